@@ -18,7 +18,7 @@ from typing import Any
 
 from benches._measure import Line, Report, Table, run, shown
 from wasmrt import ApprovalAnswer, ApprovalRequest, CallbackApprover, ToolRegistry
-from wasmrt.agent.flows import FlowTrace, outgoing
+from wasmrt.agent.flows import FlowTrace, find_outgoing
 from wasmrt.agent.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.core.effects import READING, Effect
 from wasmrt.core.errors import ToolError
@@ -247,7 +247,7 @@ def _cost(report: Report, rounds: int) -> None:
     for start in range(0, len(text), 5 * KB):
         trace.saw(text[start : start + 5 * KB], {"untrusted", "private"}, tool="fetch", call=f"c{start}")
     started = time.perf_counter()
-    trace.flow("send", outgoing({}, {"to": "bob@example.com"}))
+    trace.flow("send", find_outgoing({}, {"to": "bob@example.com"}))
     indexing = time.perf_counter() - started
     policy, effects = flow_policy("default"), frozenset({Effect.EXTERNAL_WRITE})
     rows = [["taking in 100 KB, once", shown(indexing * 1e9)]]
@@ -261,7 +261,7 @@ def _cost(report: Report, rounds: int) -> None:
         for number in range(rounds * 10):
             sent = params | {"to": params["to"].replace("carol", f"carol{number}")}
             begun = time.perf_counter_ns()
-            decide_flow((policy,), trace.flow("send", outgoing(schema, sent)), effects, automation=False)
+            decide_flow((policy,), trace.flow("send", find_outgoing(schema, sent)), effects, automation=False)
             times.append(time.perf_counter_ns() - begun)
         best = sorted(times)[len(times) // 2]
         worst = max(worst, best / 1000)

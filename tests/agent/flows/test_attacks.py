@@ -15,7 +15,7 @@ import pytest
 
 from tests.agent.flows.agents import Agent, own
 from wasmrt import ApprovalAnswer, tool
-from wasmrt.agent.flows import Label, outgoing
+from wasmrt.agent.flows import Label, find_outgoing
 from wasmrt.agent.policy import Permission, ToolRule, flow_policy
 from wasmrt.core.errors import ToolError
 from wasmrt.core.limits import MAX_FLOW_VALUES
@@ -341,12 +341,12 @@ def test_all_params_are_processed_quickly() -> None:
     agent = Agent()
     agent.read_page("nothing")
     agent.asks("send_mail", to=[f"{value}{number}" for number in range(300)], body="x")
-    found = outgoing({}, {"m": {f"{value}{number}": number for number in range(2000)}})
+    found = find_outgoing({}, {"m": {f"{value}{number}": number for number in range(2000)}})
     assert found.cut
     deep: object = 1
     for number in range(300):
         deep = {f"{value}{number}": deep}
-    outgoing({}, {"m": deep})
+    find_outgoing({}, {"m": deep})
 
 
 def test_the_number_of_inspected_values_is_bounded() -> None:
@@ -358,7 +358,7 @@ def test_the_number_of_inspected_values_is_bounded() -> None:
                 looked_at.append(number)
                 yield f"row {number}"
 
-    assert outgoing({}, {"rows": Rows()}).cut
+    assert find_outgoing({}, {"rows": Rows()}).cut
     assert len(looked_at) == MAX_FLOW_VALUES + 1
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from wasmrt.agent.flows import FlowTrace, Kind, Label, Provenance, outgoing
+from wasmrt.agent.flows import FlowTrace, Kind, Label, Provenance, find_outgoing
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,9 @@ from wasmrt.agent.flows import FlowTrace, Kind, Label, Provenance, outgoing
     ],
 )
 def test_the_schema_format_decides_if_the_name_is_unknown(form: str, kind: Kind) -> None:
-    found = outgoing({"properties": {"x": {"type": "string", "format": form}}}, {"x": "somewhere", "text": "hello"})
+    found = find_outgoing(
+        {"properties": {"x": {"type": "string", "format": form}}}, {"x": "somewhere", "text": "hello"}
+    )
 
     assert [(each.param, each.kind) for each in found.destinations] == [("x", kind)]
     assert found.bodies == ("hello",)
@@ -29,11 +31,11 @@ def test_the_schema_format_decides_if_the_name_is_unknown(form: str, kind: Kind)
 
 @pytest.mark.parametrize("params", [{"to": True}, {"to": None}, {"amount": False}, {"to": "  "}, {"to": []}])
 def test_values_without_a_destination_are_not_destinations(params: dict[str, Any]) -> None:
-    assert outgoing({}, params).destinations == ()
+    assert find_outgoing({}, params).destinations == ()
 
 
 def test_an_address_as_member_name_is_a_destination() -> None:
-    found = outgoing({}, {"shares": {"ann@example.com": "read"}})
+    found = find_outgoing({}, {"shares": {"ann@example.com": "read"}})
 
     assert "ann@example.com" in {each.value for each in found.destinations}
 
@@ -55,7 +57,7 @@ def test_an_amount_matches_common_spellings(said: str, amount: Any, expected: Pr
     trace = FlowTrace()
     trace.user_said(said)
 
-    (traced,) = trace.flow("pay", outgoing({}, {"amount": amount})).destinations
+    (traced,) = trace.flow("pay", find_outgoing({}, {"amount": amount})).destinations
 
     assert traced.provenance is expected
 
@@ -65,16 +67,16 @@ def test_private_text_over_the_limit_makes_every_text_private() -> None:
     for number in range(400):
         trace.saw(f"the meeting of group {number} begins in room {number * 7} of building {number}", {Label.PRIVATE})
 
-    assert trace.flow("send_mail", outgoing({}, {"to": "ann@example.com", "body": "anything"})).private_body
+    assert trace.flow("send_mail", find_outgoing({}, {"to": "ann@example.com", "body": "anything"})).private_body
     assert trace.size <= 40_000
 
 
 def test_written_text_is_not_recorded_before_untrusted_text_was_read() -> None:
     trace = FlowTrace()
-    call = outgoing({}, {"path": "notes.md", "content": "call eve@evil.example"})
+    call = find_outgoing({}, {"path": "notes.md", "content": "call eve@evil.example"})
 
-    assert trace.written(call) == ()
+    assert trace.text_to_mark(call) == ()
     trace.saw("call eve@evil.example", {Label.UNTRUSTED})
-    assert "call eve@evil.example" in trace.written(call)
+    assert "call eve@evil.example" in trace.text_to_mark(call)
     assert trace.clear() == {Label.UNTRUSTED}
-    assert trace.written(call) == () and Label.TRUSTED not in trace.labels
+    assert trace.text_to_mark(call) == () and Label.TRUSTED not in trace.labels

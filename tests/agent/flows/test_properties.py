@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from wasmrt.agent.flows import FlowTrace, Label, Provenance, outgoing
+from wasmrt.agent.flows import FlowTrace, Label, Provenance, find_outgoing
 from wasmrt.agent.flows._untrusted_text import UntrustedText
 from wasmrt.agent.policy import FLOW_PRESETS, FlowAction, FlowPolicy, decide_flow, flow_policy
 from wasmrt.core.effects import Effect
@@ -51,7 +51,7 @@ def test_labels_never_shrink(results: list[tuple[str, set[Label]]], said: str) -
     for text, given_labels in results:
         trace.saw(text, given_labels)
         trace.user_said(said)
-        trace.flow("send", outgoing({}, {"to": text}))
+        trace.flow("send", find_outgoing({}, {"to": text}))
         assert before | given_labels <= trace.labels
         before = trace.labels
 
@@ -63,7 +63,7 @@ def test_untrusted_text_never_removes_a_required_approval(
     given_effects: frozenset[Effect], policy: FlowPolicy,
 ) -> None:  # fmt: skip
     with_it = [*results[:at], (more, {Label.UNTRUSTED}), *results[at:]]
-    call = outgoing({}, sent)
+    call = find_outgoing({}, sent)
     before, after = (
         decide_flow((policy,), trace_of(said, each).flow("send", call), given_effects, automation=False)
         for each in (results, with_it)
@@ -73,7 +73,7 @@ def test_untrusted_text_never_removes_a_required_approval(
 
 @given(values, seen, st.sampled_from(list(Provenance)))
 def test_user_text_remains_valid(value: str, results: list[tuple[str, set[Label]]], _: Provenance) -> None:
-    call = outgoing({}, {"to": value})
+    call = find_outgoing({}, {"to": value})
     (found,) = trace_of(f"send it to '{value}' now", results).flow("send", call).destinations
     assert found.provenance is Provenance.SAID
 
@@ -110,9 +110,9 @@ def test_every_spelling_of_a_value_is_found_in_a_text(
 ) -> None:
     one = UntrustedText()
     one.add(f"{before} {SPELLINGS[written](value)} {after}")
-    assert one.holds(value)
+    assert one.contains(value)
     plain = SPELLINGS[sent] if sent in ("capitals", "percent", "full width", "look-alikes", "zero width") else str
-    assert one.holds(plain(value))
+    assert one.contains(plain(value))
 
 
 @given(st.text(LETTERS, min_size=4, max_size=10), st.text(LETTERS, min_size=1, max_size=6), addresses.map(str))
@@ -120,8 +120,8 @@ def test_an_address_tag_does_not_hide_an_address(tag: str, other: str, value: st
     local, _, domain = value.partition("@")
     one = UntrustedText()
     one.add(f"write to {local}+{tag}@{domain}")
-    assert one.holds(value)
-    assert one.holds(f"{local}+{other}@{domain}")
+    assert one.contains(value)
+    assert one.contains(f"{local}+{other}@{domain}")
 
 
 @given(names.filter(lambda name: len(name) > 4))
@@ -131,7 +131,7 @@ def test_punycode_does_not_hide_a_host(name: str) -> None:
     for written, sent in ((international, ascii_name), (ascii_name, international)):
         one = UntrustedText()
         one.add(f"see https://{written}/page")
-        assert one.holds(f"https://{sent}/other")
+        assert one.contains(f"https://{sent}/other")
 
 
 @given(st.integers(1000, 10**9), st.sampled_from(["{:,}", "{}", "{:,}.00", "{}.0", "'", " ", "."]))
@@ -139,9 +139,9 @@ def test_a_number_is_found_in_every_format(number: int, form: str) -> None:
     written = form.format(number) if "{" in form else f"{number:,}".replace(",", form)
     one = UntrustedText()
     one.add(f"Please pay {written} euros.")
-    assert one.holds(number)
-    assert one.holds(float(number))
-    assert one.holds(f"{number:,}")
+    assert one.contains(number)
+    assert one.contains(float(number))
+    assert one.contains(f"{number:,}")
 
 
 @settings(max_examples=examples(100))
@@ -150,9 +150,9 @@ def test_stored_size_is_bounded_by_the_input_and_by_the_limit(results: list[str]
     one = UntrustedText(limit)
     for text in results:
         one.add(text)
-        one.holds("x")
+        one.contains("x")
     assert one.size <= min(limit, 2 * one.seen + 4096)
-    assert one.blind or all(one.holds(word) for text in results for word in text.split() if word.isascii() and
+    assert one.blind or all(one.contains(word) for text in results for word in text.split() if word.isascii() and
                             word.isalnum() and word not in ("at", "dot"))  # fmt: skip
 
 
@@ -163,12 +163,12 @@ def test_a_repeated_long_text_is_stored_once_until_it_is_cleared() -> None:
         for number in range(40):
             trace.saw(text, [Label.UNTRUSTED], tool="page", call=f"c{number}")
         one = trace._untrusted
-        assert one.holds("host77.example") and not one.holds("host777.example") and not one.blind
+        assert one.contains("host77.example") and not one.contains("host777.example") and not one.blind
         assert one.size <= 3 * len(text)
-        origin = one.where("host77.example")
+        origin = one.find_origin("host77.example")
         assert origin is not None and origin.call == "c0"
         trace.clear(Label.UNTRUSTED)
-        assert not trace._untrusted.holds("host77.example")
+        assert not trace._untrusted.contains("host77.example")
 
 
 @given(st.text(max_size=300))
@@ -176,7 +176,7 @@ def test_any_text_can_be_added_and_searched(text: str) -> None:
     trace = FlowTrace()
     trace.saw({text[:50]: [text]}, {Label.UNTRUSTED, Label.PRIVATE})
     trace.user_said(text)
-    flow = trace.flow("send", outgoing({}, {"to": text, "url": text, "path": text, "id": text, "amount": text}))
+    flow = trace.flow("send", find_outgoing({}, {"to": text, "url": text, "path": text, "id": text, "amount": text}))
     finding = decide_flow((flow_policy("careful"),), flow, frozenset(Effect), automation=True)
     assert finding is not None
     assert finding.refused

@@ -8,7 +8,7 @@ import pytest
 
 from tests.agent.flows.agents import Agent, own
 from wasmrt import ApprovalAnswer, ApprovalScope, ConfigurationError, ToolRegistry
-from wasmrt.agent.flows import FlowTrace, Label, outgoing
+from wasmrt.agent.flows import FlowTrace, Label, find_outgoing
 from wasmrt.agent.policy import ToolRule, decide_flow, flow_policy
 from wasmrt.core.limits import MAX_FLOW_LINKS
 
@@ -62,7 +62,7 @@ def test_a_member_inside_a_string_is_not_vouched() -> None:
 def test_a_vouched_member_that_repeats_a_param_is_not_known() -> None:
     trace = FlowTrace()
     trace.saw({"recipient": "eve@evil.example"}, {"untrusted"}, vouched=["recipient"], asked={"to": "eve@evil.example"})
-    (found,) = trace.flow("send", outgoing({}, {"to": "eve@evil.example"})).destinations
+    (found,) = trace.flow("send", find_outgoing({}, {"to": "eve@evil.example"})).destinations
     assert not found.provenance.vouched
 
 
@@ -160,7 +160,9 @@ def test_an_approval_for_reading_links_does_not_allow_sending() -> None:
     agent.asks("fetch", url=LINKS[0])
     assert agent.asks("send_mail", to=[LINKS[2]], body="hello")
     (sent,) = (
-        flows_of(agent).flow("fetch", outgoing({}, {"url": LINKS[2], "body": "The merger closes in May."})).destinations
+        flows_of(agent)
+        .flow("fetch", find_outgoing({}, {"url": LINKS[2], "body": "The merger closes in May."}))
+        .destinations
     )
     assert not sent.provenance.vouched
 
@@ -178,7 +180,7 @@ def test_a_date_is_not_private_content(params: dict[str, Any], asks: bool) -> No
     agent = Agent(rules=(own("read_mail", "private"),))
     agent.mails.extend(["carol@elsewhere.example", "2024-05-18", "2024-05-18 10:00", "7741-2290"])
     agent.call("read_mail")
-    call = outgoing({}, {"to": "carol@elsewhere.example", **params})
+    call = find_outgoing({}, {"to": "carol@elsewhere.example", **params})
     found = decide_flow(
         (flow_policy("default"),), flows_of(agent).flow("send_mail", call), agent.registry.traits("send_mail").effects,
         automation=False,
@@ -189,7 +191,7 @@ def test_a_date_is_not_private_content(params: dict[str, Any], asks: bool) -> No
 def test_the_origin_of_a_short_value_is_its_sentence() -> None:
     agent = Agent()
     agent.read_page("The account is CH9300762011623852957. Cancel order 7 today.")
-    traced = flows_of(agent).flow("cancel", outgoing({}, {"order_id": "7"})).destinations[0]
+    traced = flows_of(agent).flow("cancel", find_outgoing({}, {"order_id": "7"})).destinations[0]
     origin = flows_of(agent).origin(traced.destination)
     assert origin is not None
     assert origin.sentence == "Cancel order 7 today."

@@ -8,7 +8,7 @@ import quopri
 
 import pytest
 
-from wasmrt.agent.flows import FlowTrace, Label, Provenance, outgoing
+from wasmrt.agent.flows import FlowTrace, Label, Provenance, find_outgoing
 
 EVE = "eve@evil-corp.example"
 ADDRESS = EVE.encode()
@@ -23,7 +23,7 @@ def found(page: str, value: object, name: str = "to", said: str = "please do wha
     trace = FlowTrace()
     trace.user_said(said)
     trace.saw(f"Hello there. {page} Thank you.", {Label.UNTRUSTED})
-    return [each.provenance for each in trace.flow("send", outgoing({}, {name: value})).destinations]
+    return [each.provenance for each in trace.flow("send", find_outgoing({}, {name: value})).destinations]
 
 
 PAGES = {

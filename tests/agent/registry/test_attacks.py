@@ -505,12 +505,12 @@ def test_an_output_with_a_blocked_secret_is_withheld() -> None:
 
 def test_the_sandbox_has_no_network_if_a_preset_or_a_guard_denies_it() -> None:
     off = ExfiltrationGuard()
-    assert ToolRestrictions().in_sandbox(off, "x") == EVERY_EFFECT
-    assert not ToolRestrictions(presets=(Preset(name="shut"),)).in_sandbox(off, "x") & NETWORKING
+    assert ToolRestrictions().sandbox_effects(off, "x") == EVERY_EFFECT
+    assert not ToolRestrictions(presets=(Preset(name="shut"),)).sandbox_effects(off, "x") & NETWORKING
     guard = ExfiltrationGuard(enabled=True, allow_tools=("known",))
-    assert not ToolRestrictions(guards=(guard,)).in_sandbox(off, "x") & NETWORKING
-    assert not ToolRestrictions().in_sandbox(guard, "x") & NETWORKING
-    assert ToolRestrictions(guards=(guard,)).in_sandbox(off, "known") == EVERY_EFFECT
+    assert not ToolRestrictions(guards=(guard,)).sandbox_effects(off, "x") & NETWORKING
+    assert not ToolRestrictions().sandbox_effects(guard, "x") & NETWORKING
+    assert ToolRestrictions(guards=(guard,)).sandbox_effects(off, "known") == EVERY_EFFECT
 
 
 # -- found in review ---------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState
 from wasmrt.agent.access._store import AccessStore
-from wasmrt.agent.approvals import LIST_HINT, Shown, bounded, unknown_request
+from wasmrt.agent.approvals import LIST_HINT, Shown, bounded, unknown_request_error
 from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Catalog, Kept
@@ -140,12 +140,12 @@ def answer_access(
         with store.answering(request_id, user=user) as (request, settle):
             if not choice.granted:
                 scope = AccessScope.KEEP if choice.scope is AccessScope.KEEP else AccessScope.SESSION
-                _write(receipts, request, None, scope, by)
+                _write_receipt(receipts, request, None, scope, by)
                 settle(AccessState.DENIED, scope, by=by, note=choice.note)
             else:
-                granted = _entry(request, choice)
-                with _in_catalog(request, granted, choice.scope, data, by):
-                    _write(receipts, request, granted, choice.scope, by)
+                granted = _choose_entry(request, choice)
+                with _change_catalog(request, granted, choice.scope, data, by):
+                    _write_receipt(receipts, request, granted, choice.scope, by)
                 settle(AccessState.GRANTED, choice.scope, granted, by=by, note=choice.note)
     except _ChangedError:
         store.outdate(request_id)
@@ -155,7 +155,7 @@ def answer_access(
         ) from None  # fmt: skip
     found = store.get(request_id)
     if found is None:
-        raise unknown_request(request_id)
+        raise unknown_request_error(request_id)
     return found
 
 
@@ -168,11 +168,11 @@ class _ChangedError(Exception):
     """The tool or its grant differs from the one in the request."""
 
 
-def _entry(request: AccessRequest, choice: AccessChoice) -> Addition:
+def _choose_entry(request: AccessRequest, choice: AccessChoice) -> Addition:
     """Return the entry to grant. SECURITY: never wider than the requested entry."""
     if choice.scope not in request.scopes:
         raise ApprovalError(
-            f"{request.id} does not support the scope {choice.scope}: {_why_not(choice.scope, request)}",
+            f"{request.id} does not support the scope {choice.scope}: {_explain_unavailable(choice.scope, request)}",
             code="not-offered", hint=f"choose {' or '.join(request.scopes)}",
         )  # fmt: skip
     asked = request.denied.addition
@@ -181,7 +181,7 @@ def _entry(request: AccessRequest, choice: AccessChoice) -> Addition:
     return entry
 
 
-def _why_not(scope: AccessScope, request: AccessRequest) -> str:
+def _explain_unavailable(scope: AccessScope, request: AccessRequest) -> str:
     if scope is AccessScope.SESSION:
         lasting = request.denied.lasting
         return "the call does not belong to a conversation" if lasting else "the program that requested it has ended"
@@ -189,7 +189,7 @@ def _why_not(scope: AccessScope, request: AccessRequest) -> str:
 
 
 @contextmanager
-def _in_catalog(
+def _change_catalog(
     request: AccessRequest, granted: Addition, scope: AccessScope, data: Path | None, by: str
 ) -> Iterator[None]:
     """Add an entry of scope `keep` to the stored grant, and remove it again if the block fails.
@@ -228,7 +228,7 @@ def _in_catalog(
         raise
 
 
-def _write(
+def _write_receipt(
     receipts: Callable[[Receipt], None] | None,
     request: AccessRequest,
     granted: Addition | None,

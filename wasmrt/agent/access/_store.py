@@ -85,7 +85,7 @@ class AccessStore:
                 known = _request_of(row, 0)
                 if known.state is AccessState.DENIED and _is_denied(known, caller, denied):
                     return None
-                if known.state is AccessState.PENDING and _is_same(known, caller, denied):
+                if known.state is AccessState.PENDING and _is_same_request(known, caller, denied):
                     self._requests.update(db, known.id, {"asked": known.asked + 1})
                     return replace(known, asked=known.asked + 1)
             if _is_full(db, caller):
@@ -165,7 +165,7 @@ class AccessStore:
                 now = self._requests.now_ms()
                 until = now + int(ACCESS_ONCE_SECONDS * 1000) if scope is AccessScope.ONCE else request.expires_ms
                 values = {
-                    "state": state, "scope": scope, "granted": _addition_text(granted), "answered_by": short_note(by),
+                    "state": state, "scope": scope, "granted": _dump_addition(granted), "answered_by": short_note(by),
                     "note": short_note(note), "decided_ms": now, "expires_ms": until,
                 }  # fmt: skip
                 self._requests.update(db, request_id, values)
@@ -280,7 +280,7 @@ def _is_denied(known: AccessRequest, caller: Caller, denied: DeniedAccess) -> bo
     return (known.scope is AccessScope.KEEP or here) and covers(known.denied.addition, denied.addition)
 
 
-def _is_same(known: AccessRequest, caller: Caller, denied: DeniedAccess) -> bool:
+def _is_same_request(known: AccessRequest, caller: Caller, denied: DeniedAccess) -> bool:
     same = (known.caller.trace, known.caller.grant) == (caller.trace, caller.grant)
     return same and known.denied.again == denied.again and covers(known.denied.addition, denied.addition)
 
@@ -304,13 +304,16 @@ def _row_of(request: AccessRequest) -> dict[str, Any]:
     """Return the columns of a request."""
     caller, denied = request.caller, request.denied
     details: dict[str, Any] = {name: getattr(denied, name) for name in (*_TEXTS, *_LISTS)}
-    details |= {"addition": _plain(denied.addition), "again": [_plain(each) for each in denied.again]}
+    details |= {
+        "addition": _encode_addition(denied.addition),
+        "again": [_encode_addition(each) for each in denied.again],
+    }
     return {
         "id": request.id, "state": request.state, "user": caller.user, "trace": caller.trace,
         "session": caller.session, "tool": caller.tool, "digest": caller.digest, "granted_digest": caller.grant,
         "params_digest": caller.params_digest, "wish": json.dumps(details), "asked": request.asked,
         "created_ms": request.created_ms, "expires_ms": request.expires_ms, "scope": request.scope,
-        "granted": _addition_text(request.granted), "answered_by": request.by, "note": request.note,
+        "granted": _dump_addition(request.granted), "answered_by": request.by, "note": request.note,
         "decided_ms": request.decided_ms,
     }  # fmt: skip
 
@@ -318,8 +321,8 @@ def _row_of(request: AccessRequest) -> dict[str, Any]:
 def _request_of(row: sqlite3.Row, now_ms: int) -> AccessRequest:
     """Return the request of a row, as of a time."""
     details = json.loads(row["wish"])
-    details["addition"] = _addition(details["addition"])
-    details["again"] = tuple(map(_addition, details["again"]))
+    details["addition"] = _decode_addition(details["addition"])
+    details["again"] = tuple(map(_decode_addition, details["again"]))
     details |= {name: tuple(details[name]) for name in _LISTS}
     state, scope = AccessState(row["state"]), None if row["scope"] is None else AccessScope(row["scope"])
     open_ = state is AccessState.PENDING or (state is AccessState.GRANTED and scope is AccessScope.ONCE)
@@ -335,22 +338,22 @@ def _request_of(row: sqlite3.Row, now_ms: int) -> AccessRequest:
         created_ms=row["created_ms"],
         expires_ms=row["expires_ms"],
         scope=scope,
-        granted=None if row["granted"] is None else _addition(json.loads(row["granted"])),
+        granted=None if row["granted"] is None else _decode_addition(json.loads(row["granted"])),
         by=row["answered_by"],
         note=row["note"],
         decided_ms=row["decided_ms"],
     )  # fmt: skip
 
 
-def _addition_text(addition: Addition | None) -> str | None:
-    return None if addition is None else json.dumps(_plain(addition))
+def _dump_addition(addition: Addition | None) -> str | None:
+    return None if addition is None else json.dumps(_encode_addition(addition))
 
 
-def _plain(addition: Addition) -> list[Any]:
+def _encode_addition(addition: Addition) -> list[Any]:
     return [str(addition.to), addition.entry, addition.new_section]
 
 
-def _addition(row: list[Any]) -> Addition:
+def _decode_addition(row: list[Any]) -> Addition:
     to, entry, new_section = row
     return Addition(GrantList(to), entry, bool(new_section))
 

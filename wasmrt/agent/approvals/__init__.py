@@ -17,7 +17,7 @@ from wasmrt.agent.approvals._model import (
 from wasmrt.agent.approvals._parked import Parked, ParkedRequests
 from wasmrt.agent.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.agent.approvals._remembered import Remembered
-from wasmrt.agent.approvals._requests import LIST_HINT, RequestKind, RequestTable, short_note, unknown_request
+from wasmrt.agent.approvals._requests import LIST_HINT, RequestKind, RequestTable, short_note, unknown_request_error
 from wasmrt.agent.approvals._review import (
     Choice,
     Shown,
@@ -71,5 +71,5 @@ __all__ = [
     "params_shown",
     "request_lines",
     "short_note",
-    "unknown_request",
+    "unknown_request_error",
 ]

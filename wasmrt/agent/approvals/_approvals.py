@@ -8,7 +8,7 @@ import threading
 import time
 from dataclasses import dataclass, replace
 
-from wasmrt.agent.approvals._approvers import QueueApprover, to_its_end
+from wasmrt.agent.approvals._approvers import QueueApprover, run_uncancelled
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
 from wasmrt.agent.approvals._remembered import Answers, Remembered
 from wasmrt.agent.approvals._store import ApprovalStore
@@ -192,7 +192,7 @@ class Approvals:
             return "the call does not belong to a session"
         remembered = Remembered.of(request, answer, now_ms=time.time_ns() // 1_000_000)
         if remembered.scope is ApprovalScope.ALWAYS and self._store is not None:
-            await to_its_end(self._store.remember, remembered)
+            await run_uncancelled(self._store.remember, remembered)
             return None
         with self._lock:
             self._own.add(remembered)

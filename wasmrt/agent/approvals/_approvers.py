@@ -19,7 +19,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def in_own_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_in_new_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a function in a new thread and return its result.
 
     An answer can take minutes, which would block an executor's threads and the exit of the process. If the caller is
@@ -50,7 +50,7 @@ async def in_own_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.
     return await done
 
 
-async def to_its_end(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+async def run_uncancelled(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Run a short function in a thread; if the caller is cancelled, wait for completion before raising."""
     work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     cancelled: asyncio.CancelledError | None = None
@@ -93,7 +93,7 @@ class CallbackApprover:
         if inspect.iscoroutinefunction(self._function):
             answer = await self._function(request)
         else:
-            answer = await in_own_thread(self._function, request)
+            answer = await run_in_new_thread(self._function, request)
             if inspect.isawaitable(answer):
                 answer = await answer
         return answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(approved=answer)
@@ -121,7 +121,7 @@ class QueueApprover:
             ApprovalError: the request cannot be added, was ended in the store, or the store cannot be used.
         """
         try:
-            await to_its_end(self._store.add, request)
+            await run_uncancelled(self._store.add, request)
             return await self._answer(request.id)
         except asyncio.CancelledError:
             with suppress(asyncio.CancelledError):
@@ -135,7 +135,7 @@ class QueueApprover:
         while True:
             version = self._store.version()  # takes microseconds if nothing changed
             if version != last and self._store.state(request_id) is not State.PENDING:
-                answer = await to_its_end(self._store.take, request_id)
+                answer = await run_uncancelled(self._store.take, request_id)
                 if answer is not None:
                     return answer
             last = version
@@ -144,6 +144,6 @@ class QueueApprover:
 
     async def _withdraw(self, request_id: str) -> None:
         try:
-            await to_its_end(self._store.withdraw, request_id)
+            await run_uncancelled(self._store.withdraw, request_id)
         except ApprovalError as error:
             _log.warning("cannot withdraw a request from the queue (%s); it will expire", error)

@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from wasmrt.agent.approvals._approvers import to_its_end
+from wasmrt.agent.approvals._approvers import run_uncancelled
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, State
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.core.errors import ApprovalError
@@ -65,7 +65,7 @@ class ParkedRequests:
             return known
         parked = self._parked[key] = Parked(request)
         try:
-            await to_its_end(self._store.add, request)
+            await run_uncancelled(self._store.add, request)
         except BaseException:
             self._parked.pop(key, None)
             raise
@@ -80,7 +80,7 @@ class ParkedRequests:
         deadline = time.monotonic() + seconds
         while True:
             try:
-                found = await to_its_end(self._store.take, parked.id)
+                found = await run_uncancelled(self._store.take, parked.id)
             except ApprovalError:
                 self._forget(parked)
                 raise
@@ -100,7 +100,7 @@ class ParkedRequests:
         """
         own = True
         try:
-            await to_its_end(self._answer, parked, answer)
+            await run_uncancelled(self._store_answer, parked, answer)
         except ApprovalError as error:
             if error.code != "answered":
                 self._forget(parked)
@@ -117,7 +117,7 @@ class ParkedRequests:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        found = await to_its_end(self._store.get, parked.id)
+        found = await run_uncancelled(self._store.get, parked.id)
         return found is not None and found.state is State.PENDING
 
     async def withdraw(self, parked: Parked) -> None:
@@ -127,7 +127,7 @@ class ParkedRequests:
             ApprovalError: the store cannot be written.
         """
         self._forget(parked)
-        await to_its_end(self._store.withdraw, parked.id)
+        await run_uncancelled(self._store.withdraw, parked.id)
 
     def close(self) -> None:
         """Withdraw the pending requests: no other process can match them to a call."""
@@ -136,7 +136,7 @@ class ParkedRequests:
                 self._store.withdraw(parked.id)
         self._parked.clear()
 
-    def _answer(self, parked: Parked, answer: ApprovalAnswer) -> None:
+    def _store_answer(self, parked: Parked, answer: ApprovalAnswer) -> None:
         self._store.answer(parked.id, answer, user=parked.request.user)
 
     def _forget(self, parked: Parked) -> None:

@@ -49,7 +49,7 @@ class Widening:
                 raise ConfigurationError("expected no text for a parameter that may have any value")
         elif not self.text:
             raise ConfigurationError("an empty text would match every string", hint="to allow any value, write any")
-        elif self.kind is Wide.BELOW and not _segments(self.text):
+        elif self.kind is Wide.BELOW and not _split_path(self.text):
             raise ConfigurationError(f"expected a folder, got {self.text!r:.80}")
         elif self.kind is Wide.STARTS and re.fullmatch(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//[^/]*", self.text):
             # SECURITY: https://example.com* would match https://example.com.evil.test
@@ -86,12 +86,12 @@ class Widening:
         if not isinstance(value, str):
             return False
         if self.kind is Wide.BELOW:
-            folder, found = _segments(self.text) or [], _segments(value) or []
+            folder, found = _split_path(self.text) or [], _split_path(value) or []
             return len(found) > len(folder) and found[: len(folder)] == folder
         # SECURITY: after an approved prefix, a second command or a parent directory must not match. Strings that are
         # rejected needlessly only cost another approval.
         rest = value[len(self.text) :]
-        return value.startswith(self.text) and _PLAIN.fullmatch(rest) is not None and not _climbs(value)
+        return value.startswith(self.text) and _PLAIN.fullmatch(rest) is not None and not _may_leave_folder(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class ParamsPattern:
         Raises:
             ConfigurationError: the call has no such parameter, or its own value does not match.
         """
-        pointer = place if place.startswith("/") else f"/{_escaped(place)}"
-        if not widening.matches(_value_at(self.params, pointer)):
+        pointer = place if place.startswith("/") else f"/{_escape_pointer(place)}"
+        if not widening.matches(_find_value(self.params, pointer)):
             raise ConfigurationError(
                 f"the call's {pointer[1:]!r:.80} does not match {widening.words:.80}",
                 hint="choose a pattern that matches this call, too",
@@ -126,20 +126,21 @@ class ParamsPattern:
 
     def matches(self, params: Mapping[str, Any]) -> bool:
         """Return whether parameters match; they must be JSON data within the depth limit of a call."""
-        return self._fits("", self.params, params)
+        return self._matches_at("", self.params, params)
 
-    def _fits(self, pointer: str, own: Any, other: Any) -> bool:
+    def _matches_at(self, pointer: str, own: Any, other: Any) -> bool:
         if (widening := self.widened.get(pointer)) is not None:
             return widening.matches(other)
         if type(own) is not type(other):  # neither 1 for true, nor 1.0 for 1
             return False
         if isinstance(own, dict):
             return own.keys() == other.keys() and all(
-                self._fits(f"{pointer}/{_escaped(name)}", value, other[name]) for name, value in own.items()
+                self._matches_at(f"{pointer}/{_escape_pointer(name)}", value, other[name])
+                for name, value in own.items()
             )
         if isinstance(own, list):
             return len(own) == len(other) and all(
-                self._fits(f"{pointer}/{index}", value, other[index]) for index, value in enumerate(own)
+                self._matches_at(f"{pointer}/{index}", value, other[index]) for index, value in enumerate(own)
             )
         return bool(repr(own) == repr(other) if isinstance(own, float) else own == other)  # 0.0 is not -0.0
 
@@ -161,7 +162,7 @@ class ParamsPattern:
         return cls(data["params"], wide)
 
 
-def _segments(path: str) -> list[str] | None:
+def _split_path(path: str) -> list[str] | None:
     """Return a path's segments, with an empty first one if it is absolute; None if it may leave its folder."""
     if len(path) > MAX_PATH_BYTES:
         return None
@@ -173,16 +174,16 @@ def _segments(path: str) -> list[str] | None:
     return None if any(step in lowered for step in _HIDDEN_STEPS) else parts
 
 
-def _climbs(text: str) -> bool:
+def _may_leave_folder(text: str) -> bool:
     lowered = text.lower()
     return any(step in lowered for step in _HIDDEN_STEPS) or ".." in re.split(r"[/\s=:,]", text)
 
 
-def _escaped(name: str) -> str:
+def _escape_pointer(name: str) -> str:
     return name.replace("~", "~0").replace("/", "~1")
 
 
-def _value_at(params: Mapping[str, Any], pointer: str) -> Any:
+def _find_value(params: Mapping[str, Any], pointer: str) -> Any:
     value: Any = params
     for step in pointer[1:].split("/"):
         name = step.replace("~1", "/").replace("~0", "~")

@@ -52,8 +52,9 @@ class Remembered:
             pattern = ParamsPattern(request.params if answer.params is None else answer.params)
         return cls(
             id=new_request_id(), approved=answer.approved, scope=answer.scope, user=request.user, tool=request.tool,
-            digest=request.digest, grant=request.grant, asked=_asked(request), effects=frozenset(request.effects),
-            trace=request.trace if answer.scope is ApprovalScope.SESSION else "", pattern=pattern, by=answer.by,
+            digest=request.digest, grant=request.grant, asked=_describe_reason(request),
+            effects=frozenset(request.effects), pattern=pattern, by=answer.by,
+            trace=request.trace if answer.scope is ApprovalScope.SESSION else "",
             note=answer.note, made_ms=now_ms,
         )  # fmt: skip
 
@@ -77,7 +78,7 @@ class Remembered:
             request.may_be_remembered
             and self.key == request_key(request)
             and (self.scope is not ApprovalScope.SESSION or self.trace == request.trace != "")
-            and self.asked == _asked(request)
+            and self.asked == _describe_reason(request)
             and self.effects.issuperset(request.effects)
             and (self.pattern is None or self.pattern.matches(request.params))
         )
@@ -147,7 +148,7 @@ def request_key(request: ApprovalRequest) -> Key:
     return request.user, request.tool, request.digest, request.grant
 
 
-def _asked(request: ApprovalRequest) -> str:
+def _describe_reason(request: ApprovalRequest) -> str:
     asked = f"{request.why.reason}: {request.why.rule}"
     if not request.destinations:
         return asked
@@ -194,7 +195,7 @@ class Mirror:
         """Close the connection; the next query opens a new one."""
         self._notice_fork()
         with self._lock:
-            self._forget()
+            self._reset()
 
     def __del__(self) -> None:
         # Since Python 3.13, an unclosed connection causes a ResourceWarning.
@@ -206,7 +207,7 @@ class Mirror:
         found = self._database.status()
         identity = None if found is None else (found.st_dev, found.st_ino)
         if identity != self._opened:
-            self._forget()
+            self._reset()
             if identity is not None:
                 self._db = self._database.connect()
                 self._opened = identity
@@ -229,7 +230,7 @@ class Mirror:
             self._answers = Answers(map(remembered_of, rows))
         self._version, self._counter = version, counter
 
-    def _forget(self) -> None:
+    def _reset(self) -> None:
         if self._db is not None:
             self._db.close()
         self._db, self._opened, self._version, self._counter, self._answers = None, None, 0, -1, Answers()
@@ -241,7 +242,7 @@ class Mirror:
             self._abandoned = self._db
             self._lock = threading.Lock()
             self._db = None
-            self._forget()
+            self._reset()
 
 
 def remembered_row(answer: Remembered) -> dict[str, Any]:
@@ -250,7 +251,7 @@ def remembered_row(answer: Remembered) -> dict[str, Any]:
     pattern = json.dumps(answer.pattern.as_dict(), ensure_ascii=False, sort_keys=True)
     row: dict[str, Any] = {
         "user": answer.user, "tool": answer.tool, "digest": answer.digest, "granted": answer.grant,
-        "asked": answer.asked, "effects": effects_text(answer.effects), "pattern": pattern,
+        "asked": answer.asked, "effects": encode_effects(answer.effects), "pattern": pattern,
     }  # fmt: skip
     return row | {
         "id": answer.id, "binding": blake3(json.dumps(row).encode()).hexdigest(), "approved": int(answer.approved),
@@ -268,5 +269,5 @@ def remembered_of(row: sqlite3.Row) -> Remembered:
     )  # fmt: skip
 
 
-def effects_text(effects: tuple[Effect, ...] | frozenset[Effect]) -> str:
+def encode_effects(effects: tuple[Effect, ...] | frozenset[Effect]) -> str:
     return json.dumps(sorted(str(e) for e in effects))

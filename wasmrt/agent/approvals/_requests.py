@@ -47,7 +47,7 @@ class RequestTable(Generic[R]):
     """
 
     def __init__(self, kind: RequestKind[R], path: Path, *, now: Callable[[], float]) -> None:
-        self.database = Database(path, kind.schema, _VERSION, unusable=unusable)
+        self.database = Database(path, kind.schema, _VERSION, unusable=unusable_error)
         self._kind = kind
         self._now = now
 
@@ -108,17 +108,17 @@ class RequestTable(Generic[R]):
         """
         row = self.row(db, request_id)
         if row is None:
-            raise unknown_request(request_id)
+            raise unknown_request_error(request_id)
         if row["user"] != user:
             raise ApprovalError(
                 f"{request_id} belongs to another user; nothing was changed", code="other-user",
                 hint="pass the user of the call: --user NAME",
             )  # fmt: skip
         if row["state"] != "pending":
-            raise self.closed(row)
+            raise self.closed_error(row)
         return self._kind.view(row, 0)  # as stored: overdue requests were expired when the transaction began
 
-    def closed(self, row: sqlite3.Row) -> ApprovalError:
+    def closed_error(self, row: sqlite3.Row) -> ApprovalError:
         """Return the error for a request that can no longer be answered or used."""
         code, end = self._kind.closed_states[row["state"]]
         return ApprovalError(f"{row['id']} {end}; nothing was changed", code=code, hint=LIST_HINT)
@@ -161,7 +161,7 @@ def short_note(text: str) -> str:
     return text.encode("utf-8", "replace")[:MAX_ANSWER_NOTE_BYTES].decode("utf-8", "ignore")
 
 
-def unusable(reason: str) -> ApprovalError:
+def unusable_error(reason: str) -> ApprovalError:
     """Return the error for a database that cannot be used."""
     return ApprovalError(
         f"cannot use the approvals database: {reason}",
@@ -170,7 +170,7 @@ def unusable(reason: str) -> ApprovalError:
     )
 
 
-def unknown_request(request_id: str) -> ApprovalError:
+def unknown_request_error(request_id: str) -> ApprovalError:
     """Return the error for an ID that no request has."""
     return ApprovalError(
         f"no request has the ID {request_id!r:.40}; nothing was changed", code="unknown", hint=LIST_HINT

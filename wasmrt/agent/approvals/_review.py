@@ -68,13 +68,13 @@ def bounded(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Sho
     escaped = [to_single_line(line) for line in lines]
     if whole:
         return Shown(escaped, False)
-    shown = [line[:limit] + _more(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
+    shown = [line[:limit] + _format_omitted(len(line) - limit, "characters") for line in escaped[:_MAX_LINES]]
     if len(escaped) > _MAX_LINES:
-        shown.append(_more(len(escaped) - _MAX_LINES, "lines").strip())
+        shown.append(_format_omitted(len(escaped) - _MAX_LINES, "lines").strip())
     return Shown(shown, shown != escaped)
 
 
-def _more(count: int, what: str) -> str:
+def _format_omitted(count: int, what: str) -> str:
     return f" ... {count:,} more {what}" if count > 0 else ""
 
 
@@ -105,13 +105,13 @@ def choose(store: ApprovalStore, request_id: str, choice: Choice, *, user: str, 
     """
     if choice.widened and choice.scope is not ApprovalScope.ALWAYS:
         raise ConfigurationError("parameters can only be widened with the scope always", hint="choose that scope")
-    pattern = _pattern(store, request_id, choice, user) if choice.widened else None
+    pattern = _build_pattern(store, request_id, choice, user) if choice.widened else None
     answer = ApprovalAnswer(approved=choice.approved, scope=choice.scope, by=by, note=choice.note, pattern=pattern)
     store.answer(request_id, answer, user=user)
     return answer
 
 
-def _pattern(store: ApprovalStore, request_id: str, choice: Choice, user: str) -> ParamsPattern | None:
+def _build_pattern(store: ApprovalStore, request_id: str, choice: Choice, user: str) -> ParamsPattern | None:
     found = store.get(request_id)
     if found is None or found.state is not State.PENDING or found.user != user:
         return None  # answering reports the error, without the parameters of other users

@@ -19,8 +19,15 @@ from wasmrt.agent.approvals._model import (
     State,
     params_digest,
 )
-from wasmrt.agent.approvals._remembered import Mirror, Remembered, effects_text, remembered_of, remembered_row
-from wasmrt.agent.approvals._requests import LIST_HINT, RequestKind, RequestTable, insert, short_note, unknown_request
+from wasmrt.agent.approvals._remembered import Mirror, Remembered, encode_effects, remembered_of, remembered_row
+from wasmrt.agent.approvals._requests import (
+    LIST_HINT,
+    RequestKind,
+    RequestTable,
+    insert,
+    short_note,
+    unknown_request_error,
+)
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import (
@@ -122,7 +129,7 @@ class ApprovalStore:
             return 0
         with self._requests.database.writing(scrub=True) as db:
             deleted = db.execute(f"DELETE FROM answer WHERE {where}", (value,)).rowcount  # noqa: S608 - constants
-            _count(db)
+            _increment_counter(db)
             return deleted
 
     # Requests of callers.
@@ -148,7 +155,7 @@ class ApprovalStore:
             elif found["fingerprint"] != row["fingerprint"]:
                 raise ApprovalError("a different request has this ID", code="id-taken")
             elif found["state"] not in (State.PENDING, State.ANSWERED):
-                raise self._requests.closed(found)
+                raise self._requests.closed_error(found)
 
     def take(self, request_id: str) -> ApprovalAnswer | None:
         """Return the answer to a request and mark it used, or return None if the request is pending.
@@ -159,13 +166,13 @@ class ApprovalStore:
         with self._requests.changing(scrub=True) as db:
             row = self._requests.row(db, request_id)
             if row is None:
-                raise unknown_request(request_id)
+                raise unknown_request_error(request_id)
             if row["state"] == State.PENDING:
                 return None
             if row["state"] != State.ANSWERED:
-                raise self._requests.closed(row)
+                raise self._requests.closed_error(row)
             self._requests.end(db, State.USED, "id = ?", request_id)
-            return _answer_of(row)
+            return _read_answer(row)
 
     def state(self, request_id: str) -> State | None:
         """Return the stored state of a request, or None if no request has this ID.
@@ -276,10 +283,10 @@ def _insert_answer(db: sqlite3.Connection, answer: Remembered) -> None:
             hint="delete answers that are no longer needed: wasmrt approvals forget ID",
         )
     insert(db, "answer", row)
-    _count(db)
+    _increment_counter(db)
 
 
-def _count(db: sqlite3.Connection) -> None:
+def _increment_counter(db: sqlite3.Connection) -> None:
     """Make every process read the remembered answers again."""
     db.execute("UPDATE counter SET value = value + 1 WHERE name = 'answers'")
 
@@ -301,7 +308,7 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
     params = json.dumps([request.params, *flow] if any(flow) else request.params, ensure_ascii=False)
     row: dict[str, Any] = {
         "user": request.user, "tool": request.tool, "digest": request.digest, "granted": request.grant,
-        "trace": request.trace, "call": request.call, "risk": request.risk, "effects": effects_text(request.effects),
+        "trace": request.trace, "call": request.call, "risk": request.risk, "effects": encode_effects(request.effects),
         "why": json.dumps(request.why.as_dict(), ensure_ascii=False), "params_digest": params_digest(request.params),
     }  # fmt: skip
     fingerprint = blake3(json.dumps(row).encode()).hexdigest()
@@ -313,7 +320,7 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _queued(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
+def _read_request(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
     state = State(row["state"])
     overdue = state in (State.PENDING, State.ANSWERED) and row["expires_ms"] <= now_ms
     stored = None if overdue or row["params"] is None else json.loads(row["params"])
@@ -321,7 +328,7 @@ def _queued(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
     return QueuedRequest(
         id=row["id"], state=State.EXPIRED if overdue else state, user=row["user"], tool=row["tool"],
         digest=row["digest"], grant=row["granted"], trace=row["trace"], call=row["call"], risk=row["risk"],
-        effects=tuple(Effect(e) for e in json.loads(row["effects"])), why=_decision(json.loads(row["why"])),
+        effects=tuple(Effect(e) for e in json.loads(row["effects"])), why=_read_decision(json.loads(row["why"])),
         provenance=tuple(provenance), destinations=tuple(destinations), params_digest=row["params_digest"],
         created_ms=row["created_ms"], expires_ms=row["expires_ms"], params=params,
         preview=None if overdue else row["preview"],
@@ -331,7 +338,7 @@ def _queued(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
     )  # fmt: skip
 
 
-def _answer_of(row: sqlite3.Row) -> ApprovalAnswer:
+def _read_answer(row: sqlite3.Row) -> ApprovalAnswer:
     """Return the answer of a row. An answer of scope `always` has been remembered already."""
     scope = ApprovalScope(row["scope"])
     return ApprovalAnswer(
@@ -340,7 +347,7 @@ def _answer_of(row: sqlite3.Row) -> ApprovalAnswer:
     )  # fmt: skip
 
 
-def _decision(data: dict[str, Any]) -> Decision:
+def _read_decision(data: dict[str, Any]) -> Decision:
     suggestion: Addition | Step | None = None
     if (stored := data["suggestion"]) is not None and stored["kind"] == "step":
         suggestion = Step(stored["step"])
@@ -353,7 +360,7 @@ def _decision(data: dict[str, Any]) -> Decision:
 _CALL = RequestKind(
     table="request",
     schema=_SCHEMA,
-    view=_queued,
+    view=_read_request,
     expiring=_OPEN,
     closed=f"NOT {_OPEN}",
     cleared=("params", "preview", "edited"),

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wasmrt.agent.approvals._approvers import DenyApprover, in_own_thread
+from wasmrt.agent.approvals._approvers import DenyApprover, run_in_new_thread
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
 from wasmrt.agent.approvals._pattern import ParamsPattern
 from wasmrt.agent.approvals._review import request_lines
@@ -49,7 +49,7 @@ class TerminalApprover:
         """Return the answer from the terminal. Cancelling this coroutine ends the question."""
         turn = _Turn(self._stdin, self._stderr)
         try:
-            return await in_own_thread(turn.ask, request)
+            return await run_in_new_thread(turn.ask, request)
         except asyncio.CancelledError:
             turn.withdraw()
             raise
@@ -74,7 +74,7 @@ class _Turn:
         with self.lock:
             self.gone.set()
             if self.answered:
-                self._withdrawn()
+                self._report_withdrawal()
 
     def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         while not _TERMINAL.acquire(timeout=_LOOK_SECONDS):
@@ -83,16 +83,16 @@ class _Turn:
         try:
             if not is_terminal(self.stdin, self.stderr):
                 return ApprovalAnswer(approved=False, note=_NO_TERMINAL)
-            return self._asked(request)
+            return self._ask_until_answered(request)
         except _Withdrawn:
-            self._withdrawn()
+            self._report_withdrawal()
             return ApprovalAnswer(approved=False)
         except (OSError, termios.error):
             return ApprovalAnswer(approved=False, note="the terminal was closed")
         finally:
             _TERMINAL.release()
 
-    def _asked(self, request: ApprovalRequest) -> ApprovalAnswer:
+    def _ask_until_answered(self, request: ApprovalRequest) -> ApprovalAnswer:
         if self.gone.is_set():
             return ApprovalAnswer(approved=False)
         # SECURITY: discard keys that were pressed before the question was shown.
@@ -100,27 +100,27 @@ class _Turn:
         asked, mistakes = request, 0
         cut = self._show(asked)
         while mistakes < _MAX_MISTAKES:
-            word = self._line(_question(request, cut=cut)).lower()
+            word = self._ask_for_line(_format_question(request, cut=cut)).lower()
             if word in ("m", "more"):
                 cut = self._show(asked, whole=True)
             elif word in ("e", "edit"):
-                asked = replace(asked, params=self._edited(asked.params), preview=None)
+                asked = replace(asked, params=self._ask_for_edits(asked.params), preview=None)
                 cut = self._show(asked)
-            elif (scope := _scope(word, request)) is not None and cut:
+            elif (scope := _parse_scope(word, request)) is not None and cut:
                 # SECURITY: a tool can make its parameters long enough to hide the important part.
                 mistakes += 1
-                self._say("  some lines above were cut: press m to see the whole request, then answer")
+                self._write_line("  some lines above were cut: press m to see the whole request, then answer")
             elif scope is not None:
-                return self._approved(request, asked, scope)
+                return self._approve(request, asked, scope)
             elif word in ("", "n", "no"):
-                return self._settled(ApprovalAnswer(approved=False, by=current_user_name()), "denied")
+                return self._settle(ApprovalAnswer(approved=False, by=current_user_name()), "denied")
             else:
                 mistakes += 1
-                self._say(f"  unknown answer: {word[:40]!r}")
-        return self._settled(ApprovalAnswer(approved=False, by=current_user_name()), "denied: too many unknown answers")
+                self._write_line(f"  unknown answer: {word[:40]!r}")
+        return self._settle(ApprovalAnswer(approved=False, by=current_user_name()), "denied: too many unknown answers")
 
-    def _approved(self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope) -> ApprovalAnswer:
-        pattern = self._pattern(asked.params) if scope is ApprovalScope.ALWAYS else None
+    def _approve(self, request: ApprovalRequest, asked: ApprovalRequest, scope: ApprovalScope) -> ApprovalAnswer:
+        pattern = self._ask_for_pattern(asked.params) if scope is ApprovalScope.ALWAYS else None
         # Compare the digests: in Python, 1 equals True.
         params = None if params_digest(asked.params) == params_digest(request.params) else asked.params
         message = {
@@ -129,37 +129,39 @@ class _Turn:
             ApprovalScope.ALWAYS: f"approved from now on, for {pattern and pattern.words}",
         }[scope]
         answer = ApprovalAnswer(approved=True, scope=scope, by=current_user_name(), params=params, pattern=pattern)
-        return self._settled(answer, message)
+        return self._settle(answer, message)
 
-    def _settled(self, answer: ApprovalAnswer, message: str) -> ApprovalAnswer:
+    def _settle(self, answer: ApprovalAnswer, message: str) -> ApprovalAnswer:
         with self.lock:
             if self.gone.is_set():
                 raise _Withdrawn
-            self._say(f"  {message}")
+            self._write_line(f"  {message}")
             self.answered = True
         return answer
 
-    def _withdrawn(self) -> None:
+    def _report_withdrawal(self) -> None:
         with suppress(OSError):
             self._write("\n  the request was withdrawn; nothing was changed\n")
 
-    def _pattern(self, params: Any) -> ParamsPattern:
+    def _ask_for_pattern(self, params: Any) -> ParamsPattern:
         pattern = ParamsPattern(params)
         while True:
-            text = self._line("  a parameter that may differ (NAME, NAME=TEXT* or NAME=FOLDER/), or Enter: ")
+            text = self._ask_for_line("  a parameter that may differ (NAME, NAME=TEXT* or NAME=FOLDER/), or Enter: ")
             if not text:
                 return pattern
             try:
                 pattern = pattern.widen_by(text)
             except ConfigurationError as error:
-                self._say(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""))
+                self._write_line(f"  {error.message}" + (f"; {error.hint}" if error.hint else ""))
             else:
-                self._say(f"  so far: {pattern.words}")
+                self._write_line(f"  so far: {pattern.words}")
 
-    def _edited(self, params: Any) -> dict[str, Any]:
+    def _ask_for_edits(self, params: Any) -> dict[str, Any]:
         changed = dict(params)
         while True:
-            text = self._line('  a parameter as NAME=JSON, such as path="b.txt", NAME= to remove it, or Enter: ')
+            text = self._ask_for_line(
+                '  a parameter as NAME=JSON, such as path="b.txt", NAME= to remove it, or Enter: '
+            )
             if not text:
                 return changed
             name, given, value = text.partition("=")
@@ -173,14 +175,14 @@ class _Turn:
                 elif changed.pop(name, given) is given:
                     raise JsonError("not a parameter of the call")
             except JsonError as error:
-                self._say(f"  invalid: it is {error}")
+                self._write_line(f"  invalid: it is {error}")
 
     def _show(self, request: ApprovalRequest, *, whole: bool = False) -> bool:
         lines, cut = request_lines(request, whole=whole)
         self._write("\n" + "\n".join(lines) + "\n")
         return cut
 
-    def _line(self, question: str) -> str:
+    def _ask_for_line(self, question: str) -> str:
         """Ask for one line; return an empty string at the end of the input."""
         self._write(question)
         while not select.select([self.stdin], [], [], _LOOK_SECONDS)[0]:
@@ -188,7 +190,7 @@ class _Turn:
                 raise _Withdrawn
         return os.read(self.stdin, _MAX_LINE_BYTES).decode("utf-8", "replace").strip()
 
-    def _say(self, text: str) -> None:
+    def _write_line(self, text: str) -> None:
         self._write(to_single_line(text) + "\n")
 
     def _write(self, text: str) -> None:
@@ -219,7 +221,7 @@ def current_user_name() -> str:
         return f"uid {os.geteuid()}"
 
 
-def _question(request: ApprovalRequest, *, cut: bool) -> str:
+def _format_question(request: ApprovalRequest, *, cut: bool) -> str:
     words = ["[y]es", "[N]o"]
     if request.may_be_remembered:
         words += ["[s]ession: any parameters"] if request.trace else []
@@ -228,7 +230,7 @@ def _question(request: ApprovalRequest, *, cut: bool) -> str:
     return f"  approve {to_single_line(request.tool)}? {', '.join(words)}: "
 
 
-def _scope(word: str, request: ApprovalRequest) -> ApprovalScope | None:
+def _parse_scope(word: str, request: ApprovalRequest) -> ApprovalScope | None:
     if word in ("y", "yes"):
         return ApprovalScope.ONCE
     if not request.may_be_remembered:

@@ -16,7 +16,7 @@ from typing import Any
 
 from blake3 import blake3
 
-from wasmrt.agent.approvals._requests import unusable
+from wasmrt.agent.approvals._requests import unusable_error
 from wasmrt.core.database import Database
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError
@@ -43,7 +43,7 @@ class Clock:
 
     def __init__(self, wall: Callable[[], float] | None = None, boot: Callable[[], tuple[str, float]] | None = None):
         self._wall = wall or time.time
-        self._boot = boot or _since_boot
+        self._boot = boot or _read_boot_clock
 
     def now_ms(self, db: sqlite3.Connection) -> int:
         """Return the time and store it as the latest, within the caller's transaction."""
@@ -56,14 +56,14 @@ class Clock:
         return now_ms
 
 
-def _since_boot() -> tuple[str, float]:
+def _read_boot_clock() -> tuple[str, float]:
     if not hasattr(time, "CLOCK_BOOTTIME"):  # available on Linux only
         return "", 0.0
-    return _boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME)
+    return _read_boot_id(), time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 @cache
-def _boot_id() -> str:
+def _read_boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     except (OSError, ValueError):
@@ -122,7 +122,7 @@ class ConfirmationTokens:
         wall: Callable[[], float] | None = None,
         boot: Callable[[], tuple[str, float]] | None = None,
     ) -> None:
-        self._database = Database(store_path, _SCHEMA + _CLOCK_SCHEMA, _VERSION, unusable=unusable)
+        self._database = Database(store_path, _SCHEMA + _CLOCK_SCHEMA, _VERSION, unusable=unusable_error)
         self._key_path = key_path
         self._clock = Clock(wall, boot)
 
@@ -154,13 +154,13 @@ class ConfirmationTokens:
         """
         named = [] if isinstance(tools, str) else sorted(set(tools))  # a string is a collection of characters
         allowed = sorted({Effect(scope) for scope in scopes})
-        _check(trace, named, ttl_seconds, max_uses, reusable=reusable)
-        key = self._key()
+        _check_arguments(trace, named, ttl_seconds, max_uses, reusable=reusable)
+        key = self._read_key()
         with self._database.writing() as db:
             now_ms = self._clock.now_ms(db)
             claims = {
                 "id": os.urandom(16).hex(),
-                "store": _store_id(db),
+                "store": _read_store_id(db),
                 "trace": trace,
                 "tools": named,
                 "scopes": allowed,
@@ -168,8 +168,8 @@ class ConfirmationTokens:
                 "expires_ms": now_ms + int(ttl_seconds * 1000),
                 "uses": max_uses,
             }
-        body = f"{_PREFIX}.{_encoded(json.dumps(claims, separators=(',', ':')).encode())}"
-        token = f"{body}.{_signature(body, key)}"
+        body = f"{_PREFIX}.{_encode(json.dumps(claims, separators=(',', ':')).encode())}"
+        token = f"{body}.{_sign(body, key)}"
         if len(token) > MAX_TOKEN_BYTES:
             raise ConfigurationError("the trace and the tool names are too long for a token")
         return token
@@ -186,23 +186,23 @@ class ConfirmationTokens:
                 (`token-store`). No use was counted.
         """
         try:
-            claims = _claims(token, self._key())
+            claims = _verify_claims(token, self._read_key())
             _check_binding(claims, trace, tool, effects, params_digest)
             with self._database.writing() as db:
                 # Return a refusal instead of raising it, so that the transaction stores the clock.
-                used = _use(db, claims, self._clock.now_ms(db))
+                used = _count_use(db, claims, self._clock.now_ms(db))
         except ApprovalError as error:
-            raise _refused("store", "it cannot be checked here") from error
+            raise _invalid_token_error("store", "it cannot be checked here") from error
         if isinstance(used, NotAuthorizedError):
             raise used
         return used
 
-    def _key(self) -> bytes:
+    def _read_key(self) -> bytes:
         with self._database.translated():
             return private_key(self._key_path)
 
 
-def _check(trace: str, tools: list[str], ttl_seconds: float, max_uses: int, *, reusable: bool) -> None:
+def _check_arguments(trace: str, tools: list[str], ttl_seconds: float, max_uses: int, *, reusable: bool) -> None:
     if not trace or not all(tools) or not 1 <= len(tools) <= MAX_TOKEN_TOOLS:
         raise ConfigurationError(f"a token requires a trace and 1 to {MAX_TOKEN_TOOLS} tools")
     if not 0 < ttl_seconds <= MAX_TOKEN_TTL_SECONDS:
@@ -221,27 +221,27 @@ def _check_binding(
 ) -> None:
     """SECURITY: the call must match everything that the token is bound to."""
     if claims["trace"] != trace:
-        raise _refused("trace", "it is for another trace")
+        raise _invalid_token_error("trace", "it is for another trace")
     if tool not in claims["tools"]:
-        raise _refused("tool", "it is for another tool")
+        raise _invalid_token_error("tool", "it is for another tool")
     if not {str(effect) for effect in effects} <= set(claims["scopes"]):
-        raise _refused("scope", "the call does more than it allows")
+        raise _invalid_token_error("scope", "the call does more than it allows")
     if claims["params"] is not None and claims["params"] != params_digest:
-        raise _refused("params", "it is for other parameters")
+        raise _invalid_token_error("params", "it is for other parameters")
 
 
-def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeemed | NotAuthorizedError:
-    if claims["store"] != _store_id(db):  # issued by a store that was lost, together with the number of uses
-        return _refused("signature", "it was not issued here")
+def _count_use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeemed | NotAuthorizedError:
+    if claims["store"] != _read_store_id(db):  # issued by a store that was lost, together with the number of uses
+        return _invalid_token_error("signature", "it was not issued here")
     if claims["expires_ms"] <= now_ms:
-        return _refused("expired", "it has expired")
+        return _invalid_token_error("expired", "it has expired")
     db.execute("DELETE FROM used WHERE expires_ms <= ?", (now_ms,))
     found = db.execute("SELECT uses FROM used WHERE id = ?", (claims["id"],)).fetchone()
     uses = 0 if found is None else found[0]
     if uses >= claims["uses"]:
-        return _refused("used", "it was already used")
+        return _invalid_token_error("used", "it was already used")
     if found is None and db.execute("SELECT count(*) FROM used").fetchone()[0] >= MAX_LIVE_TOKENS:
-        return _refused("store", "too many tokens are in use")
+        return _invalid_token_error("store", "too many tokens are in use")
     db.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (claims["id"], uses + 1, claims["expires_ms"]))
     return Redeemed(
         id=claims["id"], trace=claims["trace"], tools=tuple(claims["tools"]), expires_ms=claims["expires_ms"],
@@ -249,11 +249,11 @@ def _use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeeme
     )  # fmt: skip
 
 
-def _claims(token: str, key: bytes) -> dict[str, Any]:
+def _verify_claims(token: str, key: bytes) -> dict[str, Any]:
     """Return a token's claims. SECURITY: verify the signature over the whole text before parsing any of it."""
     body, _, signature = token.rpartition(".") if _may_be_token(token) else ("", "", "")
-    if not compare_digest(_signature(body, key).encode(), signature.encode("utf-8", "replace")):
-        raise _refused("signature", "it was not issued here")
+    if not compare_digest(_sign(body, key).encode(), signature.encode("utf-8", "replace")):
+        raise _invalid_token_error("signature", "it was not issued here")
     encoded = body.removeprefix(f"{_PREFIX}.")
     claims: dict[str, Any] = json.loads(base64.urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
     return claims
@@ -263,18 +263,18 @@ def _may_be_token(token: object) -> bool:
     return isinstance(token, str) and len(token) <= MAX_TOKEN_BYTES
 
 
-def _signature(body: str, key: bytes) -> str:
-    return _encoded(blake3(_CONTEXT + body.encode("utf-8", "replace"), key=key).digest())
+def _sign(body: str, key: bytes) -> str:
+    return _encode(blake3(_CONTEXT + body.encode("utf-8", "replace"), key=key).digest())
 
 
-def _encoded(data: bytes) -> str:
+def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _store_id(db: sqlite3.Connection) -> str:
+def _read_store_id(db: sqlite3.Connection) -> str:
     found: str = db.execute("SELECT id FROM store").fetchone()[0]
     return found
 
 
-def _refused(code: str, reason: str) -> NotAuthorizedError:
+def _invalid_token_error(code: str, reason: str) -> NotAuthorizedError:
     return NotAuthorizedError(f"the confirmation token is not valid: {reason}", code=f"token-{code}", hint=_HINT)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, outgoing
+from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing
 from wasmrt.agent.flows._forms import skeleton
 from wasmrt.agent.flows._labels import Provenance, labels_of, read_labels
 from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
-from wasmrt.agent.flows._private import Written
+from wasmrt.agent.flows._private import WrittenText
 from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced, flow_texts
 from wasmrt.agent.flows._untrusted_text import Origin
 from wasmrt.core.labels import Label
@@ -25,10 +25,10 @@ __all__ = [
     "Provenance",
     "Reach",
     "Traced",
-    "Written",
+    "WrittenText",
+    "find_outgoing",
     "flow_texts",
     "labels_of",
-    "outgoing",
     "picture",
     "read_labels",
     "skeleton",

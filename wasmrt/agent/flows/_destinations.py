@@ -118,19 +118,19 @@ class Outgoing:
     @property
     def carried(self) -> tuple[Destination, ...]:
         """The links and addresses inside the content."""
-        found = dict.fromkeys(link for body in self.bodies for link in links(body))
+        found = dict.fromkeys(link for body in self.bodies for link in find_links(body))
         kinds = (Kind.ADDRESS if is_email(link) else Kind.URL for link in found)
         return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
 
 
-def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
+def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
     """Return the destinations and the content of a call.
 
     `named` are the destination parameters declared by the tool's traits; if it is empty, the tool has none. If it is
     None, destinations are guessed from the names and formats in the schema and from the values. If that finds none,
     every string counts.
     """
-    leaves = list(islice(_leaves(params), MAX_FLOW_VALUES + 1))
+    leaves = list(islice(_iter_values(params), MAX_FLOW_VALUES + 1))
     cut = len(leaves) > MAX_FLOW_VALUES
     leaves = leaves[:MAX_FLOW_VALUES]
     properties = schema.get("properties")
@@ -138,31 +138,31 @@ def outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequen
     destinations: list[Destination] = []
     others: list[tuple[str, str, Any]] = []
     for path, key, value in leaves:
-        kind = _kind(path, key, value, formats, named)
+        kind = _find_kind(path, key, value, formats, named)
         if kind is None:
             others.append((path, key, value))
         else:
-            noun = _noun(key) if kind is Kind.ID else ""
-            destinations += [Destination(path, part, kind, noun) for part in _several(value, kind)]
+            noun = _find_noun(key) if kind is Kind.ID else ""
+            destinations += [Destination(path, part, kind, noun) for part in _split_addresses(value, kind)]
     cut = cut or len(destinations) > MAX_FLOW_VALUES
     destinations = destinations[:MAX_FLOW_VALUES]
     texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
     known = any(each.kind is not Kind.AMOUNT for each in destinations)
-    bodies = [value for _, key, value in texts if not _says_when(key, value)]
+    bodies = [value for _, key, value in texts if not _is_time_value(key, value)]
     if known or named is not None:
         return Outgoing(tuple(destinations), tuple(bodies), cut=cut)
-    chosen = [each for each in texts if not (_words(each[1]) & _TIMES) and not _listed(formats, each[1])]
-    names = [each for each in chosen if not _words(each[1]) & _BODIES] or chosen
+    chosen = [each for each in texts if not (_word_set(each[1]) & _TIMES) and not _is_enumerated(formats, each[1])]
+    names = [each for each in chosen if not _word_set(each[1]) & _BODIES] or chosen
     destinations += [Destination(path, value, Kind.NAME) for path, _, value in names if value.strip()]
     rest = [
         value
         for path, key, value in texts
-        if ((path, key, value) not in names or len(names) == len(texts)) and not _says_when(key, value)
+        if ((path, key, value) not in names or len(names) == len(texts)) and not _is_time_value(key, value)
     ]
     return Outgoing(tuple(destinations), tuple(rest), guessed_all=True, cut=cut)
 
 
-def links(text: str) -> tuple[str, ...]:
+def find_links(text: str) -> tuple[str, ...]:
     """Return the links and addresses inside a text, without trailing punctuation."""
     if not any(mark in text for mark in ("@", "://", "www.")):
         return ()
@@ -175,11 +175,11 @@ def is_email(text: str) -> bool:
     return found is not None and "." in found[1][1:-1]
 
 
-def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
+def _split_addresses(value: Any, kind: Kind) -> tuple[Any, ...]:
     """Split a value with several addresses, or an address with a name: `Bob <bob@example.com>`."""
     if kind is not Kind.ADDRESS or not isinstance(value, str) or is_email(value.strip()):
         return (value,)
-    found = links(value)
+    found = find_links(value)
     rest = _LINKS.sub("", value).replace("<>", "")
     if found and (not rest.strip() or _NAME_AROUND.fullmatch(rest)):
         return tuple(found)
@@ -187,32 +187,32 @@ def _several(value: Any, kind: Kind) -> tuple[Any, ...]:
     return (*found, *parts) if len(parts) > 1 else (*found, value)
 
 
-def _leaves(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
+def _iter_values(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
     """Yield each value in the params with its path and the nearest member name above it."""
     if isinstance(value, Mapping):
         for name, part in value.items():
-            if path and _shape(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
+            if path and _kind_by_syntax(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
                 yield path, key, name
             cut = str(name)[:_MAX_KEY]
-            yield from _leaves(part, f"{path}.{cut}" if path else cut, cut)
+            yield from _iter_values(part, f"{path}.{cut}" if path else cut, cut)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _leaves(part, path, key)
+            yield from _iter_values(part, path, key)
     elif value is not None and not isinstance(value, bool):
         yield path, key, value
 
 
-def _kind(path: str, key: str, value: Any, formats: Mapping[str, Any], named: Sequence[str] | None) -> Kind | None:
-    shape = _shape(value)
+def _find_kind(path: str, key: str, value: Any, formats: Mapping[str, Any], named: Sequence[str] | None) -> Kind | None:
+    shape = _kind_by_syntax(value)
     if named is not None:
         if path.partition(".")[0] not in named and path not in named:
             return None
-        return shape or _named_kind(key, "") or Kind.NAME
+        return shape or _guess_kind(key, "") or Kind.NAME
     if shape is not None:
         return shape
     described = formats.get(path) if "." not in path else None
     form = described.get("format", "") if isinstance(described, Mapping) else ""
-    kind = _named_kind(key, form if isinstance(form, str) else "")
+    kind = _guess_kind(key, form if isinstance(form, str) else "")
     if isinstance(value, (int, float)):
         return kind if kind in (Kind.AMOUNT, Kind.ID, Kind.ADDRESS) else None
     if kind is not None and not (isinstance(value, str) and value.strip()):
@@ -221,11 +221,11 @@ def _kind(path: str, key: str, value: Any, formats: Mapping[str, Any], named: Se
 
 
 @lru_cache(maxsize=2048)
-def _named_kind(key: str, form: str) -> Kind | None:
+def _guess_kind(key: str, form: str) -> Kind | None:
     """Guess the kind of a parameter from the format in its schema, or else from the words of its name."""
     if form in _FORMATS:
         return _FORMATS[form]
-    words = _split(key)
+    words = _split_words(key)
     if not words:
         return None
     if words[-1] in ("id", "ids", "uuid", "guid", "key", "number"):
@@ -239,7 +239,7 @@ def _named_kind(key: str, form: str) -> Kind | None:
     return _WORDS.get(words[0]) if words[0] not in _TIMES and len(words) > 1 else None
 
 
-def _shape(value: Any) -> Kind | None:
+def _kind_by_syntax(value: Any) -> Kind | None:
     """Return the kind of a text according to its syntax."""
     if not isinstance(value, str) or not value or len(value) > 4096:
         return None
@@ -249,9 +249,9 @@ def _shape(value: Any) -> Kind | None:
     return Kind.ADDRESS if is_email(text) or _ACCOUNT.fullmatch(text) else None
 
 
-def _says_when(key: str, value: str) -> bool:
+def _is_time_value(key: str, value: str) -> bool:
     """Return whether a time parameter holds only a date or a time, which is not content."""
-    if len(value) > _MAX_WHEN or not _words(key) & _TIMES:
+    if len(value) > _MAX_WHEN or not _word_set(key) & _TIMES:
         return False
     for read in (datetime.fromisoformat, time.fromisoformat):
         try:
@@ -262,21 +262,21 @@ def _says_when(key: str, value: str) -> bool:
     return False
 
 
-def _listed(formats: Mapping[str, Any], key: str) -> bool:
+def _is_enumerated(formats: Mapping[str, Any], key: str) -> bool:
     """Return whether the schema enumerates the values of a parameter, so that it cannot carry data."""
     described = formats.get(key)
     return isinstance(described, Mapping) and ("enum" in described or "const" in described)
 
 
-def _noun(key: str) -> str:
-    words = [word for word in _split(key) if word not in ("id", "ids", "uuid", "guid", "number", "key")]
+def _find_noun(key: str) -> str:
+    words = [word for word in _split_words(key) if word not in ("id", "ids", "uuid", "guid", "number", "key")]
     return words[-1] if words else ""
 
 
-def _words(key: str) -> frozenset[str]:
-    return frozenset(_split(key))
+def _word_set(key: str) -> frozenset[str]:
+    return frozenset(_split_words(key))
 
 
 @lru_cache(maxsize=2048)
-def _split(key: str) -> tuple[str, ...]:
+def _split_words(key: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", key).lower()) if word)

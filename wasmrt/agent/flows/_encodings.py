@@ -62,20 +62,20 @@ _APART = re.compile(r"[:, ;-]+")
 _BITS = re.compile(r"(?<!\d)[01]{8}(?: ?[01]{8}){5,2000}(?!\d)")
 
 
-def unpacked(text: str) -> Iterator[str]:
+def decode_words(text: str) -> Iterator[str]:
     """Yield the decoded form of each encoded word (RFC 4648, and ASCII codes) that decodes to text."""
     for pattern, decoders in _DECODERS:
         if pattern is _LINES and "\n" not in text:
             continue
         for found in pattern.finditer(text):
             for decoder in decoders:
-                decoded = _decode(decoder, found[0])
+                decoded = _try_decode(decoder, found[0])
                 if decoded is not None and decoded.isprintable():
                     yield decoded
                     break
 
 
-def _decode(decoder: Callable[[str], bytes], word: str) -> str | None:
+def _try_decode(decoder: Callable[[str], bytes], word: str) -> str | None:
     try:
         return decoder(word).decode()
     except ValueError:

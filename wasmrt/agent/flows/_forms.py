@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from urllib.parse import unquote
 
-from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, unpacked
+from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, decode_words
 
 MIN_SQUEEZED = 8
 """Minimum length of a value that may match inside a word; shorter values must match a whole word."""
@@ -78,38 +78,38 @@ def _has_escape(text: str) -> bool:
     return any(mark in text for mark in _ESCAPES) and _ESCAPED.search(text) is not None
 
 
-def decoded(text: str) -> str:
+def decode_escapes(text: str) -> str:
     """Return a skeleton with percent, HTML, Unicode and Punycode escapes decoded, including nested ones."""
     for _ in range(_ROUNDS):
         if not _has_escape(text):
             break
         before, text = text, html.unescape(unquote(text))
-        text = _CSS.sub(_css, _OCTAL.sub(_octal, _UNICODE_ESCAPE.sub(_escape, text)))
+        text = _CSS.sub(_decode_css, _OCTAL.sub(_decode_octal, _UNICODE_ESCAPE.sub(_decode_escape, text)))
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        text = skeleton(_PUNYCODE.sub(_label, text))
+        text = skeleton(_PUNYCODE.sub(_decode_punycode, text))
         if text == before:
             break
     return text
 
 
-def readings(text: str) -> Iterator[str]:
+def iter_readings(text: str) -> Iterator[str]:
     """Yield the skeletons of a text, of its decoded lines and of its encoded words."""
     plain = skeleton(text)
     yield plain
-    for word in unpacked(text):
-        yield decoded(skeleton(word))
-        for inner in unpacked(word):
-            yield decoded(skeleton(inner))
-    for reading in _other_readings(text):
+    for word in decode_words(text):
+        yield decode_escapes(skeleton(word))
+        for inner in decode_words(word):
+            yield decode_escapes(skeleton(inner))
+    for reading in _iter_other_readings(text):
         yield skeleton(reading)
     if _has_escape(plain):
         for line in plain.splitlines():
-            if _has_escape(line) and (reading := decoded(line)) != line:
+            if _has_escape(line) and (reading := decode_escapes(line)) != line:
                 yield reading
 
 
-def _other_readings(text: str) -> Iterator[str]:
+def _iter_other_readings(text: str) -> Iterator[str]:
     """Yield words without inner markup, text in its displayed direction, and normalized paths."""
     if "<" in text:
         yield from (_TAG.sub("", found[0]) for found in _IN_TAGS.finditer(text))
@@ -121,7 +121,7 @@ def _other_readings(text: str) -> Iterator[str]:
         yield from (posixpath.normpath(found[0]) for found in _CLIMBS.finditer(text))
 
 
-def squeezed(plain: str) -> bytes:
+def squeeze(plain: str) -> bytes:
     """Return only the letters and digits of a skeleton, without the separate words `at` and `dot`."""
     plain = _SPELLED_OUT.sub(" ", plain)
     if plain.isascii():
@@ -129,26 +129,26 @@ def squeezed(plain: str) -> bytes:
     return _APART.sub("", plain).encode("utf-8", "replace")
 
 
-def short_words(plain: str) -> set[str]:
+def find_short_words(plain: str) -> set[str]:
     """Return the words of a skeleton that are too short to match inside words, and short runs such as a host."""
     words = {word for word in _WORD.findall(plain) if len(word) < MIN_SQUEEZED}
     runs = {_APART.sub("", run) for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
     return words | {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
 
 
-def numbers(plain: str) -> set[str]:
+def find_numbers(plain: str) -> set[str]:
     """Return the numbers of a skeleton in every possible reading of their separators, and their parts."""
     written = set(_NUMBER.findall(plain))
-    found = {reading for each in written for reading in _number_readings(each)}
+    found = {reading for each in written for reading in _list_number_readings(each)}
     parts = {part for each in written if not each.isdigit() for part in _PART.findall(each)}
-    found |= {reading for part in parts if (reading := _plain_number(part)) is not None}
+    found |= {reading for part in parts if (reading := _normalize_number(part)) is not None}
     for size, power, scale in _SCALED.findall(plain) if parts or found else ():
         scaled = f"{size.replace(',', '.')}e{power or _SCALES.get(scale, 6)}"
-        found |= {reading for reading in (_plain_number(scaled),) if reading is not None}
+        found |= {reading for reading in (_normalize_number(scaled),) if reading is not None}
     return found if "0x" not in plain else found | {str(int(found[1], 16)) for found in _HEXADECIMAL.finditer(plain)}
 
 
-def amount(value: object) -> str | None:
+def parse_amount(value: object) -> str | None:
     """Return the normalized number of an amount, without sign and currency; None if the value is not an amount."""
     if isinstance(value, str) and len(value) <= 40:
         plain = skeleton(value).strip()
@@ -156,27 +156,27 @@ def amount(value: object) -> str | None:
             return str(int(found[1], 16))
         if found := _CURRENCY.fullmatch(plain):
             value = found[1].strip()
-    normal = number(value)
+    normal = parse_number(value)
     return None if normal is None else normal.removeprefix("-")
 
 
-def number(value: object) -> str | None:
+def parse_number(value: object) -> str | None:
     """Return a number in its normal form, equal for 1000, 1e3 and "1,000.00"; None if the value is not a number."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
-        return _plain_number(repr(value))
+        return _normalize_number(repr(value))
     if isinstance(value, str) and len(value) <= 40:
         text = skeleton(value).strip().strip("$€£¥ ").strip()
         if _NUMBER.fullmatch(text):
-            return _likely(text)
-        return _plain_number(text) if re.fullmatch(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d{1,2})?", text) else None
+            return _read_likely_number(text)
+        return _normalize_number(text) if re.fullmatch(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d{1,2})?", text) else None
     return None
 
 
-def likely_numbers(plain: str) -> set[str]:
+def find_likely_numbers(plain: str) -> set[str]:
     """Return the numbers of a text in their most likely reading: three digits after a separator mean thousands."""
-    return {found for text in _NUMBER.findall(plain) if (found := _likely(text)) is not None}
+    return {found for text in _NUMBER.findall(plain) if (found := _read_likely_number(text)) is not None}
 
 
 @lru_cache(maxsize=512)
@@ -184,29 +184,29 @@ def value_forms(value: str) -> tuple[bytes, ...]:
     """Return the squeezed forms of a value: unchanged, without escapes, and without the tag of an address."""
     plain = skeleton(value)
     if not _has_escape(plain) and "+" not in plain:
-        return (squeezed(plain) or plain.encode("utf-8", "replace"),)
-    found = (squeezed(plain), squeezed(decoded(plain)), squeezed(_without_plus(decoded(plain))))
+        return (squeeze(plain) or plain.encode("utf-8", "replace"),)
+    found = (squeeze(plain), squeeze(decode_escapes(plain)), squeeze(_without_plus(decode_escapes(plain))))
     return tuple(dict.fromkeys(form for form in found if form))
 
 
-def _escape(found: re.Match[str]) -> str:
-    return _char(next(digits for digits in found.groups() if digits), 16)
+def _decode_escape(found: re.Match[str]) -> str:
+    return _to_char(next(digits for digits in found.groups() if digits), 16)
 
 
-def _octal(found: re.Match[str]) -> str:
-    return _char(found[1], 8)
+def _decode_octal(found: re.Match[str]) -> str:
+    return _to_char(found[1], 8)
 
 
-def _css(found: re.Match[str]) -> str:
-    return _CSS_ONE.sub(lambda one: _char(one[1], 16), found[0])
+def _decode_css(found: re.Match[str]) -> str:
+    return _CSS_ONE.sub(lambda one: _to_char(one[1], 16), found[0])
 
 
-def _char(digits: str, base: int) -> str:
+def _to_char(digits: str, base: int) -> str:
     code = int(digits, base)
     return chr(code) if code <= sys.maxunicode else ""
 
 
-def _label(found: re.Match[str]) -> str:
+def _decode_punycode(found: re.Match[str]) -> str:
     try:
         return found[1].encode("ascii").decode("punycode")
     except (UnicodeError, ValueError, OverflowError):
@@ -218,25 +218,25 @@ def _without_plus(text: str) -> str:
     return re.sub(r"\+[^@\s]*@", "@", text)
 
 
-def _number_readings(text: str) -> set[str]:
+def _list_number_readings(text: str) -> set[str]:
     bare = _SEPARATORS.sub("", text).replace("٫", ".")
     spelled = {bare.replace(",", ""), bare.replace(".", ""), bare.replace(".", "").replace(",", ".")}
     spelled |= {bare.replace(",", "").replace(".", ""), bare.replace(",", ".")}
-    return {found for each in spelled if (found := _plain_number(each)) is not None}
+    return {found for each in spelled if (found := _normalize_number(each)) is not None}
 
 
-def _likely(text: str) -> str | None:
+def _read_likely_number(text: str) -> str | None:
     bare = _SEPARATORS.sub("", text).replace("٫", ".")
     marks = [mark for mark in bare if mark in ".,"]
     if len(set(marks)) == 2:
         last = marks[-1]
-        return _plain_number(bare.replace("," if last == "." else ".", "").replace(",", "."))
+        return _normalize_number(bare.replace("," if last == "." else ".", "").replace(",", "."))
     if marks and (len(marks) > 1 or (len(bare.rpartition(marks[0])[2]) == 3 and not bare.startswith("0"))):
-        return _plain_number(bare.replace(marks[0], ""))
-    return _plain_number(bare.replace(",", "."))
+        return _normalize_number(bare.replace(marks[0], ""))
+    return _normalize_number(bare.replace(",", "."))
 
 
-def _plain_number(text: str) -> str | None:
+def _normalize_number(text: str) -> str | None:
     if len(text) > _MAX_NUMBER:
         return None
     try:

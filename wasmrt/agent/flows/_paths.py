@@ -104,7 +104,7 @@ class FlowMap:
         untrusted = [reach for reach in self.reaches if reach.untrusted]
         senders = [reach for reach in self.reaches if reach.sends]
         found = (FlowPath(one, two, three) for three in senders for one in private for two in untrusted)
-        return iter(sorted(_first(found), key=lambda path: len(_tools(path))))
+        return iter(sorted(_take_paths(found), key=lambda path: len(_tools_of(path))))
 
     def summary(self) -> list[FlowSummary]:
         """Return the shortest path to each sending tool and the number of its paths, open paths first."""
@@ -113,26 +113,26 @@ class FlowMap:
         found = []
         for sender in self.reaches if private and untrusted else ():
             if sender.sends:
-                paths = _first(FlowPath(one, two, sender) for one in private for two in untrusted)
-                shortest = min(paths, key=lambda path: len(_tools(path)))
+                paths = _take_paths(FlowPath(one, two, sender) for one in private for two in untrusted)
+                shortest = min(paths, key=lambda path: len(_tools_of(path)))
                 found.append(FlowSummary(shortest, len(private) * len(untrusted)))
         return sorted(found, key=lambda each: not each.shortest.is_open)
 
     @property
     def count(self) -> int:
         """The number of open paths."""
-        return self._reading * sum(1 for reach in self.reaches if reach.sends and not reach.asks)
+        return self._reading_pairs * sum(1 for reach in self.reaches if reach.sends and not reach.asks)
 
     def changes(self) -> tuple[Change, ...]:
         """Return the change that closes the paths of each tool that sends without approval."""
         return tuple(
-            Change(reach.tool, self._reading)
+            Change(reach.tool, self._reading_pairs)
             for reach in self.reaches
-            if reach.sends and not reach.asks and self._reading
+            if reach.sends and not reach.asks and self._reading_pairs
         )
 
     @property
-    def _reading(self) -> int:
+    def _reading_pairs(self) -> int:
         return sum(bool(each.private) for each in self.reaches) * sum(bool(each.untrusted) for each in self.reaches)
 
     def as_dict(self) -> dict[str, Any]:
@@ -148,11 +148,11 @@ class FlowMap:
         }  # fmt: skip
 
 
-def _first(paths: Iterable[FlowPath]) -> list[FlowPath]:
+def _take_paths(paths: Iterable[FlowPath]) -> list[FlowPath]:
     return [path for path, _ in zip(paths, range(MAX_PATHS), strict=False)]
 
 
-def _tools(path: FlowPath) -> set[str]:
+def _tools_of(path: FlowPath) -> set[str]:
     return {path.private.tool, path.untrusted.tool, path.sender.tool}
 
 
@@ -183,14 +183,16 @@ def picture(found: FlowMap, *, styled: bool = True) -> str:
         f'<text class="h" x="20" y="24">{found.count} open paths from private text to the outside</text>',
     ]
     for number, (left, right) in enumerate(pairwise(columns)):
-        parts += _lines(_COLUMNS[number][0] + _BOX, left, _COLUMNS[number + 1][0], right, senders=number == 1)
+        parts += _draw_lines(_COLUMNS[number][0] + _BOX, left, _COLUMNS[number + 1][0], right, senders=number == 1)
     for (x, title), column, part in zip(_COLUMNS, columns, ("private", "untrusted", "sends"), strict=True):
         parts.append(f'<text class="h" x="{x}" y="54">{escape(title)}</text>')
-        parts += [_box(x, _TOP + _ROW * row, reach, getattr(reach, part), part) for row, reach in enumerate(column)]
+        parts += [
+            _draw_box(x, _TOP + _ROW * row, reach, getattr(reach, part), part) for row, reach in enumerate(column)
+        ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _lines(x1: int, left: list[Reach], x2: int, right: list[Reach], *, senders: bool) -> list[str]:
+def _draw_lines(x1: int, left: list[Reach], x2: int, right: list[Reach], *, senders: bool) -> list[str]:
     return [
         f'<line{" class=" + chr(34) + "a" + chr(34) if senders and to.asks else ""} x1="{x1}" '
         f'y1="{_TOP + _ROW * one + 17}" x2="{x2}" y2="{_TOP + _ROW * two + 17}"/>'
@@ -199,7 +201,7 @@ def _lines(x1: int, left: list[Reach], x2: int, right: list[Reach], *, senders: 
     ]
 
 
-def _box(x: int, y: int, reach: Reach, text: str, part: str) -> str:
+def _draw_box(x: int, y: int, reach: Reach, text: str, part: str) -> str:
     kind = ' class="o"' if part == "sends" and not reach.asks else ""
     asked = " (asks)" if part == "sends" and reach.asks else ""
     return (

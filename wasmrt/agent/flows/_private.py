@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from wasmrt.agent.flows._forms import MIN_SQUEEZED, readings, squeezed
+from wasmrt.agent.flows._forms import MIN_SQUEEZED, iter_readings, squeeze
 from wasmrt.core.limits import MAX_FLOW_BYTES
 
 _BYTES = 4
@@ -34,7 +34,7 @@ class Marks:
 
     def add(self, texts: Iterable[bytes]) -> None:
         """Add strings to the set."""
-        fresh = sorted({self._mark(text) for text in texts})
+        fresh = sorted({self._hash(text) for text in texts})
         if not fresh:
             return
         while self._runs and len(self._runs[-1]) <= 2 * len(fresh):
@@ -42,7 +42,7 @@ class Marks:
         self._runs.append(array("I", fresh))
 
     def __contains__(self, text: bytes) -> bool:
-        mark = self._mark(text)
+        mark = self._hash(text)
         for run in self._runs:
             place = bisect_left(run, mark)
             if place < len(run) and run[place] == mark:
@@ -52,7 +52,7 @@ class Marks:
     def __bool__(self) -> bool:
         return bool(self._runs)
 
-    def _mark(self, text: bytes) -> int:
+    def _hash(self, text: bytes) -> int:
         return hash(self._key + text) & _MASK  # SipHash: collisions cannot be found without the key
 
 
@@ -66,7 +66,7 @@ _TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\
 _PENDING_BYTES = 256 * 1024
 
 
-class Private:
+class PrivateText:
     """Marks of the runs and significant words of texts. Once over its limit, it matches every text."""
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
@@ -88,43 +88,43 @@ class Private:
         self._pending.append(text)
         self._pending_bytes += len(text.encode("utf-8", "replace"))
         if self._pending_bytes > _PENDING_BYTES:
-            self._prepare()
+            self._store_pending()
 
-    def is_in(self, text: str) -> bool:
+    def occurs_in(self, text: str) -> bool:
         """Return whether a text contains a stored run or significant word."""
-        self._prepare()
+        self._store_pending()
         if not self._marks and not self.blind:
             return False
-        return (self.blind and bool(text)) or any(mark in self._marks for mark in self._wanted(text))
+        return (self.blind and bool(text)) or any(mark in self._marks for mark in self._marks_to_find(text))
 
-    def _prepare(self) -> None:
+    def _store_pending(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         for text in pending:
             if self._marks.size > self._limit:
                 self.blind = True
                 return
-            self._marks.add(self._stored(text))
+            self._marks.add(self._marks_to_store(text))
 
     @staticmethod
-    def _stored(text: str) -> set[bytes]:
+    def _marks_to_store(text: str) -> set[bytes]:
         """Return the marks to store for a text."""
-        return marks_of(text)
+        return compute_marks(text)
 
     @staticmethod
-    def _wanted(text: str) -> set[bytes]:
+    def _marks_to_find(text: str) -> set[bytes]:
         """Return the marks to search for in a text."""
-        return marks_of(text)
+        return compute_marks(text)
 
 
-def marks_of(text: str) -> set[bytes]:
+def compute_marks(text: str) -> set[bytes]:
     """Return the runs and significant words of a text."""
     found: set[bytes] = set()
-    for plain in readings(text):
-        letters = squeezed(plain)
+    for plain in iter_readings(text):
+        letters = squeeze(plain)
         starts = [anchor.start() for anchor in _ANCHOR.finditer(letters, 0, max(0, len(letters) - RUN + 1))]
         found |= {letters[start : start + RUN] for start in starts}
         if _MAY_TELL.search(plain):
-            found |= {b"t" + squeezed(word) for word in _TELLING.findall(plain)}
+            found |= {b"t" + squeeze(word) for word in _TELLING.findall(plain)}
     return found
 
 
@@ -138,7 +138,7 @@ _HOST = re.compile(  # every repetition is bounded, to bound the time
 )
 
 
-class Written(Private):
+class WrittenText(PrivateText):
     """Fingerprints of texts that calls wrote after reading untrusted content; shared by all traces, and thread-safe.
 
     A text that is too short for a fingerprint is stored whole, with the hosts of its links. A single word of fewer than
@@ -154,33 +154,33 @@ class Written(Private):
         with self._lock:
             super().add(text)
 
-    def is_in(self, text: str) -> bool:
+    def occurs_in(self, text: str) -> bool:
         """Return whether a text contains a stored run, word, host or text."""
         with self._lock:
-            return super().is_in(text)
+            return super().occurs_in(text)
 
     @staticmethod
-    def _stored(text: str) -> set[bytes]:
-        return marks_of(text) | _hosts(text) | _whole(text)
+    def _marks_to_store(text: str) -> set[bytes]:
+        return compute_marks(text) | _host_marks(text) | _short_text_marks(text)
 
     @staticmethod
-    def _wanted(text: str) -> set[bytes]:
+    def _marks_to_find(text: str) -> set[bytes]:
         lines = text.splitlines() if "\n" in text or "\r" in text else ()
-        return marks_of(text) | _hosts(text) | _whole(text).union(*map(_whole, lines))
+        return compute_marks(text) | _host_marks(text) | _short_text_marks(text).union(*map(_short_text_marks, lines))
 
 
-def _hosts(text: str) -> set[bytes]:
+def _host_marks(text: str) -> set[bytes]:
     """Return the hosts of the links in a text, but not of its email addresses, whose hosts are too common."""
-    found = (match for plain in readings(text) for match in _HOST.finditer(plain))
-    return {b"h" + squeezed(match[match.lastindex or 0]) for match in found}
+    found = (match for plain in iter_readings(text) for match in _HOST.finditer(plain))
+    return {b"h" + squeeze(match[match.lastindex or 0]) for match in found}
 
 
-def _whole(text: str) -> set[bytes]:
+def _short_text_marks(text: str) -> set[bytes]:
     if len(text) > _MAX_SHORT:
         return set()
     found = set()
-    for plain in readings(text):
-        letters = squeezed(plain)
+    for plain in iter_readings(text):
+        letters = squeeze(plain)
         if letters and (len(letters) >= MIN_SQUEEZED or not _WORD.fullmatch(plain.strip())):
             found.add(b"s" + letters)
     return found

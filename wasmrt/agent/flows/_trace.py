@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, is_email
-from wasmrt.agent.flows._forms import number
+from wasmrt.agent.flows._forms import parse_number
 from wasmrt.agent.flows._labels import Provenance, read_labels
-from wasmrt.agent.flows._private import Marks, Private
-from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText, inside
-from wasmrt.agent.flows._user_text import Ids, UserText, members
+from wasmrt.agent.flows._private import Marks, PrivateText
+from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText, find_inner_values
+from wasmrt.agent.flows._user_text import Ids, UserText, iter_members
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 
@@ -67,7 +67,7 @@ class FlowTrace:
         self._lock = threading.RLock()
         self._labels: frozenset[Label] = frozenset()
         self._user_text, self._known = UserText(), Marks()
-        self._untrusted, self._private = UntrustedText(limit), Private(limit)
+        self._untrusted, self._private = UntrustedText(limit), PrivateText(limit)
         self._ids = Ids()
         self._approved: set[tuple[str, str]] = set()
         """Tools, and the destinations approved for them."""
@@ -113,33 +113,33 @@ class FlowTrace:
             if Label.UNTRUSTED in given:
                 self._untrusted.add(text, tool, call)
             elif given:
-                self._vouch(_wholes(result), asked)
+                self._record_trusted(_complete_values(result), asked)
             if vouched:
-                self._vouch(members(result, vouched), asked)
+                self._record_trusted(iter_members(result, vouched), asked)
             if Label.PRIVATE in given:
                 self._private.add(text)
             if ids:
                 self._ids.add(result, ids)
 
-    def _vouch(self, values: Iterable[Any], asked: Any) -> None:
+    def _record_trusted(self, values: Iterable[Any], asked: Any) -> None:
         """Record values that the operator trusts, up to a limit; values over it require approval."""
         if self._known.size >= MAX_FLOW_SAID_BYTES:
             return
         # SECURITY: a value that only repeats a parameter was chosen by the model and is not trusted.
-        repeated = b"\n".join(_whole(each) for each in flow_texts(asked))
-        self._known.add(mark for each in values if (mark := _known_mark(each)) and _whole(each) not in repeated)
+        repeated = b"\n".join(_normalize(each) for each in flow_texts(asked))
+        self._known.add(mark for each in values if (mark := _known_mark(each)) and _normalize(each) not in repeated)
 
     def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
         """Record destinations approved for a tool. They are not approved for other tools, such as one that deletes."""
         with self._lock:
-            self._approved |= {(tool, _key(each.destination)) for each in destinations}
+            self._approved |= {(tool, _destination_key(each.destination)) for each in destinations}
 
     def approve_links(self, tool: str, links: Iterable[Destination]) -> None:
         """Record links that a tool may read, in calls without content only."""
         with self._lock:
-            self._approved_links |= {(tool, _key(each)) for each in links}
+            self._approved_links |= {(tool, _destination_key(each)) for each in links}
 
-    def links_beside(self, traced: Traced) -> tuple[Destination, ...]:
+    def neighboring_links(self, traced: Traced) -> tuple[Destination, ...]:
         """Return the other links in the text that contains a link, if all are few, plain and untrusted.
 
         SECURITY: the text must contain the link as a whole. Long links and links with a query can carry data and are
@@ -148,15 +148,15 @@ class FlowTrace:
         with self._lock:
             found = [
                 Destination(traced.destination.param, link, Kind.URL)
-                for link in self._untrusted.links_beside(traced.destination.value)
+                for link in self._untrusted.neighboring_links(traced.destination.value)
                 if "://" in link or not is_email(link)
             ]
             if not 0 < len(found) < MAX_FLOW_LINKS or not all(map(_is_plain_link, found)):
                 return ()
             known = {Provenance.SAID, Provenance.KNOWN}
-            return tuple(each for each in found if self._provenance("", each, ()) not in known)
+            return tuple(each for each in found if self._find_provenance("", each, ()) not in known)
 
-    def written(self, outgoing: Outgoing) -> tuple[str, ...]:
+    def text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
         """Return the text that a call stores after untrusted content was read: it stays untrusted when read again."""
         if Label.UNTRUSTED not in self._labels:
             return ()
@@ -175,7 +175,7 @@ class FlowTrace:
             if Label.UNTRUSTED in cleared:
                 self._untrusted = UntrustedText(self._limit)
             if Label.PRIVATE in cleared:
-                self._private = Private(self._limit)
+                self._private = PrivateText(self._limit)
             if Label.TRUSTED in cleared:
                 self._user_text, self._known, self._ids = UserText(), Marks(), Ids()
                 self._approved, self._approved_links = set(), set()
@@ -186,14 +186,14 @@ class FlowTrace:
         with self._lock:
             reads = not outgoing.bodies
             traced = tuple(
-                Traced(each, self._provenance(tool, each, known, reads=reads)) for each in outgoing.destinations
+                Traced(each, self._find_provenance(tool, each, known, reads=reads)) for each in outgoing.destinations
             )
             carried = outgoing.carried  # computed on each access
-            links = tuple(Traced(each, self._provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
+            links = tuple(Traced(each, self._find_provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
             body = "\n".join(outgoing.bodies)
-            private = Label.PRIVATE in self._labels and self._private.is_in(body)
+            private = Label.PRIVATE in self._labels and self._private.occurs_in(body)
             fresh = not outgoing.destinations or any(
-                (tool, _key(each)) not in self._approved for each in outgoing.destinations
+                (tool, _destination_key(each)) not in self._approved for each in outgoing.destinations
             )
             return Flow(
                 self._labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
@@ -203,50 +203,58 @@ class FlowTrace:
     def origin(self, destination: Destination) -> Origin | None:
         """Return the source of a destination in untrusted content, or None if no stored text contains it."""
         with self._lock:
-            return self._untrusted.where(destination.value)
+            return self._untrusted.find_origin(destination.value)
 
-    def _said_by_name(self, each: Destination) -> bool:
+    def _is_named_by_user(self, each: Destination) -> bool:
         """Return whether the user named the thing that an identifier refers to."""
         names = self._ids.names(each.param, each.value)
         return bool(names) and all(self._user_text.names(name, Kind.NAME) for name in names)
 
-    def _provenance(self, tool: str, each: Destination, known: Sequence[str], *, reads: bool = False) -> Provenance:
-        brought = each.kind is Kind.PATH and self._brought(each.value)
-        if not brought and self._user_text.names(each.value, each.kind, each.noun) and not self._leads_on(each):
+    def _find_provenance(
+        self, tool: str, each: Destination, known: Sequence[str], *, reads: bool = False
+    ) -> Provenance:
+        brought = each.kind is Kind.PATH and self._has_untrusted_folder(each.value)
+        if (
+            not brought
+            and self._user_text.names(each.value, each.kind, each.noun)
+            and not self._contains_untrusted_link(each)
+        ):
             return Provenance.SAID
-        if (tool, _key(each)) in self._approved or any(_fits(each, pattern) for pattern in known):
+        if (tool, _destination_key(each)) in self._approved or any(
+            _matches_pattern(each, pattern) for pattern in known
+        ):
             return Provenance.KNOWN
-        if reads and (tool, _key(each)) in self._approved_links:
+        if reads and (tool, _destination_key(each)) in self._approved_links:
             return Provenance.KNOWN
         if any(mark in self._known for mark in _known_marks(each)):
             return Provenance.KNOWN
-        if each.kind is Kind.ID and self._said_by_name(each):
+        if each.kind is Kind.ID and self._is_named_by_user(each):
             return Provenance.SAID
         if Label.UNTRUSTED not in self._labels:
             return Provenance.UNSAID
-        found = brought or self._untrusted.holds(each.value) or self._untrusted.blind
+        found = brought or self._untrusted.contains(each.value) or self._untrusted.blind
         return Provenance.UNTRUSTED if found else Provenance.UNSAID
 
-    def _leads_on(self, each: Destination) -> bool:
+    def _contains_untrusted_link(self, each: Destination) -> bool:
         """Return whether a URL from the user contains another link that is found only in untrusted content."""
         if each.kind is not Kind.URL or Label.UNTRUSTED not in self._labels:
             return False
-        within = (link for link in inside(each.value) if not self._user_text.names(link, Kind.URL))
-        return any(self._untrusted.holds(link) for link in within)
+        within = (link for link in find_inner_values(each.value) if not self._user_text.names(link, Kind.URL))
+        return any(self._untrusted.contains(link) for link in within)
 
-    def _brought(self, path: object) -> bool:
+    def _has_untrusted_folder(self, path: object) -> bool:
         """Return whether a folder of a path that the user did not fully name may come from untrusted content."""
         if Label.UNTRUSTED not in self._labels:
             return False
         folders = self._user_text.unsaid_folders(path)
-        return bool(folders) and (self._untrusted.blind or any(map(self._untrusted.holds, folders)))
+        return bool(folders) and (self._untrusted.blind or any(map(self._untrusted.contains, folders)))
 
 
-def _key(destination: Destination) -> str:
-    return f"{destination.kind} {number(destination.value) or destination.value}".casefold()
+def _destination_key(destination: Destination) -> str:
+    return f"{destination.kind} {parse_number(destination.value) or destination.value}".casefold()
 
 
-def _wholes(result: Any) -> Iterable[str]:
+def _complete_values(result: Any) -> Iterable[str]:
     """Return the values of a result, each as a whole, or the words of a result that is a single text.
 
     SECURITY: a destination inside a longer value is not trusted, because that value may be untrusted.
@@ -254,20 +262,20 @@ def _wholes(result: Any) -> Iterable[str]:
     return (word.strip(".,;:<>()\"'") for word in result.split()) if isinstance(result, str) else flow_texts(result)
 
 
-def _whole(value: object) -> bytes:
+def _normalize(value: object) -> bytes:
     return unicodedata.normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
 
 
 def _known_mark(value: object) -> bytes:
     """Return the mark of a known value. A number matches only amounts."""
-    if isinstance(value, (int, float)) and (found := number(value)) is not None:
+    if isinstance(value, (int, float)) and (found := parse_number(value)) is not None:
         return _AMOUNT + found.encode()
-    return _whole(value)
+    return _normalize(value)
 
 
 def _known_marks(destination: Destination) -> tuple[bytes, ...]:
-    found = number(destination.value) if destination.kind is Kind.AMOUNT else None
-    whole = _whole(destination.value)
+    found = parse_number(destination.value) if destination.kind is Kind.AMOUNT else None
+    whole = _normalize(destination.value)
     return (whole,) if found is None else (whole, _AMOUNT + found.encode())
 
 
@@ -275,7 +283,7 @@ def _is_plain_link(link: Destination) -> bool:
     return _PLAIN_LINK.fullmatch(link.value) is not None
 
 
-def _fits(destination: Destination, pattern: str) -> bool:
+def _matches_pattern(destination: Destination, pattern: str) -> bool:
     """Return whether an operator's pattern matches a destination: an address, `*@DOMAIN`, a host or `*.HOST`."""
     if not str(destination.value).isprintable():
         return False  # contains a line break or an invisible character

@@ -10,16 +10,16 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
-from wasmrt.agent.flows._destinations import links
+from wasmrt.agent.flows._destinations import find_links
 from wasmrt.agent.flows._forms import (
     MIN_SQUEEZED,
-    amount,
-    decoded,
-    numbers,
-    readings,
-    short_words,
+    decode_escapes,
+    find_numbers,
+    find_short_words,
+    iter_readings,
+    parse_amount,
     skeleton,
-    squeezed,
+    squeeze,
     value_forms,
 )
 from wasmrt.agent.flows._private import Marks
@@ -88,11 +88,11 @@ class _Index:
     def add(self, text: str, space: int) -> bool:
         """Add a text if it needs at most `space` bytes; return whether it was added."""
         letters, words = bytearray(), set()
-        for plain in readings(text):
-            letters += squeezed(plain) + _GAP
-            words |= {b"w" + word.encode("utf-8", "replace") for word in short_words(plain)}
-            words |= {f"#{found}".encode() for found in numbers(plain)}
-            words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _internet_address(host))}
+        for plain in iter_readings(text):
+            letters += squeeze(plain) + _GAP
+            words |= {b"w" + word.encode("utf-8", "replace") for word in find_short_words(plain)}
+            words |= {f"#{found}".encode() for found in find_numbers(plain)}
+            words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _normalize_ip(host))}
         if len(letters) + 4 * len(words) > space:
             words = {word for word in words if word not in self._marks}
             if len(letters) + 4 * len(words) > space:
@@ -101,13 +101,13 @@ class _Index:
         self._marks.add(words)
         return True
 
-    def holds(self, value: object) -> bool:
+    def contains(self, value: object) -> bool:
         """Return whether a text contains a value as a whole, in any spelling."""
-        if (found := amount(value)) is not None and f"#{found}".encode() in self._marks:
+        if (found := parse_amount(value)) is not None and f"#{found}".encode() in self._marks:
             return True
         if not isinstance(value, str):
             return False
-        if (address := _internet_address(value)) and b"ip" + address in self._marks:
+        if (address := _normalize_ip(value)) and b"ip" + address in self._marks:
             return True
         return any(
             form in self._text if len(form) >= MIN_SQUEEZED else b"w" + form in self._marks
@@ -144,7 +144,7 @@ class UntrustedText:
         """Add the text of a result. It is indexed on the next lookup."""
         if not text:
             return
-        size = _size(text)
+        size = _utf8_size(text)
         digest = blake3(text.encode("utf-8", "surrogatepass")).digest() if size >= _LONG_BYTES else b""
         if digest in self._long:
             return
@@ -161,9 +161,9 @@ class UntrustedText:
         self._pending.append((source, text))
         self._pending_bytes += size
         if self._pending_bytes > _PENDING_BYTES:
-            self.prepare()
+            self.index_pending()
 
-    def prepare(self) -> None:
+    def index_pending(self) -> None:
         """Index all pending texts."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         allowed = min(2 * self.seen + _FIRST_BYTES, self._limit)
@@ -176,34 +176,34 @@ class UntrustedText:
                 source.packed = packed
                 self._packed += len(packed)
 
-    def holds(self, value: object) -> bool:
+    def contains(self, value: object) -> bool:
         """Return whether the content contains a value; for an address or a URL, its domain is sufficient.
 
         If a value contains others, such as a name followed by an address, one of them is sufficient.
         """
-        self.prepare()
-        return self._holds(value) or any(map(self._holds, inside(value)))
+        self.index_pending()
+        return self._contains(value) or any(map(self._contains, find_inner_values(value)))
 
-    def _holds(self, value: object) -> bool:
+    def _contains(self, value: object) -> bool:
         parts = deciding_parts(value)
         ends = [part for part in parts if not any(part != other and part.endswith(other) for other in parts)]
-        if ends and all(len(squeezed(part)) >= MIN_SQUEEZED for part in ends):
-            return any(map(self._index.holds, ends))  # a text with the whole value also contains the domain
-        return any(self._index.holds(part) for part in (value, *parts))
+        if ends and all(len(squeeze(part)) >= MIN_SQUEEZED for part in ends):
+            return any(map(self._index.contains, ends))  # a text with the whole value also contains the domain
+        return any(self._index.contains(part) for part in (value, *parts))
 
-    def links_beside(self, value: object) -> tuple[str, ...]:
+    def neighboring_links(self, value: object) -> tuple[str, ...]:
         """Return the other links in the first text that contains a link in the same spelling."""
-        self.prepare()
+        self.index_pending()
         for source in self._sources:
-            found = tuple(dict.fromkeys(links(source.text)))
+            found = tuple(dict.fromkeys(find_links(source.text)))
             if value in found:
                 return tuple(each for each in found if each != value)
         return ()
 
-    def where(self, value: object) -> Origin | None:
+    def find_origin(self, value: object) -> Origin | None:
         """Return the first source of a value, or None if no stored text contains it."""
-        self.prepare()
-        within = inside(value)
+        self.index_pending()
+        within = find_inner_values(value)
         for wanted in (
             value,
             *deciding_parts(value),
@@ -212,8 +212,8 @@ class UntrustedText:
         ):
             for source in self._sources:
                 text = source.text
-                if text and _stands_in(text, wanted):
-                    return Origin(source.tool, source.call, _sentence(text, wanted))
+                if text and _contains_value(text, wanted):
+                    return Origin(source.tool, source.call, _find_sentence(text, wanted))
         return None
 
 
@@ -221,26 +221,26 @@ def deciding_parts(value: object) -> tuple[str, ...]:
     """Return the parts of an address or a URL that decide where data goes: its host and the host's domain."""
     if not isinstance(value, str):
         return ()
-    plain = decoded(skeleton(value)).strip()
+    plain = decode_escapes(skeleton(value)).strip()
     if (found := _HOST.match(plain)) is not None:
         host = (found[1] or found[2]).removeprefix("www.")
         if host.startswith("["):
             return (host,)
         # Programs disagree about the end of a host with unusual characters.
         hosts = dict.fromkeys((*_OF_A_HOST.findall(host), host))
-        return tuple(dict.fromkeys(part for each in hosts for part in (each, _domain(each))))
+        return tuple(dict.fromkeys(part for each in hosts for part in (each, _registrable_domain(each))))
     local, at, domain = plain.removeprefix("mailto:").partition("?")[0].rpartition("@")
     if not (at and local and "." in domain) or " " in plain:
         return ()
-    return tuple(dict.fromkeys((domain, _domain(domain))))
+    return tuple(dict.fromkeys((domain, _registrable_domain(domain))))
 
 
-def inside(value: object) -> tuple[str, ...]:
+def find_inner_values(value: object) -> tuple[str, ...]:
     """Return the links, addresses and accounts inside a longer value."""
     if not isinstance(value, str) or len(value) > _MAX_INSIDE:
         return ()
-    plain = value if value.isascii() and "%" not in value else decoded(skeleton(value))
-    found = [*links(plain), *(each[0] for each in _ACCOUNT.finditer(value))]
+    plain = value if value.isascii() and "%" not in value else decode_escapes(skeleton(value))
+    found = [*find_links(plain), *(each[0] for each in _ACCOUNT.finditer(value))]
     if "://" in plain:
         found += [each[0] for each in _IN_A_LINK.finditer(plain)]
     if "/." in plain:
@@ -248,7 +248,7 @@ def inside(value: object) -> tuple[str, ...]:
     return tuple(each for each in dict.fromkeys(found) if each != value)
 
 
-def _internet_address(host: str) -> bytes:
+def _normalize_ip(host: str) -> bytes:
     """Return an IP address in its canonical form, or b"" if the host is not one. 3405803783 is 203.0.113.7."""
     found = _HOST.match(host.lower())
     plain = (found[1] or "" if found else host).strip("[]")
@@ -258,12 +258,12 @@ def _internet_address(host: str) -> bytes:
         if ":" in plain:
             address = ipaddress.IPv6Address(plain)
             return str(address.ipv4_mapped or address).encode()
-        return str(ipaddress.IPv4Address(_ipv4(plain.split(".")))).encode()
+        return str(ipaddress.IPv4Address(_parse_ipv4(plain.split(".")))).encode()
     except ValueError:
         return b""
 
 
-def _ipv4(parts: list[str]) -> int:
+def _parse_ipv4(parts: list[str]) -> int:
     """Return the number of an IPv4 address in one to four parts: decimal, octal with 0, or hexadecimal with 0x.
 
     Raises:
@@ -290,39 +290,39 @@ def _phone_forms(value: str) -> tuple[bytes, ...]:
     return tuple(digits[cut:].encode() for cut in cuts if len(digits) - cut >= MIN_SQUEEZED)
 
 
-def _domain(host: str) -> str:
+def _registrable_domain(host: str) -> str:
     """Return the registrable domain of a host: two labels, or three if the last two are short."""
     labels = host.rstrip(".").split(".")
     short = len(labels) > 2 and len(labels[-1]) <= 3 and len(labels[-2]) <= 3
     return ".".join(labels[-3:] if short else labels[-2:])
 
 
-def _size(text: str) -> int:
+def _utf8_size(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 
-def _stands_in(text: str, value: object) -> bool:
+def _contains_value(text: str, value: object) -> bool:
     index = _Index()
     index.add(text, 64 * len(text) + _FIRST_BYTES)
-    return index.holds(value)
+    return index.contains(value)
 
 
-def _sentence(text: str, value: object) -> str:
+def _find_sentence(text: str, value: object) -> str:
     """Return the shortest sequence of sentences that contains a value, possibly cut."""
     parts = [part.strip() for part in _SENTENCES.split(text) if part.strip()]
     wanted = str(value).lower()
-    plain = next((part for part in parts if wanted in part.lower() and _stands_in(part, value)), None)
+    plain = next((part for part in parts if wanted in part.lower() and _contains_value(part, value)), None)
     if plain is not None:
-        return _cut(plain, value)
+        return _cut_around(plain, value)
     for count in (1, 2, 3):
         for start in range(min(len(parts) - count + 1, _MAX_SENTENCES)):
             joined = " ".join(parts[start : start + count])
-            if _stands_in(joined, value):
-                return _cut(joined, value)
-    return _cut(" ".join(parts), value)
+            if _contains_value(joined, value):
+                return _cut_around(joined, value)
+    return _cut_around(" ".join(parts), value)
 
 
-def _cut(text: str, value: object) -> str:
+def _cut_around(text: str, value: object) -> str:
     if len(text) <= _MAX_SENTENCE:
         return text
     place = text.lower().find(str(value).lower())

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wasmrt.agent.flows._destinations import Kind
-from wasmrt.agent.flows._forms import likely_numbers, number
+from wasmrt.agent.flows._forms import find_likely_numbers, parse_number
 from wasmrt.core.limits import MAX_FLOW_IDS, MAX_FLOW_SAID_BYTES
 
 _NAMES = ("name", "title", "filename", "file_name", "subject", "label", "summary", "display_name", "full_name")
@@ -32,31 +32,31 @@ class Ids:
 
     def add(self, result: Any, params: Sequence[str]) -> None:
         """Add the things in a result, for the parameters that take their identifiers."""
-        for record in _records(result):
+        for record in _iter_records(result):
             names = {value[:_MAX_NAME] for key in _NAMES if isinstance(value := record.get(key), str) and value.strip()}
             for param in params:
                 for key in (param, "id", "id_"):
                     value = record.get(key)
                     if isinstance(value, (str, int)) and not isinstance(value, bool) and names:
-                        self._put((param, str(value)), names)
+                        self._add_names((param, str(value)), names)
                         break
 
     def names(self, param: str, value: object) -> frozenset[str]:
         """Return the names of the thing that a parameter's identifier refers to."""
         return frozenset(self._names.get((param.rpartition(".")[2], str(value)), ()))
 
-    def _put(self, key: tuple[str, str], names: set[str]) -> None:
+    def _add_names(self, key: tuple[str, str], names: set[str]) -> None:
         if key not in self._names and len(self._names) >= self._limit:
             return  # the identifier stays unknown and requires approval
         self._names.setdefault(key, set()).update(sorted(names)[: len(_NAMES)])
 
 
-def members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
+def iter_members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
     """Yield the values of the members with the given names, and the items of lists there.
 
     SECURITY: text that looks like a member inside a string is not one.
     """
-    for record in _records(result):
+    for record in _iter_records(result):
         for name in names:
             value = record.get(name)
             for each in value if isinstance(value, (list, tuple)) else (value,):
@@ -64,14 +64,14 @@ def members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
                     yield each
 
 
-def _records(value: Any) -> Iterator[Mapping[str, Any]]:
+def _iter_records(value: Any) -> Iterator[Mapping[str, Any]]:
     if isinstance(value, Mapping):
         yield value
         for part in value.values():
-            yield from _records(part)
+            yield from _iter_records(part)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _records(part)
+            yield from _iter_records(part)
 
 
 _MIN_NAME = 3
@@ -123,88 +123,88 @@ class UserText:
 
     def add(self, text: str) -> None:
         """Add a message of the user."""
-        plain = _plain(text)
+        plain = _normalize(text)
         if self._size + len(plain) > self._limit:
             return
         self._size += len(plain)
         self._texts.append(plain)
-        self._hosts += [_plain(found[0]) for found in _RUN_ON.finditer(text)]
-        self._numbers |= likely_numbers(plain)
+        self._hosts += [_normalize(found[0]) for found in _RUN_ON.finditer(text)]
+        self._numbers |= find_likely_numbers(plain)
 
     def names(self, value: object, kind: Kind, noun: str = "") -> bool:
         """Return whether the user named a destination. `noun` is the type of an identifier: `file` for `file_id`."""
-        if kind is Kind.AMOUNT and (found := number(value)) is not None:
+        if kind is Kind.AMOUNT and (found := parse_number(value)) is not None:
             return found in self._numbers
         if isinstance(value, (int, float)) and not isinstance(value, bool):
             value = str(value)
-        if not isinstance(value, str) or len(value) > _MAX_VALUE or not (plain := _plain(value).strip()):
+        if not isinstance(value, str) or len(value) > _MAX_VALUE or not (plain := _normalize(value).strip()):
             return False
         if kind is Kind.ID:
-            return self._identifies(plain, noun)
+            return self._names_identifier(plain, noun)
         if kind is Kind.URL:
-            return self._url(plain)
+            return self._names_url(plain)
         if kind is Kind.PATH:
-            return self._whole(plain) or self._file(plain)
-        return self._whole(plain)
+            return self._contains(plain) or self._names_file(plain)
+        return self._contains(plain)
 
-    def _whole(self, plain: str) -> bool:
+    def _contains(self, plain: str) -> bool:
         """Return whether the messages contain a text as a whole; a very short one only in quotes or after # or @."""
         if len(plain) < _MIN_NAME:
-            return any(f"{mark}{plain}" in text and self._bounded(text, plain) for mark in _MARKED
+            return any(f"{mark}{plain}" in text and self._contains_complete(text, plain) for mark in _MARKED
                        for text in self._texts)  # fmt: skip
-        return any(self._bounded(text, plain) for text in self._texts)
+        return any(self._contains_complete(text, plain) for text in self._texts)
 
     @staticmethod
-    def _bounded(text: str, plain: str) -> bool:
+    def _contains_complete(text: str, plain: str) -> bool:
         return any(
-            _ends_here(text, start, start + len(plain)) and not _is_refused(text, start)
-            for start in _found(text, plain)
+            _is_complete(text, start, start + len(plain)) and not _is_negated(text, start)
+            for start in _iter_positions(text, plain)
         )
 
-    def _identifies(self, plain: str, noun: str) -> bool:
+    def _names_identifier(self, plain: str, noun: str) -> bool:
         """Return whether the user named an identifier as such; 13 in a date does not count."""
         if len(plain) >= 8 and not plain.isdigit():
-            return self._whole(plain)
+            return self._contains(plain)
         pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
         return any(re.search(pattern, text) for text in self._texts)
 
-    def _file(self, plain: str) -> bool:
+    def _names_file(self, plain: str) -> bool:
         """Return whether the user named a file. The file name suffices, unless the path is absolute or climbs."""
         folder, _, name = plain.removeprefix("./").rpartition("/")
         if not folder or plain.startswith(("/", "~")) or ".." in plain or "\\" in plain:
-            return not folder and bool(name) and self._whole(name)
-        return "." in name and not any(mark in folder for mark in ":%") and self._whole(name)
+            return not folder and bool(name) and self._contains(name)
+        return "." in name and not any(mark in folder for mark in ":%") and self._contains(name)
 
     def unsaid_folders(self, value: object) -> tuple[str, ...]:
         """Return the folders of a path that the user did not name, if only the file name matches."""
-        plain = _plain(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
-        if not plain or self._whole(plain):
+        plain = _normalize(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
+        if not plain or self._contains(plain):
             return ()
-        return tuple(part for part in plain.split("/")[:-1] if part not in ("", ".") and not self._whole(part))
+        return tuple(part for part in plain.split("/")[:-1] if part not in ("", ".") and not self._contains(part))
 
-    def _url(self, plain: str) -> bool:
+    def _names_url(self, plain: str) -> bool:
         """Return whether the user named a URL, one of its parent paths, or its host."""
-        wanted = _parts(plain)
+        wanted = _parse_url(plain)
         if wanted is None:
             return False
         scheme, host, path = wanted
         for text in (*self._texts, *self._hosts):
             for found in _URLS.finditer(text):
-                said = _parts(found[0].rstrip(_TRAILING))
+                said = _parse_url(found[0].rstrip(_TRAILING))
                 if said is None or said[1] != host or not (said[0] or _is_host(said[1], said[2])):
                     continue
                 if scheme and scheme not in ((said[0],) if said[0] else _WEB):
                     continue
-                if _is_below(path, said[2]) and not _is_refused(text, found.start()):
+                if _is_below(path, said[2]) and not _is_negated(text, found.start()):
                     return True
         return False
 
 
-def _plain(text: str) -> str:
+def _normalize(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
 
 
-def _found(text: str, plain: str) -> Iterator[int]:
+def _iter_positions(text: str, plain: str) -> Iterator[int]:
     """Yield the positions of a text, up to a limit."""
     start = text.find(plain)
     for _ in range(_MAX_PLACES):
@@ -214,13 +214,13 @@ def _found(text: str, plain: str) -> Iterator[int]:
         start = text.find(plain, start + 1)
 
 
-def _is_refused(text: str, start: int) -> bool:
+def _is_negated(text: str, start: int) -> bool:
     """Return whether the text at a position is excluded by the user, as in `never send it to eve@example.com`."""
     before = _CLAUSE.split(text[max(0, start - _MAX_CLAUSE) : start])[-1]
     return _REFUSED.search(_REMINDER.sub("", before)) is not None
 
 
-def _ends_here(text: str, start: int, end: int) -> bool:
+def _is_complete(text: str, start: int, end: int) -> bool:
     """Return whether the text at a position is complete, not part of a longer name, address or path."""
     before, after = text[max(0, start - 1) : start], text[end : end + 2]
     if before and (before.isalnum() or before in "_@%+/\\-." or unicodedata.combining(text[start])):
@@ -232,7 +232,7 @@ def _ends_here(text: str, start: int, end: int) -> bool:
     return not (after[0].isalnum() or after[0] in "_@%+/\\-" or unicodedata.combining(after[0]))
 
 
-def _parts(url: str) -> tuple[str, str, str] | None:
+def _parse_url(url: str) -> tuple[str, str, str] | None:
     """Return the scheme, which may be empty, the host and the path of a URL.
 
     Return None if the text is not a URL or is ambiguous.

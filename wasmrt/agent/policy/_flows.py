@@ -70,25 +70,28 @@ class FlowRule:
         if not self.provenance:
             return flow.destinations
         if self.every:
-            found = self._of(flow.destinations)
+            found = self._with_listed_provenance(flow.destinations)
             return found if len(found) == len(flow.destinations) else None
         if self.carries is Carries.LINK:
-            return self._of(flow.carried) or None
+            return self._with_listed_provenance(flow.carried) or None
         if self.carries is Carries.HOST:
-            return self._of(each for each in flow.destinations if each.destination.kind is Kind.URL) or None
-        found = self._of(flow.destinations)
+            return (
+                self._with_listed_provenance(each for each in flow.destinations if each.destination.kind is Kind.URL)
+                or None
+            )
+        found = self._with_listed_provenance(flow.destinations)
         if self.carries is Carries.PRIVATE:
             fixed = not flow.destinations or flow.guessed_all
             return found if flow.private_body and (found or fixed) else None
-        if _anchored(flow):
+        if _has_trusted_destination(flow):
             found = tuple(each for each in found if not _is_unsaid_name(each))
         return found or (() if flow.cut else None)
 
-    def _of(self, traced: Iterable[Traced]) -> tuple[Traced, ...]:
+    def _with_listed_provenance(self, traced: Iterable[Traced]) -> tuple[Traced, ...]:
         return tuple(each for each in traced if each.provenance in self.provenance)
 
 
-def _anchored(flow: Flow) -> bool:
+def _has_trusted_destination(flow: Flow) -> bool:
     """Return whether the user or the operator named at least one of the possible destinations."""
     return any(each.provenance.vouched for each in flow.destinations)
 

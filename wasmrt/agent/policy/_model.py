@@ -65,11 +65,11 @@ class AccessAction(StrEnum):
 def fits(name: str, patterns: Iterable[str]) -> bool:
     """Return whether a name, in any spelling, matches one of the patterns, such as `files.*`."""
     spelled = {folded(name), folded(offered_name(name))}
-    return any(_fits(one, pattern) for pattern in patterns for one in spelled)
+    return any(_matches_pattern(one, pattern) for pattern in patterns for one in spelled)
 
 
 @lru_cache(maxsize=4096)
-def _fits(spelled: str, pattern: str) -> bool:
+def _matches_pattern(spelled: str, pattern: str) -> bool:
     # Only * is a wildcard.
     literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
     return fnmatchcase(spelled, literal)
@@ -116,7 +116,7 @@ class Preset:
             sorted(set(self.tools)),
             sorted(set(self.allow_write_paths)),
         ]
-        return _digest(allowed if self.flows is None else [*allowed, self.flows.digest])
+        return _json_digest(allowed if self.flows is None else [*allowed, self.flows.digest])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -231,8 +231,8 @@ class ToolPolicy:
     def digest(self) -> str:
         """BLAKE3 of active preset, filter, guard, rules, flow policy and output limit, in hexadecimal."""
         rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds,
-                  *_flow_words(rule)] for rule in self.rules]  # fmt: skip
-        return _digest(
+                  *_list_flow_settings(rule)] for rule in self.rules]  # fmt: skip
+        return _json_digest(
             [
                 None if self.active is None else self.active.digest,
                 [self.filter.allow_external, sorted(self.filter.external_allow_list)],
@@ -253,7 +253,7 @@ class ToolPolicy:
             return NO_TIGHTENING
         found = TraitRestrictions()
         for rule in self.rules_for(tool):
-            found = _both(found, rule.tightening)
+            found = _combine_restrictions(found, rule.tightening)
         return found
 
     def permission_for(self, tool: str) -> Permission | None:
@@ -318,12 +318,12 @@ class ToolPolicy:
             if self.presets and not fits(tool, listed):
                 found.append(f"external_allow_list contains {tool}, which no preset lists")
         if known is not None:
-            found += self._unfitting(tuple(known))
+            found += self._describe_unmatched_patterns(tuple(known))
         if self.filter.external_allow_list and not self.filter.allow_external:
             found.append("external_allow_list has no effect while allow_external is false")
         return tuple(found)
 
-    def _unfitting(self, known: tuple[str, ...]) -> Iterator[str]:
+    def _describe_unmatched_patterns(self, known: tuple[str, ...]) -> Iterator[str]:
         places = [("tools.rules", rule.tool) for rule in self.rules]
         places += [(f"presets.{preset.name}", tool) for preset in self.presets.values() for tool in preset.tools]
         for place, pattern in places:
@@ -333,7 +333,7 @@ class ToolPolicy:
                 yield f"{place} contains {pattern!r}, which matches no tool{meant}"
 
 
-def _flow_words(rule: ToolRule) -> list[object]:
+def _list_flow_settings(rule: ToolRule) -> list[object]:
     """Return the flow settings of a rule for the digest. The list is empty without any, to keep older digests."""
     if rule.results is None and rule.destinations is None and not rule.ids and not rule.vouched:
         return []
@@ -341,14 +341,14 @@ def _flow_words(rule: ToolRule) -> list[object]:
     return [*words, rule.vouched] if rule.vouched else words
 
 
-def _both(one: TraitRestrictions, other: TraitRestrictions) -> TraitRestrictions:
-    def stricter(name: str) -> object:
+def _combine_restrictions(one: TraitRestrictions, other: TraitRestrictions) -> TraitRestrictions:
+    def choose_stricter(name: str) -> object:
         levels = [level for level in (getattr(one, name), getattr(other, name)) if level is not None]
         return tightest(*levels) if levels else None
 
-    levels = {name: stricter(name) for name in ("tier", "risk", "confirmation", "subagent_access")}
+    levels = {name: choose_stricter(name) for name in ("tier", "risk", "confirmation", "subagent_access")}
     return TraitRestrictions(**levels, network_outbound=one.network_outbound or other.network_outbound)  # type: ignore[arg-type]
 
 
-def _digest(value: object) -> str:
+def _json_digest(value: object) -> str:
     return blake3(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()

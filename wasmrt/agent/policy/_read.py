@@ -38,7 +38,7 @@ _flow_preset: Reader = one_of(flow_policy, FLOW_PRESETS)
 """Reads the name of a flow preset."""
 
 
-def _labels(value: Any) -> Any:
+def _read_label_list(value: Any) -> Any:
     """Read a list of labels.
 
     Raises:
@@ -47,15 +47,15 @@ def _labels(value: Any) -> Any:
     return read_labels(texts(value))
 
 
-def _provenance(value: Any) -> Any:
+def _read_provenance(value: Any) -> Any:
     read = one_of(Provenance, Provenance)
     return frozenset(read(name) for name in texts(value))
 
 
 _FLOW_RULE: dict[str, Reader] = {
     "effects": lambda value: read_effects(texts(value)),
-    "labels": _labels,
-    "provenance": _provenance,
+    "labels": _read_label_list,
+    "provenance": _read_provenance,
     "carries": one_of(Carries, Carries),
     "action": one_of(FlowAction, FlowAction),
 }
@@ -79,7 +79,7 @@ _RULE: dict[str, Reader] = {
     "requests_per_minute": whole_number(1, _MAX_RATE),
     "requests_per_hour": whole_number(1, _MAX_RATE),
     "timeout_seconds": seconds(86_400),
-    "results": _labels,
+    "results": _read_label_list,
     "destinations": texts,
     "ids": texts,
     "vouched": texts,
@@ -107,10 +107,10 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
     parts = {name: tools.pop(name) for name in ("filter", "exfiltration_guard", "rules") if name in tools}
     flows = _read_flows(tools.pop("flows", None), mistakes)
     own = read_table(tools, Place(("tools",)), _TOOLS, mistakes, example='and preset = "dev" below')
-    filter_ = _part(parts, "filter", _FILTER, mistakes)
-    guard = _part(parts, "exfiltration_guard", _GUARD, mistakes)
-    rules = _rules(parts.get("rules", {}), mistakes)
-    presets = _presets(tree.get("presets", {}), mistakes)
+    filter_ = _read_part(parts, "filter", _FILTER, mistakes)
+    guard = _read_part(parts, "exfiltration_guard", _GUARD, mistakes)
+    rules = _read_rules(parts.get("rules", {}), mistakes)
+    presets = _read_presets(tree.get("presets", {}), mistakes)
     approvals = read_table(
         tree.get("approvals", {}), Place(("approvals",)), _APPROVALS, mistakes, example='and approver = "queue" below'
     )
@@ -138,28 +138,28 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
         return ToolPolicy()
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if not isinstance(value, str) or not value:
         raise ConfigurationError("must be a text")
     return value
 
 
 _TOOLS: dict[str, Reader] = {
-    "preset": _text,
+    "preset": _read_text,
     "max_output_bytes": whole_number(256, 16 * MIB),
-    "plugin_dir": _text,
+    "plugin_dir": _read_text,
     "unsafe_native_plugins": boolean,
 }
 
 
-def _part(
+def _read_part(
     parts: Mapping[str, Any], name: str, readers: Mapping[str, Reader], mistakes: list[Mistake]
 ) -> dict[str, Any]:
     example = "and its keys below"
     return read_table(parts.get(name, {}), Place(("tools", name)), readers, mistakes, example=example)
 
 
-def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
+def _read_presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
     if not isinstance(tree, dict):
         mistakes.append(Mistake("presets", "must be a section", "write [presets.NAME] on a separate line"))
         return {}
@@ -174,14 +174,14 @@ def _presets(tree: Any, mistakes: list[Mistake]) -> dict[str, Preset]:
     return presets
 
 
-def _rules(tree: Any, mistakes: list[Mistake]) -> tuple[ToolRule, ...]:
+def _read_rules(tree: Any, mistakes: list[Mistake]) -> tuple[ToolRule, ...]:
     if not isinstance(tree, dict):
         mistakes.append(Mistake("tools.rules", "must be a section", "write [tools.rules.NAME] on a separate line"))
         return ()
-    return tuple(_rule(name, table, mistakes) for name, table in tree.items())
+    return tuple(_read_rule(name, table, mistakes) for name, table in tree.items())
 
 
-def _rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
+def _read_rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
     place = Place(("tools", "rules", name))
     values = read_table(table, place, _RULE, mistakes, example='and confirmation = "always" below')
     minute, hour = values.pop("requests_per_minute", None), values.pop("requests_per_hour", None)
@@ -217,13 +217,15 @@ def _read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
     for name, rule in rules.items():
         place = _FLOWS_PLACE.at("rules").at(name)
         try:
-            found = found.switched({name: rule}) if isinstance(rule, str) else _with_rule(found, name, rule, mistakes)
+            found = (
+                found.switched({name: rule}) if isinstance(rule, str) else _add_flow_rule(found, name, rule, mistakes)
+            )
         except ConfigurationError as error:
             mistakes.append(Mistake(str(place), error.message, error.hint))
     return found
 
 
-def _with_rule(policy: FlowPolicy, name: str, table: Any, mistakes: list[Mistake]) -> FlowPolicy:
+def _add_flow_rule(policy: FlowPolicy, name: str, table: Any, mistakes: list[Mistake]) -> FlowPolicy:
     place = _FLOWS_PLACE.at("rules").at(name)
     values = read_table(table, place, _FLOW_RULE, mistakes, example='and action = "ask" below')
     values.setdefault("effects", OUTGOING)

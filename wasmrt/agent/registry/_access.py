@@ -54,11 +54,11 @@ def add_granted(state: CallState) -> str:
     try:
         if not store.answers(state.request.user, state.known.name):  # the usual case, before anything is hashed
             return _NOTHING_MORE
-        found = store.granted(_caller(state))
+        found = store.granted(_build_caller(state))
         if refresh is not None and any(each.scope is AccessScope.KEEP for each in found):
             refresh()  # the entry is in the catalog, where it may have been revoked since
             _steps.look_up(state)
-            found = tuple(each for each in store.granted(_caller(state)) if each.scope is not AccessScope.KEEP)
+            found = tuple(each for each in store.granted(_build_caller(state)) if each.scope is not AccessScope.KEEP)
     except (ApprovalError, InstallError):
         found = ()  # an unreadable store or catalog grants nothing
     if not found:
@@ -83,8 +83,8 @@ def redeem_granted(state: CallState) -> None:
     for each in state.granted_access:
         if store is None or not store.use(each):
             rule = "the access that was granted once was used by another call"
-            state.take(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
-        state.take(Decision(True, Reason.ALLOWED, _describe_granted(each), None, _WHAT, name))
+            state.apply(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
+        state.apply(Decision(True, Reason.ALLOWED, _describe_granted(each), None, _WHAT, name))
 
 
 def _describe_granted(granted: AccessRequest) -> str:
@@ -119,7 +119,9 @@ def request_access(state: CallState, decisions: Iterable[Decision], call: str) -
     helping = (each for each in widest(refused, lambda one, other: covers(other, one)) if _could_help(state, each))
     for addition in islice(helping, MAX_ACCESS_PER_CALL):
         try:
-            request = services.access.ask(_caller(state), _denied_access(state, addition, refused[addition], call))
+            request = services.access.ask(
+                _build_caller(state), _build_denied_access(state, addition, refused[addition], call)
+            )
         except ApprovalError:  # the store cannot be written, so the denial is final
             continue
         if request is not None:
@@ -160,12 +162,12 @@ def _could_help(state: CallState, addition: Addition) -> bool:
     held = (
         probe.traits.effects
         & probe.view_effects
-        & state.restrictions.in_sandbox(state.services.policy.guard, grown.name)
+        & state.restrictions.sandbox_effects(state.services.policy.guard, grown.name)
     )
     return addition.to is GrantList.TOOLS or effects_of(alone) <= held
 
 
-def _caller(state: CallState) -> Caller:
+def _build_caller(state: CallState) -> Caller:
     entry = state.registered
     assert entry is not None
     return Caller(
@@ -174,7 +176,7 @@ def _caller(state: CallState) -> Caller:
     )  # fmt: skip
 
 
-def _denied_access(state: CallState, addition: Addition, decision: Decision, call: str) -> DeniedAccess:
+def _build_denied_access(state: CallState, addition: Addition, decision: Decision, call: str) -> DeniedAccess:
     entry = state.registered
     assert entry is not None
     tool = entry.tool
@@ -186,10 +188,10 @@ def _denied_access(state: CallState, addition: Addition, decision: Decision, cal
     return DeniedAccess(
         addition=addition,
         again=tuple(added for one in state.granted_access if one.scope is AccessScope.ONCE for added in one.additions),
-        sentences=_sentences(grant, addition),
-        limited=_limits(grant, addition, component, entry.name),
+        sentences=_explain_entry(grant, addition),
+        limited=_explain_consequences(grant, addition, component, entry.name),
         refused=f"{decision.subject or decision.capability} ({decision.reason}: {decision.rule})",
-        origins=_origins(state, addition, decision),
+        origins=_describe_origins(state, addition, decision),
         params=cut if cut == params and len(text) <= 2 * MAX_ACCESS_PARAMS_BYTES else f"{cut}\n... cut",
         call=call,
         component=component if tool.installed else "",
@@ -199,14 +201,14 @@ def _denied_access(state: CallState, addition: Addition, decision: Decision, cal
     )
 
 
-def _sentences(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
+def _explain_entry(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
     """Return sentences that explain an entry, with the limits of the grant that it would be added to."""
     alone = Capabilities.none().with_addition(addition)
     alone = alone.in_numbers_of(grant)
     return tuple(sentence for sentence in explain(alone) if not sentence.startswith("may not"))
 
 
-def _limits(grant: Capabilities, addition: Addition, component: str, name: str) -> tuple[str, ...]:
+def _explain_consequences(grant: Capabilities, addition: Addition, component: str, name: str) -> tuple[str, ...]:
     """Return sentences about the consequences of an entry together with the rest of the grant."""
     lines = []
     if addition.to is GrantList.HTTP and grant.http is not None and grant.http.credentials:
@@ -219,7 +221,7 @@ def _limits(grant: Capabilities, addition: Addition, component: str, name: str) 
     return tuple(lines)
 
 
-def _origins(state: CallState, addition: Addition, decision: Decision) -> tuple[str, ...]:
+def _describe_origins(state: CallState, addition: Addition, decision: Decision) -> tuple[str, ...]:
     """Return lines about the origin of the host or path of an entry, such as the user or untrusted text."""
     trace, kind = state.services.traces.find(state.request.user, state.request.trace), _KINDS.get(addition.to)
     if kind is None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from wasmrt.agent.registry._calls import ToolCall
 from wasmrt.agent.registry._executor import AsyncExecutor
-from wasmrt.agent.registry._output import ToolAnswer, answer_of
+from wasmrt.agent.registry._output import ToolAnswer, build_answer
 from wasmrt.agent.registry._pipeline import admit, approve, finish_failed, run
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._steps import runs_programs
@@ -28,50 +28,52 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
     states = [state_of(call) for call in calls]
     ended: dict[int, _Ended] = {}
     try:
-        await _run(states, ended)
+        await _run_all(states, ended)
     except BaseException as error:  # a cancellation ends the remaining calls
         for place, state in enumerate(states):
             if place not in ended:
                 finish_failed(state, error)
         raise
-    return [_answer(state, call, ended[place]) for place, (call, state) in enumerate(zip(calls, states, strict=True))]
+    return [
+        _build_answer(state, call, ended[place]) for place, (call, state) in enumerate(zip(calls, states, strict=True))
+    ]
 
 
-async def _run(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
+async def _run_all(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
     """Admit every call, request approvals, and run each call in its turn."""
     for place, state in enumerate(states):
-        await _step(ended, place, state, _admit(state))
+        await _run_step(ended, place, state, _admit(state))
     waiting = [place for place, state in enumerate(states) if place not in ended and state.approval_needed is not None]
     asked = {place: asyncio.ensure_future(approve(states[place], AsyncExecutor())) for place in waiting}
     try:
-        await _run_unasked(states, ended, waiting)
+        await _run_without_approval(states, ended, waiting)
         for place in waiting:
-            await _step(ended, place, states[place], _run_when_approved(states[place], asked[place]))
+            await _run_step(ended, place, states[place], _run_when_approved(states[place], asked[place]))
     finally:
         for asking in asked.values():
             asking.cancel()
         await asyncio.gather(*asked.values(), return_exceptions=True)
 
 
-async def _run_unasked(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
+async def _run_without_approval(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
     """Run calls that require no approval: reading ones concurrently, and the others in order."""
     ready = [place for place in range(len(states)) if place not in ended and place not in waiting]
-    reading = [place for place in ready if _reads(states[place])]
+    reading = [place for place in ready if _only_reads(states[place])]
     limit = asyncio.Semaphore(MAX_PARALLEL)
 
     async def read(place: int) -> None:
         async with limit:
-            await _step(ended, place, states[place], run(states[place], AsyncExecutor()))
+            await _run_step(ended, place, states[place], run(states[place], AsyncExecutor()))
 
     async def write() -> None:
         for place in ready:
             if place not in reading:
-                await _step(ended, place, states[place], run(states[place], AsyncExecutor()))
+                await _run_step(ended, place, states[place], run(states[place], AsyncExecutor()))
 
     await asyncio.gather(write(), *(read(place) for place in reading))
 
 
-def _reads(state: CallState) -> bool:
+def _only_reads(state: CallState) -> bool:
     """Return whether a call only reads. The calls of a program may do more."""
     return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 
@@ -86,7 +88,7 @@ async def _run_when_approved(state: CallState, asking: asyncio.Future[None]) -> 
     return await run(state, AsyncExecutor())
 
 
-async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Awaitable[ToolOutput | None]) -> None:
+async def _run_step(ended: dict[int, _Ended], place: int, state: CallState, work: Awaitable[ToolOutput | None]) -> None:
     """Run one step of a call, and record how the call ended, if it did."""
     try:
         output = await work
@@ -97,7 +99,7 @@ async def _step(ended: dict[int, _Ended], place: int, state: CallState, work: Aw
             ended[place] = output
 
 
-def _answer(state: CallState, call: ToolCall, ended: _Ended) -> ToolAnswer:
+def _build_answer(state: CallState, call: ToolCall, ended: _Ended) -> ToolAnswer:
     if isinstance(ended, ToolError):
-        return answer_of(state, call.id, None, ended)
-    return answer_of(state, call.id, ended, None)
+        return build_answer(state, call.id, None, ended)
+    return build_answer(state, call.id, ended, None)

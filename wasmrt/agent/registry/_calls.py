@@ -100,27 +100,27 @@ class ToolCallAccumulator:
         known = self._parts.get(place) if isinstance(place, int) else None
         if known is not None and identity and known.id and known.id != identity:  # some servers use one index for all
             place = self._places[index] = max(self._parts) + 1
-        parts = self._at(place)
+        parts = self._parts_at(place)
         self._last = place
         function = entry.get("function")
-        self._extend(parts, identity, function if isinstance(function, Mapping) else {})
+        self._extend_call(parts, identity, function if isinstance(function, Mapping) else {})
 
     def _add_anthropic(self, event: Mapping[str, Any]) -> None:
         block = event.get("content_block")
         if isinstance(block, Mapping) and block.get("type") == "tool_use":
             given = block.get("input")
-            self._extend(self._at(event.get("index")), block.get("id"), {"name": block.get("name")})
+            self._extend_call(self._parts_at(event.get("index")), block.get("id"), {"name": block.get("name")})
             if isinstance(given, Mapping) and given:  # a whole block that was not streamed
                 import json
 
-                self._extend(self._at(event.get("index")), None, {"arguments": json.dumps(given)})
+                self._extend_call(self._parts_at(event.get("index")), None, {"arguments": json.dumps(given)})
         delta = event.get("delta")
         if isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
             if event.get("index") not in self._parts:
                 raise InvalidParametersError("a piece of a tool call came before its start", hint=_HINT)
-            self._extend(self._at(event.get("index")), None, {"arguments": delta.get("partial_json")})
+            self._extend_call(self._parts_at(event.get("index")), None, {"arguments": delta.get("partial_json")})
 
-    def _at(self, index: Any) -> _Parts:
+    def _parts_at(self, index: Any) -> _Parts:
         if not isinstance(index, int) or isinstance(index, bool) or index < 0:
             raise InvalidParametersError("a piece of a tool call has no index", hint=_HINT)
         if index not in self._parts:
@@ -129,7 +129,7 @@ class ToolCallAccumulator:
             self._parts[index] = _Parts()
         return self._parts[index]
 
-    def _extend(self, parts: _Parts, identity: Any, function: Mapping[str, Any]) -> None:
+    def _extend_call(self, parts: _Parts, identity: Any, function: Mapping[str, Any]) -> None:
         name, text = function.get("name") or "", function.get("arguments") or ""
         if not isinstance(name, str) or not isinstance(text, str):
             raise InvalidParametersError("the name or the arguments of a tool call are not text", hint=_HINT)
@@ -176,7 +176,7 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
             value = {}
             break
         try:
-            value = _read(value)
+            value = _read_json_arguments(value)
         except JsonError as error:
             raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
     if not isinstance(value, dict):
@@ -184,14 +184,14 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
     if value is arguments:
         # SECURITY: copy it under the limits for text. Changes by the caller after the approval have no effect.
         try:
-            value = _read(write_json(value))
+            value = _read_json_arguments(write_json(value))
         except JsonError as error:
             raise MalformedArgumentsError(f"the arguments are {error}", hint=_HINT) from error
     found: dict[str, Any] = value
     return found
 
 
-def _read(text: str | bytes | bytearray) -> Any:
+def _read_json_arguments(text: str | bytes | bytearray) -> Any:
     return read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
 
 

@@ -27,7 +27,7 @@ class BlockingExecutor:
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
-        return blocking(approvals.decide(request, approver))
+        return run_blocking(approvals.decide(request, approver))
 
     async def preview(self, tool: Tool, params: Any) -> str | None:
         """Wait for the tool's preview of a call."""
@@ -35,18 +35,18 @@ class BlockingExecutor:
 
     async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
-        if _ends_by_itself(tool):
+        if _enforces_deadline(tool):
             return await _await_output(tool.execute(params, context))
-        future = _start(tool, params, context)
+        future = _start_in_thread(tool, params, context)
         try:
             return future.result(seconds)
         except FutureTimeoutError as error:
             if future.done():
                 raise  # the tool itself raised it
-            _end(context)
+            _cancel_lifetime(context)
             raise _deadline_error(tool, seconds) from error
         except BaseException:
-            _end(context)
+            _cancel_lifetime(context)
             raise
 
 
@@ -70,19 +70,19 @@ class AsyncExecutor:
                 if tool.is_async:
                     return await _await_output(tool.execute(params, context))
                 # Use a new thread instead of a pool: a tool that never ends blocks neither other calls nor the loop.
-                return await asyncio.wrap_future(_start(tool, params, context))
+                return await asyncio.wrap_future(_start_in_thread(tool, params, context))
         except TimeoutError:
-            _end(context)
+            _cancel_lifetime(context)
             raise _deadline_error(tool, seconds) from None
         except asyncio.CancelledError:
-            _end(context)
+            _cancel_lifetime(context)
             raise
 
 
 Executor = BlockingExecutor | AsyncExecutor
 
 
-def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
+def run_blocking(awaitable: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine and return its result, in a new thread if this thread already has an event loop."""
     try:
         asyncio.get_running_loop()
@@ -105,7 +105,7 @@ def blocking(awaitable: Coroutine[Any, Any, T]) -> T:
     return result[0]
 
 
-def drive(coroutine: Coroutine[Any, Any, T]) -> T:
+def run_without_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that never suspends, without an event loop."""
     try:
         coroutine.send(None)
@@ -115,21 +115,23 @@ def drive(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a step of a blocking call waited for an event loop")
 
 
-def _ends_by_itself(tool: Tool) -> bool:
+def _enforces_deadline(tool: Tool) -> bool:
     return isinstance(tool, PreparedTool) or tool.ends_at_deadline
 
 
-def _start(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
+def _start_in_thread(tool: Tool, params: Any, context: ToolContext) -> Future[ToolOutput]:
     """Start a tool in a new daemon thread, which neither blocks other calls nor keeps the process alive."""
     future: Future[ToolOutput] = Future()
-    work = partial(_settle, future, copy_context(), tool, params, context)
+    work = partial(_run_and_settle, future, copy_context(), tool, params, context)
     threading.Thread(target=work, name="wasmrt-tool", daemon=True).start()
     return future
 
 
-def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: Any, context: ToolContext) -> None:
+def _run_and_settle(
+    future: Future[ToolOutput], variables: Context, tool: Tool, params: Any, context: ToolContext
+) -> None:
     try:
-        result = variables.run(_execute, tool, params, context)
+        result = variables.run(_execute_in_thread, tool, params, context)
     except BaseException as error:
         # An asyncio future does not accept StopIteration (PEP 479), so its waiter would wait forever.
         failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
@@ -140,7 +142,7 @@ def _settle(future: Future[ToolOutput], variables: Context, tool: Tool, params: 
             future.set_result(result)
 
 
-def _execute(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
+def _execute_in_thread(tool: Tool, params: Any, context: ToolContext) -> ToolOutput:
     returned = tool.execute(params, context)
     return asyncio.run(_await_output(returned)) if isinstance(returned, Awaitable) else returned
 
@@ -149,7 +151,7 @@ async def _await_output(returned: ToolOutput | Awaitable[ToolOutput]) -> ToolOut
     return await returned if isinstance(returned, Awaitable) else returned
 
 
-def _end(context: ToolContext) -> None:
+def _cancel_lifetime(context: ToolContext) -> None:
     if context.lifetime is not None:
         context.lifetime.cancel()
 

@@ -13,7 +13,7 @@ from wasmrt.agent.flows import FlowMap, Label, Reach
 from wasmrt.agent.policy import OUTGOING
 from wasmrt.agent.registry import _access, _flow, _steps
 from wasmrt.agent.registry._flow import OWN_SOURCES, result_labels
-from wasmrt.agent.registry._pipeline import FORGET, approval_request
+from wasmrt.agent.registry._pipeline import FORGET_HINT, approval_request
 from wasmrt.agent.registry._state import CallState
 from wasmrt.capabilities.model import ANY_HOST
 from wasmrt.core.effects import NETWORKING, Effect, in_words
@@ -75,7 +75,7 @@ class Explanation:
 
 def explain(state: CallState) -> Explanation:
     """Evaluate the steps of a call without running it, requesting approval, counting it or using up a token."""
-    walked = _walk(state)
+    walked = _evaluate_steps(state)
     if not walked[-1][1].allowed:
         return Explanation(Outcome.REFUSED, tuple(walked))
     if state.approval_needed is None:
@@ -87,14 +87,14 @@ def explain(state: CallState) -> Explanation:
         return Explanation(Outcome.ASKS, tuple(walked))
     reason = Reason.ALLOWED if answer.approved else Reason.APPROVAL_DENIED
     rule = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
-    hint = None if answer.approved else FORGET
+    hint = None if answer.approved else FORGET_HINT
     walked.append(("approval", Decision(answer.approved, reason, rule, hint, what, state.known.name)))
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
 
 
 def approval_preview(state: CallState) -> ApprovalRequest | None:
     """Return the approval request of a call that is not made; None if no approval is required, or it is denied."""
-    if not _walk(state)[-1][1].allowed or state.approval_needed is None:
+    if not _evaluate_steps(state)[-1][1].allowed or state.approval_needed is None:
         return None
     try:
         shown = state.tool.preview(state.params)
@@ -104,7 +104,7 @@ def approval_preview(state: CallState) -> ApprovalRequest | None:
     return None if state.services.approvals.remembered(request) is not None else request
 
 
-def _walk(state: CallState) -> list[tuple[str, Decision]]:
+def _evaluate_steps(state: CallState) -> list[tuple[str, Decision]]:
     """Return the decisions of the steps, up to the first denial."""
     walked: list[tuple[str, Decision]] = []
     for name, step in STEPS:
@@ -127,11 +127,11 @@ def _try_step(state: CallState, step: Callable[[CallState], _steps.Step], name: 
         error = raised if isinstance(raised, ToolError) else ToolError(f"the step failed with {type(raised).__name__}")
         denial = next((each for each in error.decisions if not each.allowed), None)
         return denial or Decision(
-            False, _reason(error), error.message, error.hint, f"tool.{name}", state.request.name[:80]
+            False, _reason_for(error), error.message, error.hint, f"tool.{name}", state.request.name[:80]
         )
 
 
-def _reason(error: ToolError) -> Reason:
+def _reason_for(error: ToolError) -> Reason:
     if isinstance(error, InvalidParametersError):
         return Reason.INVALID_ARGUMENTS
     if isinstance(error, RateLimitedError):
@@ -145,23 +145,23 @@ _MAX_HOSTS = 3
 
 def flow_map(probes: Iterable[CallState]) -> FlowMap:
     """Return the map of flows between tools. Each probe is a call of one tool that is not made."""
-    return FlowMap(tuple(_reach(probe) for probe in probes))
+    return FlowMap(tuple(_build_reach(probe) for probe in probes))
 
 
-def _reach(probe: CallState) -> Reach:
+def _build_reach(probe: CallState) -> Reach:
     entry, effects = probe.known, probe.effects
     foreign = entry.source not in OWN_SOURCES
     labels = result_labels(probe, frozenset())
     return Reach(
         tool=entry.name,
-        private=_private(effects) if Label.PRIVATE in labels else "",
-        untrusted=_untrusted(effects, foreign=foreign) if Label.UNTRUSTED in labels else "",
-        sends=_sends(probe) if effects & _SENDING else "",
-        asks=_asks(probe),
+        private=_describe_private_source(effects) if Label.PRIVATE in labels else "",
+        untrusted=_describe_untrusted_source(effects, foreign=foreign) if Label.UNTRUSTED in labels else "",
+        sends=_describe_sending(probe) if effects & _SENDING else "",
+        asks=_always_asks(probe),
     )
 
 
-def _private(effects: frozenset[Effect]) -> str:
+def _describe_private_source(effects: frozenset[Effect]) -> str:
     if Effect.READ_FILESYSTEM in effects:
         return "reads files"
     if Effect.READ_MEMORY in effects:
@@ -169,7 +169,7 @@ def _private(effects: frozenset[Effect]) -> str:
     return "reads data with its credential" if Effect.USE_SECRET in effects else "can read private data"
 
 
-def _untrusted(effects: frozenset[Effect], *, foreign: bool) -> str:
+def _describe_untrusted_source(effects: frozenset[Effect], *, foreign: bool) -> str:
     if effects & NETWORKING:
         return "from the network"
     if Effect.READ_FILESYSTEM in effects:
@@ -179,14 +179,14 @@ def _untrusted(effects: frozenset[Effect], *, foreign: bool) -> str:
     return "the tool itself is third-party" if foreign else "its own results"
 
 
-def _sends(probe: CallState) -> str:
-    hosts = _hosts(probe)
+def _describe_sending(probe: CallState) -> str:
+    hosts = _list_hosts(probe)
     doing = probe.effects & OUTGOING
     words = f"can {in_words(doing)}" if doing else "can send requests, whose paths carry data"
     return f"{words} at {hosts}" if hosts else words
 
 
-def _hosts(probe: CallState) -> str:
+def _list_hosts(probe: CallState) -> str:
     """Return the hosts that a component's grant allows, or an empty string without such a grant."""
     http = probe.tool.capabilities.http if isinstance(probe.tool, PreparedTool) else None
     if http is None:
@@ -197,7 +197,7 @@ def _hosts(probe: CallState) -> str:
     return ", ".join(hosts[:_MAX_HOSTS]) + more
 
 
-def _asks(probe: CallState) -> bool:
+def _always_asks(probe: CallState) -> bool:
     """Return whether every call of a tool requires approval, regardless of its params."""
     try:
         _steps.check_confirmation(probe)

@@ -13,9 +13,9 @@ from wasmrt.agent.flows import (
     Outgoing,
     Provenance,
     Traced,
+    find_outgoing,
     flow_texts,
     labels_of,
-    outgoing,
     read_labels,
 )
 from wasmrt.agent.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
@@ -64,13 +64,13 @@ def check_flow(state: CallState) -> Decision | str:
     if not effects - READING and not effects & NETWORKING:
         return f"{_describe_labels(trace.labels)}; the call only reads"
     known = tuple(name for policy in policies_of(state) for name in policy.known)
-    state.flow = trace.flow(state.known.name, _outgoing(state), known)
+    state.flow = trace.flow(state.known.name, _find_outgoing(state), known)
     finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is None:
         rule = f"{_describe_labels(state.flow.labels)}; {_describe_destinations(state.flow)}"
         return Decision(True, Reason.ALLOWED, rule, None, _WHAT, name)
-    state.finding, state.linked = finding, _links_beside(state, trace, finding)
+    state.finding, state.linked = finding, _find_neighboring_links(state, trace, finding)
     why = f"{finding.sentence}; {_describe_labels(state.flow.labels)}"
     if finding.refused:
         hint = "have the user name it (trace.add_user_message), or add it to known in [tools.flows]"
@@ -110,13 +110,13 @@ def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
     return lines
 
 
-def _links_beside(state: CallState, trace: FlowTrace, finding: FlowFinding) -> tuple[Destination, ...]:
+def _find_neighboring_links(state: CallState, trace: FlowTrace, finding: FlowFinding) -> tuple[Destination, ...]:
     """Return the links that the same approval also covers: those next to the one that the call only reads."""
     if finding.rule.carries is not Carries.HOST or not state.effects <= READING:
         return ()
-    if len(finding.destinations) != 1 or _outgoing(state).bodies:
+    if len(finding.destinations) != 1 or _find_outgoing(state).bodies:
         return ()
-    return trace.links_beside(finding.destinations[0])
+    return trace.neighboring_links(finding.destinations[0])
 
 
 def approval_destinations(state: CallState) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def record_approval(state: CallState) -> None:
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.flow is None:
         return
-    flow = state.flow if not state.edited else trace.flow(state.known.name, _outgoing(state))
+    flow = state.flow if not state.edited else trace.flow(state.known.name, _find_outgoing(state))
     trace.approve(state.known.name, (*flow.destinations, *flow.carried))
     # SECURITY: links are approved only if the approver saw them: not by a token, a remembered answer or edited params.
     if state.answer is not None and not state.answer.remembered and not state.edited:
@@ -144,11 +144,11 @@ def record_written(state: CallState) -> None:
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.effects <= READING or Label.UNTRUSTED not in trace.labels:
         return
-    for text in trace.written(_outgoing(state)):
+    for text in trace.text_to_mark(_find_outgoing(state)):
         state.services.traces.written.add(text)
 
 
-def labels_seen(state: CallState) -> frozenset[Label] | None:
+def labels_of_trace(state: CallState) -> frozenset[Label] | None:
     """Return the labels of the content of a call's trace; None if it is not tracked."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     return None if trace is None else trace.labels
@@ -166,7 +166,9 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
     own = None if declared is None or state.known.source not in OWN_SOURCES else read_labels(declared)
     labels = result_labels(state, trace.labels, result, own)
     marked = own is not None and Label.UNTRUSTED in own
-    if Label.UNTRUSTED not in labels and (marked or any(map(state.services.traces.written.is_in, flow_texts(result)))):
+    if Label.UNTRUSTED not in labels and (
+        marked or any(map(state.services.traces.written.occurs_in, flow_texts(result)))
+    ):
         # SECURITY: untrusted text stays untrusted after one trace wrote it to a file or memory and another read it.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
@@ -196,11 +198,11 @@ def result_labels(
     return labels_of(state.effects, seen, foreign=foreign, files_untrusted=unknown)
 
 
-def _outgoing(state: CallState) -> Outgoing:
+def _find_outgoing(state: CallState) -> Outgoing:
     named = state.services.policy.destinations_for(state.known.name)
     if named is None and state.known.source in OWN_SOURCES:
         named = state.tool.destinations
-    return outgoing(state.tool.schema, state.params, named)
+    return find_outgoing(state.tool.schema, state.params, named)
 
 
 _PROVENANCE = {

@@ -58,13 +58,13 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         self.description = description if description is not None else self._signature.description
         self.schema: dict[str, Any] = self._signature.schema
         self.traits = Traits.of(effects, actions, action_param)
-        self.timeout_seconds = positive_seconds(timeout_seconds)
+        self.timeout_seconds = check_timeout(timeout_seconds)
         self.aliases = tuple(aliases)
         self.destinations = None if destinations is None else tuple(destinations)
         self.ids = tuple(ids)
         self.is_async = inspect.iscoroutinefunction(function)
         self._approval = approval
-        self.digest = _digest_of(function, self.schema)
+        self.digest = _compute_code_digest(function, self.schema)
         if not is_offered_name(offered_name(self.name)) or not self.name.isprintable():
             raise ConfigurationError(f"{self.name!r:.80} cannot be a tool's name", hint="use letters, digits, - and _")
         _check_actions(self)
@@ -98,7 +98,7 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         """
         arguments = self._signature.arguments(params, context or ToolContext())
         run: Callable[[], Any] = functools.partial(self._function, **arguments)
-        return output_of(self.name, run, is_async=self.is_async)
+        return call_function(self.name, run, is_async=self.is_async)
 
 
 @overload
@@ -185,7 +185,7 @@ def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | Non
     return tuple(values) if isinstance(values, list) and all(isinstance(value, str) for value in values) else None
 
 
-def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutput | Awaitable[ToolOutput]:
+def call_function(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutput | Awaitable[ToolOutput]:
     """Call a function, and return its result as a tool output, or an awaitable if it is asynchronous.
 
     Raises:
@@ -193,29 +193,29 @@ def output_of(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutpu
     """
     started = time.monotonic()
     if is_async:
-        return _await_output(name, run, started)
+        return _await_result(name, run, started)
     try:
         result = run()
     except (Exception, SystemExit) as error:  # argparse, for example, raises SystemExit
-        raise _failure_of(name, error) from error
-    return _output(result, started)
+        raise _to_tool_error(name, error) from error
+    return _to_output(result, started)
 
 
-async def _await_output(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
+async def _await_result(name: str, run: Callable[[], Any], started: float) -> ToolOutput:
     try:
         result = await run()
     except (Exception, SystemExit) as error:
-        raise _failure_of(name, error) from error
-    return _output(result, started)
+        raise _to_tool_error(name, error) from error
+    return _to_output(result, started)
 
 
-def _output(result: Any, started: float) -> ToolOutput:
+def _to_output(result: Any, started: float) -> ToolOutput:
     if isinstance(result, ToolOutput):
         return result
     return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
 
 
-def _failure_of(name: str, error: BaseException) -> ToolError:
+def _to_tool_error(name: str, error: BaseException) -> ToolError:
     """Convert an exception of a function to a `ToolError`."""
     if isinstance(error, ToolError):
         return error
@@ -225,7 +225,7 @@ def _failure_of(name: str, error: BaseException) -> ToolError:
     return ToolError(f"{name} failed: {message}", hint=None)
 
 
-def positive_seconds(seconds: float) -> float:
+def check_timeout(seconds: float) -> float:
     """Return a timeout in seconds.
 
     Raises:
@@ -236,7 +236,7 @@ def positive_seconds(seconds: float) -> float:
     return float(seconds)
 
 
-def _digest_of(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
+def _compute_code_digest(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
     """Return a digest of a function's code, so that an approval does not apply to another version.
 
     SECURITY: it is empty, which no remembered answer matches, if the behavior does not depend on the code alone: for
@@ -247,16 +247,16 @@ def _digest_of(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
     if code is None or bound:
         return ""
     parts = (function.__module__, function.__qualname__, json.dumps(schema, sort_keys=True, default=repr))
-    return blake3("\n".join(parts).encode() + code.co_code + repr(_constants(code)).encode()).hexdigest()
+    return blake3("\n".join(parts).encode() + code.co_code + repr(_list_constants(code)).encode()).hexdigest()
 
 
-def _constants(code: Any) -> tuple[Any, ...]:
-    return (*code.co_names, *(_constant(const) for const in code.co_consts))
+def _list_constants(code: Any) -> tuple[Any, ...]:
+    return (*code.co_names, *(_normalize_constant(const) for const in code.co_consts))
 
 
-def _constant(value: Any) -> Any:
+def _normalize_constant(value: Any) -> Any:
     if isinstance(value, CodeType):
-        return (value.co_code, _constants(value))
+        return (value.co_code, _list_constants(value))
     # The order of a set differs from process to process.
     return sorted(map(repr, value)) if isinstance(value, frozenset) else repr(value)
 
@@ -299,7 +299,7 @@ class SchemaTool(ToolDefaults):
         self.description = description
         self.schema: dict[str, Any] = {"type": "object", "properties": {}, **schema}
         self.traits = Traits.of(effects, actions, action_param)
-        self.timeout_seconds = positive_seconds(timeout_seconds)
+        self.timeout_seconds = check_timeout(timeout_seconds)
         self.is_async = is_async
         self._run = run
         self._approval = approval
@@ -323,4 +323,4 @@ class SchemaTool(ToolDefaults):
         if not isinstance(params, Mapping):
             raise InvalidParametersError("the params must be an object", hint="send the params of the tool's schema")
         fitting = self._validator.accept(dict(params))
-        return output_of(self.name, partial(self._run, fitting, context or ToolContext()), is_async=self.is_async)
+        return call_function(self.name, partial(self._run, fitting, context or ToolContext()), is_async=self.is_async)

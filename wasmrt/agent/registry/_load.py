@@ -60,9 +60,9 @@ class InstalledTools:
         self._data = data
         self._absent = dict(registry.absent)
         """Tools that are unavailable regardless of the catalog, each with the step that makes it available."""
-        self._held: dict[str, tuple[Any, ...]] = {}
+        self._versions: dict[str, tuple[Any, ...]] = {}
         """The version of each tool that is registered, or could not be prepared."""
-        self._offered: dict[str, list[str]] = {}
+        self._names: dict[str, list[str]] = {}
         """The registered names of each tool."""
         self._lock = threading.Lock()
 
@@ -86,17 +86,17 @@ class InstalledTools:
             InstallError: the catalog cannot be read. Then nothing changes.
         """
         with self._lock:
-            wanted = self._wanted()
-            gone = [name for name, version in self._held.items() if wanted.get(name) != version]
+            wanted = self._find_wanted()
+            gone = [name for name, version in self._versions.items() if wanted.get(name) != version]
             for name in gone:
                 self._drop(name)
-            new = [name for name in wanted if name not in self._held]
+            new = [name for name in wanted if name not in self._versions]
             for name in new:
-                self._held[name] = wanted[name]
+                self._versions[name] = wanted[name]
                 self._add(name, wanted[name])
             return bool(gone or new)
 
-    def _wanted(self) -> dict[str, tuple[Any, ...]]:
+    def _find_wanted(self) -> dict[str, tuple[Any, ...]]:
         catalog = Catalog(self._data)
         installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
         config = self._runtime.config
@@ -108,11 +108,11 @@ class InstalledTools:
             name: step
             for tool in SHIPPED
             if (step := missing_part(tool, has)) is not None
-            for name in (tool.name, *_aliases(tool, taken))
+            for name in (tool.name, *_find_free_aliases(tool, taken))
         }
         self._registry.absent = {**self._absent, **absent}
         shipped = [tool for tool in TOOLS if tool.name not in absent and tool.name not in installed]
-        return {tool.name: (_BUNDLED, *_aliases(tool, taken)) for tool in shipped} | installed
+        return {tool.name: (_BUNDLED, *_find_free_aliases(tool, taken)) for tool in shipped} | installed
 
     def _add(self, name: str, version: tuple[Any, ...]) -> None:
         registry, before = self._registry, set(self._registry.all_names())
@@ -124,22 +124,22 @@ class InstalledTools:
                 registry.register(tool, source=ToolSource.INSTALLED)
         except WasmrtError as error:
             registry.problems[name] = error
-        self._offered[name] = sorted(set(registry.all_names()) - before)
+        self._names[name] = sorted(set(registry.all_names()) - before)
 
     def _drop(self, name: str) -> None:
         """Remove a tool.
 
         SECURITY: pending requests of the removed version are denied. Remembered answers are bound to that version.
         """
-        del self._held[name]
+        del self._versions[name]
         self._registry.problems.pop(name, None)
         self._runtime.forget(name)
-        for offered in self._offered.pop(name):
+        for offered in self._names.pop(name):
             self._registry.remove(offered)
             self._registry.tool_changed(offered)
 
 
-def _aliases(tool: BundledTool | OwnTool, taken: Container[str]) -> tuple[str, ...]:
+def _find_free_aliases(tool: BundledTool | OwnTool, taken: Container[str]) -> tuple[str, ...]:
     """Return the aliases of a bundled tool, without the names of installed tools."""
     return tuple(alias for alias in tool.aliases if spelling(alias) not in taken)
 
@@ -186,7 +186,7 @@ def load_registry(
         access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
-    _add_own(registry, runtime, places, file)  # first, before other tools could take their names
+    _add_own_tools(registry, runtime, places, file)  # first, before other tools could take their names
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     registry._services.refresh = registry.installed.refresh
@@ -204,7 +204,7 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
     return DenyApprover() if kind is ApproverKind.DENY else default_approver()
 
 
-def _add_own(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, config: OperatorConfig) -> None:
+def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, config: OperatorConfig) -> None:
     """Register the tools that are not components: extensions, skills, memory, desktop, code mode and shell."""
     sources = ToolSources(config.extensions.sources, config.extensions.hosts)
     extensions = ExtensionTools(registry, runtime, places, sources, PROTECTED_TOOL_NAMES)

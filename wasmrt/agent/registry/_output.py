@@ -46,7 +46,7 @@ def scan_output(state: CallState, output: ToolOutput) -> ToolOutput:
     if not output.usage.wall_seconds:
         seconds = round(output.duration or time.monotonic() - state.request.started, 6)
         output = output._replace(usage=output.usage._replace(wall_seconds=seconds, output_bytes=len(text)))
-    return _clean(state, output._replace(logs=clean_logs(state, output.logs)), text)
+    return _remove_secrets(state, output._replace(logs=clean_logs(state, output.logs)), text)
 
 
 def clean_logs(state: CallState, logs: tuple[LogEntry, ...]) -> tuple[LogEntry, ...]:
@@ -55,7 +55,7 @@ def clean_logs(state: CallState, logs: tuple[LogEntry, ...]) -> tuple[LogEntry, 
     return tuple(entry._replace(message=redact(entry.message)) for entry in logs)
 
 
-def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
+def _remove_secrets(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
     detector, name = state.services.detector, state.known.name
     report = detector.scan(text)
     if report.unscanned is not None:
@@ -66,7 +66,7 @@ def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
         raise LeakError(f"the tool's output {reason} and was withheld", hint="remove the secrets from its output")
     if all(match.action is Action.WARN for match in report.matches):
         return output._replace(raw=text)
-    clean = _redact(detector, output.result)
+    clean = _redact_value(detector, output.result)
     text = write_json(clean)
     # SECURITY: a secret that spans several values cannot be removed from them.
     if detector.redact(text) != text:
@@ -74,13 +74,13 @@ def _clean(state: CallState, output: ToolOutput, text: str) -> ToolOutput:
     return output._replace(result=clean, raw=text)
 
 
-def _redact(detector: LeakDetector, value: Any) -> Any:
+def _redact_value(detector: LeakDetector, value: Any) -> Any:
     if isinstance(value, str):
         return detector.redact(value)
     if isinstance(value, list):
-        return [_redact(detector, item) for item in value]
+        return [_redact_value(detector, item) for item in value]
     if isinstance(value, dict):
-        return {detector.redact(key): _redact(detector, item) for key, item in value.items()}
+        return {detector.redact(key): _redact_value(detector, item) for key, item in value.items()}
     return value
 
 
@@ -120,11 +120,11 @@ def _is_known(block: dict[str, Any]) -> bool:
     return isinstance(block.get("type"), str) and block["type"] in _READERS
 
 
-def _text(block: Block, _: Clean) -> tuple[str, Block | None] | None:
+def _read_text(block: Block, _: Clean) -> tuple[str, Block | None] | None:
     return (block["text"], None) if isinstance(block.get("text"), str) else None
 
 
-def _data(block: Block, _: Clean) -> tuple[str, Block | None] | None:
+def _read_media(block: Block, _: Clean) -> tuple[str, Block | None] | None:
     kind, data = block.get("mimeType"), block.get("data")
     if not isinstance(kind, str) or not kind.startswith(f"{block['type']}/") or not _TYPE.fullmatch(kind):
         return None
@@ -134,7 +134,7 @@ def _data(block: Block, _: Clean) -> tuple[str, Block | None] | None:
     return f"[{kind}, {size} bytes]", {"type": block["type"], "data": data, "mimeType": kind}
 
 
-def _link(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
+def _read_link(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
     uri, name = block.get("uri"), block.get("name")
     # SECURITY: a client may open the link, so it must not refer to a file or a program on the client's machine.
     if not isinstance(uri, str) or not _URI.fullmatch(uri) or not _LINKED.match(uri) or not isinstance(name, str):
@@ -147,7 +147,7 @@ def _link(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
     return f"[link to {uri}]", link
 
 
-def _resource(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
+def _read_resource(block: Block, clean: Clean) -> tuple[str, Block | None] | None:
     inner = block.get("resource")
     uri = inner.get("uri") if isinstance(inner, dict) else None
     if not isinstance(inner, dict) or not isinstance(uri, str) or not _URI.fullmatch(uri):
@@ -176,8 +176,12 @@ def _decoded_size(data: Any) -> int | None:
 
 
 _READERS: dict[str, Callable[[Block, Clean], tuple[str, Block | None] | None]] = {
-    "text": _text, "image": _data, "audio": _data, "resource_link": _link, "resource": _resource,
-}  # fmt: skip
+    "text": _read_text,
+    "image": _read_media,
+    "audio": _read_media,
+    "resource_link": _read_link,
+    "resource": _read_resource,
+}
 
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False)
@@ -252,12 +256,12 @@ def clean(services: RegistryServices, text: str) -> str:
     return services.detector.redact(Sanitizer(services.safety).sanitize(text).text)
 
 
-def answer_of(state: CallState, identity: str, output: ToolOutput | None, error: ToolError | None) -> ToolAnswer:
+def build_answer(state: CallState, identity: str, output: ToolOutput | None, error: ToolError | None) -> ToolAnswer:
     """Return the outcome of a call for a model: sanitized, checked by the safety policy, truncated and wrapped."""
     redact = state.services.detector.redact
     name = state.known.offered if state.entry is not None else (state.request.name[:64] or "tool")
     if output is not None:
-        plain, media = _plain(state, output.result)
+        plain, media = _split_result(state, output.result)
         try:
             # SECURITY: redact scanned output again, because sanitizing may join the parts of a secret.
             wrapped = wrap_tool_output(
@@ -285,7 +289,7 @@ def answer_of(state: CallState, identity: str, output: ToolOutput | None, error:
     )  # fmt: skip
 
 
-def _plain(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ...] | None]:
+def _split_result(state: CallState, result: Any) -> tuple[str, tuple[dict[str, Any], ...] | None]:
     """Return the text of a result before sanitizing, and its media."""
     if isinstance(result, str):
         return result, None

@@ -22,7 +22,7 @@ from wasmrt.core.telemetry import TOOL_ERROR
 from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
 
-FORGET = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
+FORGET_HINT = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
 """The hint for a call that a remembered answer denied."""
 
 
@@ -46,7 +46,7 @@ async def execute(state: CallState, executor: Executor) -> ToolOutput:
 def finish_failed(state: CallState, error: BaseException) -> ToolError:
     """Return the error of a failed call with all decisions, and write the receipt."""
     failure = _as_tool_error(error)
-    failure.decisions = _with_sandbox(state, failure)
+    failure.decisions = _join_decisions(state, failure)
     if not state.in_sandbox:
         # SECURITY: the error message of a function or a plugin may contain secrets, like its result.
         failure.message = state.services.detector.redact(failure.message)
@@ -60,11 +60,11 @@ def finish_failed(state: CallState, error: BaseException) -> ToolError:
         reported = _access.with_access_requests(state, failure)  # before the error message becomes part of the trace
     if state.ran or state.previewing:
         _flow.record_result(state, failure.message)
-    _end(state, failure)
+    _end_call(state, failure)
     return reported
 
 
-def _end(state: CallState, failure: ToolError | None) -> None:
+def _end_call(state: CallState, failure: ToolError | None) -> None:
     """Write the receipt of a call, and end its telemetry span."""
     try:
         write_receipt(state, failure)
@@ -82,7 +82,7 @@ def _telemetry_code(state: CallState, failure: ToolError) -> str:
     return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
 
 
-def _begin(state: CallState) -> None:
+def _begin_span(state: CallState) -> None:
     """Begin the telemetry span of a call. Unknown tool names are omitted: they are text of the model."""
     services = state.services
     if services.telemetry is not None:
@@ -99,12 +99,12 @@ def admit(state: CallState) -> None:
     Raises:
         ToolError: a step denied the call.
     """
-    _begin(state)
+    _begin_span(state)
     check_call(state)
-    state.take(_steps.check_confirmation(state))
-    state.take(_flow.check_flow(state))
-    state.take(_steps.check_tool_policy(state))
-    state.take(_steps.check_rate(state))
+    state.apply(_steps.check_confirmation(state))
+    state.apply(_flow.check_flow(state))
+    state.apply(_steps.check_tool_policy(state))
+    state.apply(_steps.check_rate(state))
 
 
 def check_call(state: CallState) -> None:
@@ -113,16 +113,16 @@ def check_call(state: CallState) -> None:
     Raises:
         ToolError: a step denied the call.
     """
-    state.take(_steps.parse(state))
-    state.take(_steps.look_up(state))
-    state.take(_steps.check_program(state))
-    state.take(_steps.check_schema(state))
-    state.take(_access.add_granted(state))
-    state.take(_steps.check_view(state))
-    state.take(_steps.check_filter(state))
-    state.take(_steps.check_preset(state))
-    state.take(_steps.check_rules(state))
-    state.take(_steps.check_exfiltration(state))
+    state.apply(_steps.parse(state))
+    state.apply(_steps.look_up(state))
+    state.apply(_steps.check_program(state))
+    state.apply(_steps.check_schema(state))
+    state.apply(_access.add_granted(state))
+    state.apply(_steps.check_view(state))
+    state.apply(_steps.check_filter(state))
+    state.apply(_steps.check_preset(state))
+    state.apply(_steps.check_rules(state))
+    state.apply(_steps.check_exfiltration(state))
 
 
 def needs_approval(state: CallState) -> bool:
@@ -141,7 +141,7 @@ async def approve(state: CallState, executor: Executor) -> None:
     if state.approval_needed is None:
         return
     if state.request.token is not None:
-        state.take(_steps.redeem(state))
+        state.apply(_steps.redeem(state))
         _flow.record_approval(state)
         return
     state.previewing = True
@@ -153,14 +153,14 @@ async def approve(state: CallState, executor: Executor) -> None:
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:
-        raise denial_error(_record(state, _not_approved(state, answer)))
+        raise denial_error(_record_decision(state, _deny_unapproved(state, answer)))
     if state.services.store.find(state.known.name) is not state.registered:
         rule, hint = "the tool was removed or replaced while the approval was pending", "make the call again"
-        raise denial_error(_record(state, Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval",
-                     state.known.name)))  # fmt: skip
+        denial = Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", name)
+        raise denial_error(_record_decision(state, denial))
     state.edited = is_edited(answer.params, state.params)
     rule = f"approved {answer.scope}{by}{', with other parameters' if state.edited else ''}"
-    _record(state, Decision(True, Reason.ALLOWED, rule, None, "tool.approval", name))
+    _record_decision(state, Decision(True, Reason.ALLOWED, rule, None, "tool.approval", name))
     if state.edited:
         _check_edited(state, dict(answer.params or {}))
     # SECURITY: a remembered answer, or one with edited params, does not approve this preview.
@@ -168,7 +168,7 @@ async def approve(state: CallState, executor: Executor) -> None:
     _flow.record_approval(state)
 
 
-def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
+def _deny_unapproved(state: CallState, answer: ApprovalAnswer) -> Decision:
     """Return the denial of a call that was not approved. The approver's note is in the hint, which models never see."""
     assert state.approval_needed is not None
     rule = "the call was denied by an approver" if answer.by else "the call requires approval, and it was not approved"
@@ -181,7 +181,7 @@ def _not_approved(state: CallState, answer: ApprovalAnswer) -> Decision:
     steps += f"; to do it yourself: {command}" if command else ""
     note = f"{answer.note}; " if answer.note else ""
     if answer.by:
-        steps = FORGET if answer.remembered else "make the call again to request approval again"
+        steps = FORGET_HINT if answer.remembered else "make the call again to request approval again"
     hint = f"{note}{state.approval_needed.rule}; {steps}"
     return Decision(False, Reason.APPROVAL_DENIED, rule, hint, "tool.approval", state.known.name)
 
@@ -211,9 +211,9 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
     output = scan_output(state, output)
     _access.request_access(state, output.decisions, output.call_id or state.request.call_id)
     _flow.record_result(state, output.result, output.labels)
-    decisions = (*state.decisions, *(_with_policy(state, decision) for decision in output.decisions))
+    decisions = (*state.decisions, *(_add_policy_digest(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.request.call_id)
-    _end(state, None)
+    _end_call(state, None)
     return state.output
 
 
@@ -228,7 +228,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the context of the call for the tool."""
     entry, restrictions = state.known, state.restrictions
     # SECURITY: the sandbox enforces the declared effects of the chosen action, and the limits of the view.
-    allowed = state.effects & restrictions.in_sandbox(state.services.policy.guard, entry.name)
+    allowed = state.effects & restrictions.sandbox_effects(state.services.policy.guard, entry.name)
     return ToolContext(
         user=state.request.user,
         trace_id=state.request.trace,
@@ -241,7 +241,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         effects=None if entry.granted_effects <= allowed and not restrictions.narrows else allowed,
         write_paths=restrictions.write_paths,
         may_invoke=partial(_may_invoke, state),
-        seen=_flow.labels_seen(state),
+        seen=_flow.labels_of_trace(state),
         shown=state.shown,
         under_permit=state.direct,
         tools=None if entry.source is not ToolSource.BUILTIN else state.request.tools,
@@ -276,14 +276,14 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
     """Repeat the steps that depend on the params, except approval, because an approver edited the params."""
     try:
         state.params = parse_arguments(params)
-        state.take(_steps.check_schema(state))
+        state.apply(_steps.check_schema(state))
     except InvalidParametersError as error:
         rule = f"the approver edited the parameters, and they are invalid: {error.message}"
         hint = "make the call again; edited parameters must match the tool's schema"
-        raise denial_error(_record(state, Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval",
-                     state.known.name))) from error  # fmt: skip
-    state.take(_steps.check_view(state))
-    state.take(_steps.check_tool_policy(state))
+        denial = Decision(False, Reason.INVALID_ARGUMENTS, rule, hint, "tool.approval", state.known.name)
+        raise denial_error(_record_decision(state, denial)) from error
+    state.apply(_steps.check_view(state))
+    state.apply(_steps.check_tool_policy(state))
 
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
@@ -311,20 +311,20 @@ def _may_invoke(state: CallState, name: str) -> Decision | None:
         return Decision(False, Reason.RATE_LIMITED, error.message, error.hint, "tool.rate", entry.name)
 
 
-def _record(state: CallState, decision: Decision) -> Decision:
+def _record_decision(state: CallState, decision: Decision) -> Decision:
     decision = decision._replace(policy=state.policy_digest)
     state.decisions.append(decision)
     return decision
 
 
-def _with_policy(state: CallState, decision: Decision) -> Decision:
+def _add_policy_digest(state: CallState, decision: Decision) -> Decision:
     return decision if decision.policy else decision._replace(policy=state.policy_digest)
 
 
-def _with_sandbox(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
+def _join_decisions(state: CallState, failure: ToolError) -> tuple[Decision, ...]:
     """Return the decisions of the steps, followed by the sandbox's decisions."""
     known = set(state.decisions)
-    return (*state.decisions, *(_with_policy(state, each) for each in failure.decisions if each not in known))
+    return (*state.decisions, *(_add_policy_digest(state, each) for each in failure.decisions if each not in known))
 
 
 def _as_tool_error(error: BaseException) -> ToolError:

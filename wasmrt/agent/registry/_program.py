@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from wasmrt.agent.approvals import Approver, DenyApprover
 from wasmrt.agent.builtin.code_mode import Answered, CodeTool, Run, call_digest
 from wasmrt.agent.registry import _flow
-from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, drive
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, Executor, run_without_loop
 from wasmrt.agent.registry._state import CallRequest, CallState
 from wasmrt.core.effects import READING
 from wasmrt.core.errors import (
@@ -148,7 +148,7 @@ class _Calls:
         place, self._made = self._made, self._made + 1
         asked = call_digest(name, params)
         known = self._run.answer(place, asked)
-        inner = self._state(name, params, guest)
+        inner = self._build_state(name, params, guest)
         size = len(params.encode("utf-8", "replace"))
         if known is not None:
             self._run.charge(size + len(known.text or ""))
@@ -156,8 +156,8 @@ class _Calls:
         self._run.charge(size)
         if size > MAX_CODE_CALL_BYTES:
             failure = ToolError(f"params are over {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
-            return self._record(self._failed(asked, self._steps.finish_failed(inner, failure)))
-        return self._record(self._make_call(inner, asked))
+            return self._record_answer(self._build_failure(asked, self._steps.finish_failed(inner, failure)))
+        return self._record_answer(self._make_call(inner, asked))
 
     def end(self) -> None:
         """End the pass, and cancel the call that the program waits for."""
@@ -192,14 +192,14 @@ class _Calls:
                 raise
             if isinstance(failure, AccessRequestedError) or _is_pending(inner):
                 raise self._suspension_error(inner, failure) from failure
-            answered = self._failed(waiting.asked, failure)
+            answered = self._build_failure(waiting.asked, failure)
         else:
-            answered = self._answered(waiting.asked, inner, output)
+            answered = self._build_success(waiting.asked, inner, output)
         self._run.add(answered)
 
     # -- a call ----------------------------------------------------------------------------------------------------
 
-    def _state(self, name: str, params: str, guest: Program) -> CallState:
+    def _build_state(self, name: str, params: str, guest: Program) -> CallState:
         outer = self._outer
         request = CallRequest(
             name=name, arguments=params, user=outer.request.user, trace=outer.request.trace, tools=outer.request.tools,
@@ -226,8 +226,8 @@ class _Calls:
 
     def _make_call(self, inner: CallState, asked: str) -> Answered:
         try:
-            output = self._wait_for(self._direct(inner, asked))
-        except _NeedsPersonError:
+            output = self._wait_for(self._run_without_approval(inner, asked))
+        except _NeedsApprovalError:
             self.waiting = _Waiting(inner, asked, None)
             raise RunSuspendedError("the program waits for a person") from None
         except AccessRequestedError as failure:
@@ -236,10 +236,10 @@ class _Calls:
         except ToolError as failure:
             if isinstance(failure, (*_OVER, RunReplayError)) or self._over:
                 raise
-            return self._failed(asked, failure)
-        return self._answered(asked, inner, output)
+            return self._build_failure(asked, failure)
+        return self._build_success(asked, inner, output)
 
-    async def _direct(self, inner: CallState, asked: str) -> ToolOutput:
+    async def _run_without_approval(self, inner: CallState, asked: str) -> ToolOutput:
         """Run a call through the pipeline if it requires no approval."""
         executor = BlockingExecutor() if self._loop is None else AsyncExecutor()
         try:
@@ -247,11 +247,11 @@ class _Calls:
             if (kept := _session_digest(inner)) is not None:
                 self._run.check_left(inner.known.name, kept)
             if self._steps.needs_approval(inner):
-                raise _NeedsPersonError
+                raise _NeedsApprovalError
             await self._steps.approve(inner, executor)
             self._run.begin(asked, reads=inner.effects <= READING)
             return await self._steps.run(inner, executor)
-        except _NeedsPersonError:
+        except _NeedsApprovalError:
             raise
         except BaseException as error:
             failure = self._steps.finish_failed(inner, error)
@@ -262,7 +262,7 @@ class _Calls:
     def _wait_for(self, call: Coroutine[Any, Any, ToolOutput]) -> ToolOutput:
         """Run a call to completion: in this thread, or in the event loop of the program's caller."""
         if self._loop is None:
-            return drive(call)
+            return run_without_loop(call)
         self._future = asyncio.run_coroutine_threadsafe(call, self._loop)
         if self._over:  # the pass was ended concurrently
             self._future.cancel()
@@ -273,7 +273,7 @@ class _Calls:
 
     # -- answers ---------------------------------------------------------------------------------------------------
 
-    def _record(self, answered: Answered) -> str:
+    def _record_answer(self, answered: Answered) -> str:
         self._run.charge(len(answered.text or ""))
         self._run.add(answered)
         return self._return_or_raise(answered)
@@ -284,14 +284,14 @@ class _Calls:
             return answered.text
         raise HostFailure(FailureKind(answered.kind), answered.code, answered.message)
 
-    def _answered(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
+    def _build_success(self, asked: str, inner: CallState, output: ToolOutput) -> Answered:
         self._access_asked.update(dict.fromkeys(inner.access_requests))
         kept = _session_digest(inner)
         left = None if kept is None else (inner.known.name, kept)
-        return Answered(asked, _text(output), labels=output.labels, left=left)
+        return Answered(asked, _encode_result(output), labels=output.labels, left=left)
 
     @staticmethod
-    def _failed(asked: str, failure: ToolError) -> Answered:
+    def _build_failure(asked: str, failure: ToolError) -> Answered:
         """Return a failure with the text that is shown to a model, which wrote the program."""
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
@@ -310,7 +310,7 @@ class _Calls:
         return error
 
 
-class _NeedsPersonError(Exception):
+class _NeedsApprovalError(Exception):
     """Approval is required, and the program is still running."""
 
 
@@ -333,5 +333,5 @@ def _session_digest(inner: CallState) -> str | None:
     return inner.tool.session_digest()
 
 
-def _text(output: ToolOutput) -> str:
+def _encode_result(output: ToolOutput) -> str:
     return output.raw if output.raw is not None else write_json(output.result)

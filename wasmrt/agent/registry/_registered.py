@@ -86,7 +86,7 @@ class RegisteredTool:
     def document(self) -> str:
         """The document for models from the tool's package, or an empty string."""
         # SECURITY: this text is untrusted, like a result, and models read it.
-        document: str = _clean(self.tool.prompt)
+        document: str = _sanitize(self.tool.prompt)
         return document
 
     @cached_property
@@ -104,7 +104,7 @@ class RegisteredTool:
         key = (provider, actions)
         text = self._definitions.get(key)
         if text is None:
-            text = json.dumps(self._render(provider, actions))
+            text = json.dumps(self._render_definition(provider, actions))
             with self._lock:
                 if len(self._definitions) > 64:
                     self._definitions.clear()
@@ -112,10 +112,10 @@ class RegisteredTool:
         found: dict[str, Any] = json.loads(text)
         return found
 
-    def _render(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
+    def _render_definition(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
         tool = self.tool
         # SECURITY: schema and description are untrusted, like a result, and models read them.
-        schema, description = _clean(tool.schema), _clean(tool.description)
+        schema, description = _sanitize(tool.schema), _sanitize(tool.description)
         if actions is not None:
             schema = with_actions(schema, tool.traits.action_param, actions)
             description = f"{description.rstrip()} Actions here: {', '.join(sorted(actions))}.".lstrip()
@@ -123,17 +123,17 @@ class RegisteredTool:
         output = tool.output_schema
         if provider == "mcp" and output is not None and is_light(output):
             # SECURITY: the schema is untrusted. Large ones are omitted, because they could not be checked here.
-            rendered["outputSchema"] = _clean(output)
+            rendered["outputSchema"] = _sanitize(output)
         return rendered
 
 
-def _clean(value: Any) -> Any:
+def _sanitize(value: Any) -> Any:
     if isinstance(value, str):
         return _SANITIZER.sanitize(value).text
     if isinstance(value, list):
-        return [_clean(item) for item in value]
+        return [_sanitize(item) for item in value]
     if isinstance(value, dict):
-        return {_clean(key): _clean(item) for key, item in value.items()}
+        return {_sanitize(key): _sanitize(item) for key, item in value.items()}
     return value
 
 

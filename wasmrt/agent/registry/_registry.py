@@ -133,9 +133,9 @@ class ToolRegistry(ToolView):
             ConfigurationError: the object is not a tool.
         """
         check_tool(tool)
-        chosen = ToolSource.BUILTIN if builtin else source or _source_of(tool)
+        chosen = ToolSource.BUILTIN if builtin else source or _default_source(tool)
         several = isinstance(tool, PreparedTool) and tool.has_several
-        for part in _parts(tool):
+        for part in _list_parts(tool):
             check_prepared_name(part.name)
             given = (*part.aliases, *aliases) if not several else ()
             self._services.store.add(RegisteredTool(part, part.name, chosen, group, tuple(given)))
@@ -266,15 +266,15 @@ class ToolRegistry(ToolView):
         return self._services.policy.warnings(built_in=built_in, known=self.all_names())
 
 
-def _source_of(tool: object) -> ToolSource:
+def _default_source(tool: object) -> ToolSource:
     if isinstance(tool, ReadOnlyToolWrapper):
-        return _source_of(tool.inner)
+        return _default_source(tool.inner)
     if isinstance(tool, PreparedTool):
         return ToolSource.INSTALLED if tool.installed else ToolSource.COMPONENT
     return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION
 
 
-def _parts(tool: Tool) -> list[Tool]:
+def _list_parts(tool: Tool) -> list[Tool]:
     """Return the tools to register: for a component, all tools that its package does not hide from models."""
     if not isinstance(tool, PreparedTool):
         return [tool]

@@ -12,7 +12,7 @@ from wasmrt.core.model import Decision, Reason, Step
 from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import SubagentAccess, Traits
 
-WIDER = "call it outside of the read-only view"
+WIDER_HINT = "call it outside of the read-only view"
 """The hint for a call that `read_only()` or the option --read-only denied."""
 
 
@@ -40,7 +40,7 @@ class ToolRestrictions(NamedTuple):
         """True if the view allows less than the whole registry."""
         return self.read_only or self.subagent or bool(self.guards or self.presets)
 
-    def in_sandbox(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
+    def sandbox_effects(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
         """Return the effects that the sandbox allows a tool and the tools it invokes, possibly without network."""
         offline = any(not preset.allow_network for preset in self.presets)
         guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
@@ -87,12 +87,12 @@ class ToolRestrictions(NamedTuple):
             return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
 
-    def wider(self) -> str:
+    def wider_hint(self) -> str:
         """Return the hint for removing the view's restriction of effects."""
         preset = next((preset for preset in self.presets if preset.read_only), None)
         if preset is not None and not self.read_only and not self.subagent:
             return f"set read_only = false in [{section_of('presets', preset.name)}]"
-        return WIDER if self.read_only else "have the agent itself call it instead of a sub-agent"
+        return WIDER_HINT if self.read_only else "have the agent itself call it instead of a sub-agent"
 
 
 def actions_within(traits: Traits, allowed: frozenset[Effect]) -> frozenset[str] | None:
@@ -108,7 +108,7 @@ def decide_effects(
     allowed: frozenset[Effect],
     params: object,
     *,
-    wider: Callable[[], str] = lambda: WIDER,
+    wider: Callable[[], str] = lambda: WIDER_HINT,
 ) -> Decision | None:
     """Decide whether a call has only the effects that its view allows; `wider` returns the hint for a wider view.
 

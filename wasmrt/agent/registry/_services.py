@@ -11,7 +11,7 @@ from typing import Any
 
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
-from wasmrt.agent.flows import FlowTrace, Label, Written, read_labels
+from wasmrt.agent.flows import FlowTrace, Label, WrittenText, read_labels
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._tool import ToolSource
@@ -101,7 +101,7 @@ class Traces:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Trace] = {}
-        self.written = Written()
+        self.written = WrittenText()
         """Marks of text that was written after untrusted text was read, so that other traces recognize it."""
         self.receipts: Callable[[Receipt], None] | None = None
         self.on_end: Callable[[str, str], None] | None = None
@@ -183,10 +183,10 @@ class ToolStore:
         Raises:
             InvalidNameError: a name is protected or taken.
         """
-        spellings = _spellings(entry)
+        spellings = _list_spellings(entry)
         with self._lock:
             for spelling, name in spellings.items():
-                self._check(entry, spelling, name)
+                self._check_name(entry, spelling, name)
             self._entries = {**self._entries, entry.name: entry}
             self._by_spelling = {**self._by_spelling, **dict.fromkeys(spellings, entry)}
 
@@ -241,7 +241,7 @@ class ToolStore:
     def __len__(self) -> int:
         return len(self._entries)
 
-    def _check(self, entry: RegisteredTool, spelling: str, name: str) -> None:
+    def _check_name(self, entry: RegisteredTool, spelling: str, name: str) -> None:
         if entry.source is not ToolSource.BUILTIN and spelling in _PROTECTED:
             raise InvalidNameError(
                 f"{name!r} is the name of a built-in tool", code="protected-name",
@@ -259,7 +259,7 @@ class ToolStore:
 _PROTECTED = frozenset(map(folded, PROTECTED_TOOL_NAMES))
 
 
-def _spellings(entry: RegisteredTool) -> dict[str, str]:
+def _list_spellings(entry: RegisteredTool) -> dict[str, str]:
     """Return every folded spelling of the tool's names, each with the name."""
     names = (entry.offered, *entry.aliases, entry.name)
     return {form(name): name for name in names for form in (spelling, folded)}

@@ -43,7 +43,9 @@ class Signature(NamedTuple):
             try:
                 arguments[name] = self.adapters[name].validate_python(value)
             except ValidationError as error:
-                problems += [_problem(name, one) for one in error.errors(include_url=False, include_input=False)]
+                problems += [
+                    _describe_problem(name, one) for one in error.errors(include_url=False, include_input=False)
+                ]
         if missing := [name for name in self.schema.get("required", ()) if name not in params]:
             problems.append(f"missing required field {missing[0]!r} in arguments")
         if problems:
@@ -75,7 +77,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     """
     from docstring_parser import parse
 
-    hints = _hints(function)
+    hints = _evaluate_hints(function)
     said = parse(inspect.getdoc(function) or "")
     words = {param.arg_name: " ".join((param.description or "").split()) for param in said.params}
     properties: dict[str, Any] = {}
@@ -95,7 +97,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
         adapter, schema = _describe_parameter(function, name, hints[name], definitions)
         if param.default is param.empty:
             required.append(name)
-        elif (default := _json(param.default)) is not _NO_JSON:
+        elif (default := _to_json(param.default)) is not _NO_JSON:
             schema["default"] = default
         if words.get(name) and not schema.get("description"):
             schema["description"] = words[name]
@@ -109,12 +111,12 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     return Signature(whole, description, adapters, context_param)
 
 
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+def _evaluate_hints(function: Callable[..., Any]) -> dict[str, Any]:
     try:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise ConfigurationError(
-            f"cannot evaluate the type hints of {_name(function)}: {printable_line(str(error), 120)}",
+            f"cannot evaluate the type hints of {_function_name(function)}: {printable_line(str(error), 120)}",
             hint="import the names of its annotations in the module that defines the function",
         ) from None
 
@@ -141,7 +143,7 @@ def _describe_parameter(
 _NO_JSON = object()
 
 
-def _json(value: Any) -> Any:
+def _to_json(value: Any) -> Any:
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
@@ -151,13 +153,13 @@ def _json(value: Any) -> Any:
 
 
 def _parameter_error(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
-    return ConfigurationError(f"the parameter {name!r} of {_name(function)} {problem}", hint=hint)
+    return ConfigurationError(f"the parameter {name!r} of {_function_name(function)} {problem}", hint=hint)
 
 
-def _name(function: Callable[..., Any]) -> str:
+def _function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", repr(function))
 
 
-def _problem(name: str, error: Mapping[str, Any]) -> str:
+def _describe_problem(name: str, error: Mapping[str, Any]) -> str:
     where = ".".join(str(part) for part in (name, *error["loc"]))
     return f"{printable_line(where, 120)}: {printable_line(error['msg'], 200)}"

@@ -142,7 +142,7 @@ class CallState:
         """Record that the component's call has begun."""
         self.in_sandbox = True
 
-    def take(self, decision: Decision | str) -> None:
+    def apply(self, decision: Decision | str) -> None:
         """Record a decision with the digest of its policy. A text means that there was nothing to decide.
 
         Raises:

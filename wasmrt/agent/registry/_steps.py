@@ -46,7 +46,7 @@ def look_up(state: CallState) -> Step:
     """
     entry = state.services.store.find(state.request.name)
     if entry is None:
-        raise unknown(state)
+        raise unknown_tool_error(state)
     state.entry = state.registered = entry
     bound = entry.tool.in_conversation(state.request.user, state.request.trace)
     state.bound = None if bound is entry.tool else bound
@@ -58,7 +58,7 @@ def check_program(state: CallState) -> Step:
     """Decide whether a program that the model wrote may call the tool."""
     if not state.request.parent_id:
         return "not called by a program"
-    if in_programs(state.known):
+    if is_for_programs(state.known):
         return "programs may call it"
     # SECURITY: changes of the agent's tools must be visible to the user as separate calls. Programs do not nest.
     rule = "programs cannot call it: they can neither run programs nor change tools, skills and grants"
@@ -73,7 +73,7 @@ def runs_programs(entry: RegisteredTool) -> bool:
     return entry.source is ToolSource.BUILTIN and entry.tool.runs_programs
 
 
-def in_programs(entry: RegisteredTool) -> bool:
+def is_for_programs(entry: RegisteredTool) -> bool:
     """Return whether programs may call a tool: not if it runs programs, or declares that it changes tools."""
     traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
@@ -110,21 +110,21 @@ def check_view(state: CallState) -> Step:
     state.effects = traits.effects_of(state.params) & state.view_effects
     refused = state.restrictions.decide_access(name, traits)
     if refused is None:
-        refused = decide_effects(name, traits, state.view_effects, state.params, wider=state.restrictions.wider)
-    return _step(refused, "within the view")
+        refused = decide_effects(name, traits, state.view_effects, state.params, wider=state.restrictions.wider_hint)
+    return _decision_or_text(refused, "within the view")
 
 
 def check_filter(state: CallState) -> Step:
     """Decide by the filter of external tools."""
     entry = state.known
     found = decide_filter(state.services.policy.filter, entry.name, external=entry.source.external)
-    return _step(found, "not external")
+    return _decision_or_text(found, "not external")
 
 
 def check_preset(state: CallState) -> Step:
     """Decide by the active preset and the view's presets."""
     found = state.restrictions.decide_presets(state.known.name, state.traits)
-    return _step(found, "no preset")
+    return _decision_or_text(found, "no preset")
 
 
 def check_rules(state: CallState) -> Step:
@@ -136,13 +136,15 @@ def check_rules(state: CallState) -> Step:
     tightened = state.traits.tightening != NO_TIGHTENING
     author = state.tool.default_permission
     found = decide_permission(permission, name, rule, author=author)
-    return _step(found, _asking_rules(state) if tightened else "no rule")
+    return _decision_or_text(found, _list_asking_rules(state) if tightened else "no rule")
 
 
 def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
     guard = state.services.policy.guard
-    return _step(state.restrictions.decide_guards(guard, state.known.name, state.traits), "nothing is guarded")
+    return _decision_or_text(
+        state.restrictions.decide_guards(guard, state.known.name, state.traits), "nothing is guarded"
+    )
 
 
 def check_confirmation(state: CallState) -> Step:
@@ -156,12 +158,12 @@ def check_confirmation(state: CallState) -> Step:
     wished = _author_asks(state)
     if not (asked or ruled or derived or wished):
         return f"the risk is {traits.risk(effects)}: no approval is required"
-    why = f"{_asking_rules(state)} requires it" if ruled else "the tool requires it" if asked else None
+    why = f"{_list_asking_rules(state)} requires it" if ruled else "the tool requires it" if asked else None
     why = why or ("its package requires it" if wished else f"the call can {in_words(effects)}")
     # A rule that allows the tool approves calls that only their effects, or the package, require approval for.
     if permission is Permission.ALLOW and not (asked or ruled):
         state.approved_by = ("rule", "operator", "always")
-        return _passed("confirmation", f"approved by the operator's rule: {why}", name)
+        return _allow("confirmation", f"approved by the operator's rule: {why}", name)
     state.approval_needed = Decision(
         False, Reason.APPROVAL_REQUIRED, why, "the user has to approve it", "tool.approval", name
     )
@@ -181,7 +183,7 @@ def check_unattended(state: CallState) -> Step:
         return "approved by a rule"
     wished = _author_asks(state) and rule is not Permission.ALLOW
     if rule is Permission.ASK or tightened or wished:
-        source = "its package" if wished else _asking_rules(state)
+        source = "its package" if wished else _list_asking_rules(state)
         why = f"{source} requires approval, which is not possible when another tool invokes it"
         return Decision(False, Reason.APPROVAL_REQUIRED, why, "have the agent call it itself", "tool.approval", name)
     return "its effects are within those of its caller"
@@ -212,7 +214,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
     elif not all(rates.remaining(state.request.user, entry.name, rate, what="tool")):
         hint = f"wait, or raise {_rate_setting(state, 'minute')} and {_rate_setting(state, 'hour')}"
         raise RateLimitedError("the rate limit is reached", retry_after_seconds=0.0, hint=hint)
-    return _passed("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
+    return _allow("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
 
 
 def _rate_setting(state: CallState, window: str) -> str:
@@ -223,7 +225,7 @@ def _rate_setting(state: CallState, window: str) -> str:
     return f"{key} in [{section_of('tools.rules', named)}]"
 
 
-def unknown(state: CallState) -> UnknownToolError:
+def unknown_tool_error(state: CallState) -> UnknownToolError:
     """Return the error for an unknown tool, with a similar name if there is one."""
     store = state.services.store
     if (step := store.step_for(state.request.name)) is not None:
@@ -234,12 +236,12 @@ def unknown(state: CallState) -> UnknownToolError:
     return UnknownToolError(f"there is no tool {state.request.name!r:.80}", hint=hint)
 
 
-def _step(decision: Decision | None, otherwise: str) -> Step:
+def _decision_or_text(decision: Decision | None, otherwise: str) -> Step:
     """Return the decision, or the text if there is none. A denial is falsy, so `or` would drop it."""
     return otherwise if decision is None else decision
 
 
-def _asking_rules(state: CallState) -> str:
+def _list_asking_rules(state: CallState) -> str:
     """Return the headings of the policy's rules that require approval."""
     asking = [
         rule.tool
@@ -257,7 +259,7 @@ def approving_line(state: CallState) -> str:
         return "name its destination under known in [tools.flows]"
     name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
-        return f"remove the settings that require it from {_asking_rules(state)}"
+        return f"remove the settings that require it from {_list_asking_rules(state)}"
     asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
     return f'approve it: permission = "allow" in [{section_of("tools.rules", asking)}]'
 
@@ -281,8 +283,8 @@ def redeem(state: CallState) -> Decision:
         params_digest=params_digest(state.params),
     )  # fmt: skip
     state.approved_by = ("token", "", "once")
-    return _passed("confirmation", "a confirmation token was redeemed", name)
+    return _allow("confirmation", "a confirmation token was redeemed", name)
 
 
-def _passed(what: str, rule: str, subject: str = "") -> Decision:
+def _allow(what: str, rule: str, subject: str = "") -> Decision:
     return Decision(True, Reason.ALLOWED, rule, None, f"tool.{what}", subject)

@@ -124,13 +124,13 @@ def check_tool(tool: object) -> None:
         hint = f"required: {', '.join(_REQUIRED)}; wasmrt.ToolDefaults has defaults for the other members"
         raise ConfigurationError(f"{tool!r:.80} is not a tool: it has no {', '.join(some)}", hint=hint)
     for name in dir(tool):
-        if meant := _misspelled(name):
+        if meant := _find_intended_member(name):
             hint = f"rename it to {meant}, or to a name with a leading underscore if it is unrelated"
             message = f"{type(tool).__name__}.{name} is not a member of a tool: did you mean {meant}?"
             raise ConfigurationError(message, code="unknown-member", hint=hint)
 
 
-def _misspelled(name: str) -> str | None:
+def _find_intended_member(name: str) -> str | None:
     """Return the member that an unknown public name is similar to, or None."""
     # The prefix `a` is the convention for an asynchronous variant, such as `aexecute`.
     if name.startswith("_") or name in _MEMBERS or name.removeprefix("a") in _MEMBERS:

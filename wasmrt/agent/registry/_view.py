@@ -11,9 +11,9 @@ from wasmrt.agent.flows import FlowMap
 from wasmrt.agent.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.agent.registry import _batch, _explain, _pipeline, _steps
 from wasmrt.agent.registry._calls import ToolCall, read_call
-from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, blocking, drive
+from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, run_blocking, run_without_loop
 from wasmrt.agent.registry._explain import flow_map
-from wasmrt.agent.registry._output import ToolAnswer, answer_of, clean
+from wasmrt.agent.registry._output import ToolAnswer, build_answer, clean
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._restrictions import ToolRestrictions, actions_within, is_visible
 from wasmrt.agent.registry._services import RegistryServices, Trace
@@ -56,13 +56,13 @@ class ToolView:
 
     def without_network(self, allow: Iterable[str] = ()) -> ToolView:
         """Return a view without tools that can send data, except the tools in `allow`."""
-        guard = ExfiltrationGuard(enabled=True, allow_tools=_names(allow))
+        guard = ExfiltrationGuard(enabled=True, allow_tools=_as_names(allow))
         return ToolView(self._services, self._restrictions._replace(guards=(*self._restrictions.guards, guard)))
 
     def only(self, patterns: Iterable[str]) -> ToolView:
         """Return a view of the tools whose name matches one of the patterns, such as `files-*`."""
         return ToolView(
-            self._services, self._restrictions._replace(names=(*self._restrictions.names, _names(patterns)))
+            self._services, self._restrictions._replace(names=(*self._restrictions.names, _as_names(patterns)))
         )
 
     def under(self, preset: str | Preset) -> ToolView:
@@ -88,7 +88,7 @@ class ToolView:
 
     def tool_names(self) -> list[str]:
         """Return the sorted names of the tools that can be called."""
-        return sorted(entry.name for entry in self._visible())
+        return sorted(entry.name for entry in self._visible_entries())
 
     def get(self, name: str) -> Tool:
         """Return the tool with a name, an alias, or the name that models use.
@@ -122,7 +122,7 @@ class ToolView:
         if for_ is not None:
             views = {"subagent": self.for_subagent, "read-only": self.read_only}
             return (views[for_]() if for_ in views else self.under(for_)).definitions(provider)
-        return [self._definition(entry, provider) for entry in self._visible()]
+        return [self._build_definition(entry, provider) for entry in self._visible_entries()]
 
     def definition(self, name: str, provider: Provider) -> dict[str, Any]:
         """Return the definition of one tool for a provider.
@@ -132,13 +132,13 @@ class ToolView:
             ConfigurationError: the provider is unknown.
         """
         self.get(name)
-        return self._definition(self._services.store.get(name), provider)
+        return self._build_definition(self._services.store.get(name), provider)
 
     def described(self) -> Iterator[DescribedTool]:
         """Yield sanitized descriptions of the tools that programs can call in this view."""
-        for entry in self._visible():
-            if _steps.in_programs(entry):
-                found = self._definition(entry, "mcp")
+        for entry in self._visible_entries():
+            if _steps.is_for_programs(entry):
+                found = self._build_definition(entry, "mcp")
                 yield DescribedTool(
                     entry.offered, self.clean(found["description"]), found["inputSchema"], found.get("outputSchema")
                 )
@@ -159,14 +159,14 @@ class ToolView:
         return self._services.store.get(name).document
 
     def __iter__(self) -> Iterator[Tool]:
-        return (entry.tool for entry in self._visible())
+        return (entry.tool for entry in self._visible_entries())
 
     def __contains__(self, name: object) -> bool:
         entry = self._services.store.find(name) if isinstance(name, str) else None
         return entry is not None and self._shows(entry)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._visible())
+        return sum(1 for _ in self._visible_entries())
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -189,8 +189,8 @@ class ToolView:
         Raises:
             ToolError: a step denied the call, or the tool failed; see its `decisions`.
         """
-        state = self._state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
-        return drive(_pipeline.execute(state, BlockingExecutor()))
+        state = self._new_state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
+        return run_without_loop(_pipeline.execute(state, BlockingExecutor()))
 
     async def aexecute(
         self,
@@ -207,7 +207,9 @@ class ToolView:
         Raises:
             ToolError: as for `execute`.
         """
-        return await _pipeline.execute(self._state(name, params, user, trace, data=data, token=token), AsyncExecutor())
+        return await _pipeline.execute(
+            self._new_state(name, params, user, trace, data=data, token=token), AsyncExecutor()
+        )
 
     def answer(
         self, call: Call, *, user: str = "local", trace: str = "", data: Any = None, approver: Approver | None = None
@@ -217,8 +219,8 @@ class ToolView:
         `approver` answers the approval request of this call instead of the registry's approver.
         """
         asked = read_call(call)
-        state = self._state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
-        return drive(_answer(state, asked, BlockingExecutor()))
+        state = self._new_state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
+        return run_without_loop(_run_and_answer(state, asked, BlockingExecutor()))
 
     async def aanswer(
         self,
@@ -236,14 +238,14 @@ class ToolView:
         """
         asked = read_call(call)
         details = {"data": data, "on_progress": on_progress, "approver": approver}
-        state = self._state(asked.name, asked.arguments, user, trace, **details)
-        return await _answer(state, asked, AsyncExecutor())
+        state = self._new_state(asked.name, asked.arguments, user, trace, **details)
+        return await _run_and_answer(state, asked, AsyncExecutor())
 
     def refuse(
         self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
     ) -> NotAuthorizedError:
         """Return the error for a call that the caller of the registry denies, and write its receipt."""
-        state = self._state(name, params, user, trace)
+        state = self._new_state(name, params, user, trace)
         state.entry = self._services.store.find(name)
         failure = denial_error(decision)
         state.decisions.append(decision._replace(policy=state.policy_digest))
@@ -267,7 +269,7 @@ class ToolView:
         Read-only calls run concurrently, other calls in the given order. A failed or denied call does not stop the
         others, and calls that require approval do not delay them.
         """
-        return blocking(self.aexecute_many(calls, user=user, trace=trace, data=data))
+        return run_blocking(self.aexecute_many(calls, user=user, trace=trace, data=data))
 
     async def aexecute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
@@ -275,19 +277,19 @@ class ToolView:
         """Run the tool calls of one turn like `execute_many`, without blocking the event loop."""
         asked = [read_call(call) for call in calls]
         return await _batch.execute_many(
-            asked, lambda call: self._state(call.name, call.arguments, user, trace, data=data)
+            asked, lambda call: self._new_state(call.name, call.arguments, user, trace, data=data)
         )
 
     def explain(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> _explain.Explanation:
         """Return the outcome that a call would have, and the deciding step, without making the call."""
-        return _explain.explain(self._state(name, params, user, trace))
+        return _explain.explain(self._new_state(name, params, user, trace))
 
     def asks(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> ApprovalRequest | None:
         """Return the approval request that a call would result in, without making the call.
 
         Return None if no approval is required, an answer is remembered, or the call would be denied.
         """
-        return _explain.approval_preview(self._state(name, params, user, trace))
+        return _explain.approval_preview(self._new_state(name, params, user, trace))
 
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
         """Open a trace, which is a conversation or job. Its content gets labels, and flow rules apply to its calls.
@@ -297,44 +299,44 @@ class ToolView:
         Raises:
             ConfigurationError: the name or the user is invalid, or too many traces are open.
         """
-        _check_circumstances(user, name)
+        _check_user_and_trace(user, name)
         return self._services.traces.open(user, name, automation=automation)
 
     def flows(self) -> FlowMap:
         """Return the paths by which untrusted text could cause private data to be sent, from effects and grants."""
-        return flow_map(self._probe(entry) for entry in sorted(self._visible(), key=lambda entry: entry.name))
+        return flow_map(self._probe(entry) for entry in sorted(self._visible_entries(), key=lambda entry: entry.name))
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _state(self, name: str, arguments: Any, user: str = "local", trace: str = "", **details: Any) -> CallState:
+    def _new_state(self, name: str, arguments: Any, user: str = "local", trace: str = "", **details: Any) -> CallState:
         """Return the state of a new call; `details` are further fields of `CallRequest`."""
-        _check_circumstances(user, trace)
+        _check_user_and_trace(user, trace)
         if not isinstance(name, str):
             raise ConfigurationError("the tool name must be text", hint="pass one of tool_names()")
         given = {} if arguments is None else arguments
         request = CallRequest(name=name, arguments=given, user=user, trace=trace, tools=self, **details)
         return CallState(services=self._services, restrictions=self._restrictions, request=request)
 
-    def _definition(self, entry: RegisteredTool, provider: Provider) -> dict[str, Any]:
+    def _build_definition(self, entry: RegisteredTool, provider: Provider) -> dict[str, Any]:
         traits = self._traits(entry)
         held = self._restrictions.allowed_effects(traits)
         definition = entry.definition(provider, actions_within(traits, held))
         if provider == "mcp":
-            definition["annotations"] = self._reach(entry, traits.within(held)).annotations()
+            definition["annotations"] = self._add_program_effects(entry, traits.within(held)).annotations()
         return definition
 
-    def _reach(self, entry: RegisteredTool, traits: Traits) -> Traits:
+    def _add_program_effects(self, entry: RegisteredTool, traits: Traits) -> Traits:
         """Return traits with indirect effects: the interpreter has the effects of all tools that programs can call."""
         if not _steps.runs_programs(entry):
             return traits
-        reached = (self._traits(each) for each in self._visible() if _steps.in_programs(each))
+        reached = (self._traits(each) for each in self._visible_entries() if _steps.is_for_programs(each))
         effects = traits.effects.union(*(each.effects & self._restrictions.allowed_effects(each) for each in reached))
         return replace(traits, effects=effects)
 
     def _traits(self, entry: RegisteredTool) -> Traits:
         return entry.traits(self._services.policy)
 
-    def _visible(self) -> Iterator[RegisteredTool]:
+    def _visible_entries(self) -> Iterator[RegisteredTool]:
         return (entry for entry in self._services.store if self._shows(entry))
 
     def _shows(self, entry: RegisteredTool) -> bool:
@@ -343,7 +345,7 @@ class ToolView:
         kept = self._shown.get(entry)
         if kept is not None and kept[0] is traits:
             return kept[1]
-        shows = self._shows_now(entry, traits)
+        shows = self._decide_visibility(entry, traits)
         if len(self._shown) > 2 * len(self._services.store) + 64:  # most entries are of removed tools
             self._shown.clear()
         self._shown[entry] = (traits, shows)
@@ -351,25 +353,25 @@ class ToolView:
 
     def _probe(self, entry: RegisteredTool) -> CallState:
         """Return the state of a call of a tool that is not made."""
-        probe = self._state(entry.name, None)
+        probe = self._new_state(entry.name, None)
         probe.entry, probe.traits = entry, self._traits(entry)
         probe.effects = probe.traits.effects & self._restrictions.allowed_effects(probe.traits)
         return probe
 
-    def _shows_now(self, entry: RegisteredTool, traits: Traits) -> bool:
+    def _decide_visibility(self, entry: RegisteredTool, traits: Traits) -> bool:
         probe = self._probe(entry)
-        return is_visible(traits, self._restrictions.allowed_effects(traits)) and _passes(probe)
+        return is_visible(traits, self._restrictions.allowed_effects(traits)) and _passes_checks(probe)
 
 
-async def _answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
+async def _run_and_answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
     try:
         output = await _pipeline.execute(state, executor)
     except ToolError as error:
-        return answer_of(state, call.id, None, error)
-    return answer_of(state, call.id, output, None)
+        return build_answer(state, call.id, None, error)
+    return build_answer(state, call.id, output, None)
 
 
-def _check_circumstances(user: object, trace: object) -> None:
+def _check_user_and_trace(user: object, trace: object) -> None:
     if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
         text = f"the user must be 1 to {MAX_USER_BYTES} printable characters"
         raise ConfigurationError(text, hint="for example: alice")
@@ -378,11 +380,11 @@ def _check_circumstances(user: object, trace: object) -> None:
         raise ConfigurationError(text, hint="for example: job-7")
 
 
-def _passes(probe: CallState) -> bool:
+def _passes_checks(probe: CallState) -> bool:
     checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
     found = (probe.restrictions.decide_access(probe.known.name, probe.traits), *(check(probe) for check in checks))
     return all(each.allowed for each in found if isinstance(each, Decision))
 
 
-def _names(allow: Iterable[str]) -> tuple[str, ...]:
+def _as_names(allow: Iterable[str]) -> tuple[str, ...]:
     return (allow,) if isinstance(allow, str) else tuple(allow)

@@ -167,13 +167,13 @@ class Sanitizer:
             (Threat.ZERO_WIDTH, _JOINERS),
             (Threat.VARIATION_SELECTOR, _SELECTORS),
         ):
-            text, count = self._replaced(pattern, "", text, threat)
+            text, count = self._replace(pattern, "", text, threat)
             counts[threat] = counts.get(threat, 0) + count
-        text, counts[Threat.CHAT_TEMPLATE] = self._replaced(_TEMPLATE, _defused, text, Threat.CHAT_TEMPLATE)
+        text, counts[Threat.CHAT_TEMPLATE] = self._replace(_TEMPLATE, _defuse, text, Threat.CHAT_TEMPLATE)
         text, counts[Threat.WRAPPER_ESCAPE] = _WRAPPER.subn(r"&lt;\1", text)
         return Sanitized(text, tuple(Flag(threat, count) for threat, count in counts.items() if count))
 
-    def _replaced(
+    def _replace(
         self, pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str], text: str, threat: Threat
     ) -> tuple[str, int]:
         if self.policy.action(threat) is PolicyAction.WARN:
@@ -186,7 +186,7 @@ def protect_wrapper(text: str) -> str:
     return _WRAPPER.sub(r"&lt;\1", text)
 
 
-def _defused(match: re.Match[str]) -> str:
+def _defuse(match: re.Match[str]) -> str:
     """Return a control token in a readable form that no tokenizer maps to the token."""
     marker = match.group()
     if marker.startswith("]"):

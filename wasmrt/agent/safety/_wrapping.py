@@ -34,7 +34,7 @@ def truncate(text: str, limit: int = MAX_MODEL_OUTPUT_BYTES) -> tuple[str, bool]
     data = text.encode("utf-8")
     if len(data) <= limit:
         return text, False
-    shown = _smaller_json(text, limit) or data[:limit].decode("utf-8", "ignore")
+    shown = _shorten_json(text, limit) or data[:limit].decode("utf-8", "ignore")
     return f"{shown}\n[output truncated — original size: {len(data):,} bytes]", True
 
 
@@ -43,7 +43,7 @@ _SHAPES = ((256, 2048), (64, 1024), (32, 512), (16, 256), (8, 128), (4, 64), (2,
 _MAX_DEPTH = 64
 
 
-def _smaller_json(text: str, limit: int) -> str | None:
+def _shorten_json(text: str, limit: int) -> str | None:
     """Return a JSON text shortened to `limit` bytes; None if it is not JSON or remains too large."""
     if text[:1] not in ("{", "["):
         return None
@@ -52,13 +52,13 @@ def _smaller_json(text: str, limit: int) -> str | None:
     except (ValueError, RecursionError):
         return None
     for entries, characters in _SHAPES:
-        kept = json.dumps(_shortened(value, entries, characters, _MAX_DEPTH), ensure_ascii=False)
+        kept = json.dumps(_shorten(value, entries, characters, _MAX_DEPTH), ensure_ascii=False)
         if len(kept.encode("utf-8", "replace")) <= limit:
             return kept
     return None
 
 
-def _shortened(value: Any, entries: int, characters: int, depth: int) -> Any:
+def _shorten(value: Any, entries: int, characters: int, depth: int) -> Any:
     if isinstance(value, str):
         return value if len(value) <= characters else f"{value[:characters]}… [{len(value) - characters:,} more]"
     if not isinstance(value, (dict, list)):
@@ -67,9 +67,9 @@ def _shortened(value: Any, entries: int, characters: int, depth: int) -> Any:
         return "…"
     more = [f"[{len(value) - entries:,} more]"] if len(value) > entries else []
     if isinstance(value, list):
-        return [_shortened(item, entries, characters, depth - 1) for item in value[:entries]] + more
+        return [_shorten(item, entries, characters, depth - 1) for item in value[:entries]] + more
     items = list(value.items())[:entries]
-    kept = {key: _shortened(item, entries, characters, depth - 1) for key, item in items}
+    kept = {key: _shorten(item, entries, characters, depth - 1) for key, item in items}
     return kept | ({"…": more[0]} if more else {})
 
 
@@ -116,24 +116,24 @@ def wrap_tool_output(
     else:
         cleaned = Sanitized(protect_wrapper(valid.text))
     flags = cleaned.flags + valid.flags
-    _enforce(policy, flags, name)
+    _enforce_policy(policy, flags, name)
     text, truncated = truncate(redact(cleaned.text), max_output_bytes)
     if truncated:
         # SECURITY: truncating JSON parses and writes it again, which replaces escapes by the characters themselves.
         text = Validator().validate(text).text
         text = redact(Sanitizer(policy).sanitize(text).text if requires_sanitization else protect_wrapper(text))
     sanitized = "true" if requires_sanitization else "false"
-    wrapped = f'<tool_output name="{_attribute(name)}" sanitized="{sanitized}">\n{text}\n</tool_output>'
+    wrapped = f'<tool_output name="{_escape_attribute(name)}" sanitized="{sanitized}">\n{text}\n</tool_output>'
     review = any(policy.action(flag.threat) is PolicyAction.REVIEW for flag in flags)
     return WrappedOutput(wrapped, text, flags, truncated, review)
 
 
-def _enforce(policy: Policy, flags: tuple[Flag, ...], name: str) -> None:
+def _enforce_policy(policy: Policy, flags: tuple[Flag, ...], name: str) -> None:
     blocked = ", ".join(str(f.threat) for f in flags if policy.action(f.threat) is PolicyAction.BLOCK)
     if blocked:
-        message = f"the output of {_attribute(name)} was blocked by policy: {blocked}"
+        message = f"the output of {_escape_attribute(name)} was blocked by policy: {blocked}"
         raise LeakError(message, hint="if this is intended, relax the policy for this level")
 
 
-def _attribute(name: str) -> str:
+def _escape_attribute(name: str) -> str:
     return re.sub(r"[^\w.:/@-]", "_", name)
