@@ -20,7 +20,7 @@ class OperatorConfig(FileSettings):
 
 
 def read_config_file(path: Path) -> OperatorConfig:
-    """Read a TOML file. If it does not exist, all settings have their defaults.
+    """Read the operator's TOML file. If the file does not exist, all settings have their defaults.
 
     Raises:
         ConfigFileError: the file cannot be read, a section or key in it is unknown, or a value is invalid; the error

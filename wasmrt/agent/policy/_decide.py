@@ -1,4 +1,4 @@
-"""Decide on one tool by a policy. A denial contains the configuration change that would allow the tool."""
+"""Decide whether a policy allows a tool. A denial contains the configuration change that would allow the tool."""
 
 from __future__ import annotations
 
@@ -19,15 +19,18 @@ def decide_filter(rule: ExternalFilter, tool: str, *, external: bool) -> Decisio
         return Decision(False, Reason.EXTERNAL_TOOL, "external tools are denied", hint, what, tool)
     if rule.external_allow_list and not fits(tool, rule.external_allow_list):
         hint = f'add "{tool}" to external_allow_list in [tools.filter]'
-        return Decision(False, Reason.EXTERNAL_TOOL, "it is not in external_allow_list", hint, what, tool)
+        return Decision(False, Reason.EXTERNAL_TOOL, "the tool is not in external_allow_list", hint, what, tool)
     return Decision(True, Reason.ALLOWED, "tools.filter.allow_external", None, what, tool)
 
 
 def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
-    """Decide whether a preset allows a tool: it must list the tool, and allow the network and writing if needed."""
+    """Decide whether a preset allows a tool.
+
+    The preset must list the tool, and allow the network and writing files if the tool needs them.
+    """
     if not fits(tool, preset.tools):
         hint = f'add "{tool}" to tools in [{section_of("presets", preset.name)}]'
-        rule = f"the preset {preset.name} does not list it"
+        rule = f"the preset {preset.name} does not list the tool"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.allow", tool)
     if not preset.allow_network and traits.network_outbound:
         hint = f"set allow_network = true in [{section_of('presets', preset.name)}]"
@@ -41,7 +44,7 @@ def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
 
 
 def decide_guard(guard: ExfiltrationGuard, tool: str, traits: Traits) -> Decision | None:
-    """Decide whether the guard against exfiltration allows a tool; None if it does not apply."""
+    """Decide whether the guard against exfiltration allows a tool; None if the guard does not apply to the tool."""
     what = "tool.exfiltration_guard"
     if not guard.enabled or not traits.network_outbound:
         return None
@@ -53,17 +56,20 @@ def decide_guard(guard: ExfiltrationGuard, tool: str, traits: Traits) -> Decisio
 
 
 def decide_permission(permission: Permission | None, tool: str, rule: str = "", *, author: str = "") -> Decision | None:
-    """Decide whether an operator's rule denies a tool, or its author does and no rule allows it.
+    """Decide by the permission of the operator's rule, and by the permission that the tool's author set.
 
-    SECURITY: the author's permission (`author`) can only be stricter; an author's `allow` has no effect.
+    A tool is denied if the rule denies it, or if the author denies it and no rule allows it. The result is None if no
+    permission applies.
+
+    SECURITY: an author can only restrict a tool; the value `allow` of `author` has no effect.
     """
     what = "tool.permission"
     if permission is Permission.DENY:
         hint = f'set permission = "ask" or "allow" in [{section_of("tools.rules", rule or tool)}]'
         return Decision(False, Reason.DENIED_BY_RULE, "a rule of the policy denies the tool", hint, what, tool)
     if author == Permission.DENY and permission is not Permission.ALLOW:
-        hint = f'to allow it, write permission = "allow" in [{section_of("tools.rules", tool)}]'
-        reason = "the tool's package denies it, and no rule of the policy allows it"
+        hint = f'to allow the tool, write permission = "allow" in [{section_of("tools.rules", tool)}]'
+        reason = "the tool's package denies the tool, and no rule of the policy allows it"
         return Decision(False, Reason.DENIED_BY_RULE, reason, hint, what, tool)
     if permission is None:
         return None

@@ -1,4 +1,4 @@
-"""Flow rules: require approval of calls by the labels of the trace and the provenance of the call's destinations."""
+"""Flow rules, which require approval depending on the labels of the trace and the provenance of the destinations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.core.names import did_you_mean
 _CHANGING = frozenset(Effect) - READING
 _WRITES = _CHANGING - {Effect.WRITE_FILESYSTEM, Effect.WRITE_MEMORY}
 OUTGOING = _WRITES - {Effect.DELETE_FILESYSTEM}
-"""Effects that can send data, or that the author of untrusted text could profit from."""
+"""Effects that can send data, or that could benefit the author of untrusted text."""
 _BOTH = frozenset({Label.UNTRUSTED, Label.PRIVATE})
 _NOT_NAMED = frozenset({Provenance.UNSAID, Provenance.UNTRUSTED})
 
@@ -27,7 +27,7 @@ class FlowAction(StrEnum):
     """The action of a flow rule for matching calls."""
 
     ALLOW = "allow"
-    """The rule is disabled."""
+    """Disables the rule."""
     ASK = "ask"
     REFUSE = "refuse"
 
@@ -39,14 +39,14 @@ class Carries(StrEnum):
     PRIVATE = "private"
     """The payload includes private text."""
     LINK = "link"
-    """The payload includes a link or an address of the provenance."""
+    """The payload includes a link or an address with the provenance that the rule lists."""
     HOST = "host"
-    """The call sends a request to a host. Its path and query can carry data, too."""
+    """The call sends a request to a host. The path and the query of the request can carry data, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRule:
-    """A rule for calls with one of `effects`, in a trace with all of `labels`, to a destination of `provenance`."""
+    """A rule for calls with one of `effects`, in a trace with all of `labels`, to a destination with `provenance`."""
 
     name: str
     why: str
@@ -54,16 +54,16 @@ class FlowRule:
     effects: frozenset[Effect]
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
-    """Empty for a rule that does not depend on the destinations."""
+    """The provenance of the destinations that match; empty for a rule that does not depend on destinations."""
     every: bool = False
-    """True if the rule applies only if every destination has the provenance."""
+    """True if the rule applies only to calls whose destinations all match `provenance`."""
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
     def finds(self, flow: Flow, effects: frozenset[Effect]) -> tuple[Traced, ...] | None:
-        """Return the destinations of a call that match the rule, or None if the rule does not apply.
+        """Return the destinations of a call that match the rule, or None if the rule does not apply to the call.
 
-        The result is empty if the rule applies to the call as a whole.
+        The result is empty if the rule applies to the call, but not because of a certain destination.
         """
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None
@@ -145,7 +145,7 @@ _CAREFUL = (
 
 @dataclass(frozen=True, kw_only=True)
 class FlowPolicy:
-    """Flow rules, and the destinations that the operator trusts. `flow_policy` returns that of a preset.
+    """Flow rules, and the destinations that the operator trusts. `flow_policy` returns the flow policy of a preset.
 
     Raises:
         ConfigurationError: two rules have the same name.
@@ -177,7 +177,7 @@ class FlowPolicy:
         return blake3(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
     def switched(self, actions: Mapping[str, FlowAction | str]) -> FlowPolicy:
-        """Return the policy with other actions for some rules; `allow` disables a rule.
+        """Return the policy with a different action for each rule in `actions`; the action `allow` disables a rule.
 
         Raises:
             ConfigurationError: a rule or an action is unknown.
@@ -203,7 +203,7 @@ FLOW_PRESETS: dict[str, FlowPolicy] = {
 
 
 def flow_policy(preset: str = "default") -> FlowPolicy:
-    """Return the flow policy of a preset: `careful`, `default`, `trusting`, or `off` for no rules.
+    """Return the flow policy of a preset: `careful`, `default`, `trusting`, or `off`, which has no rules.
 
     Raises:
         ConfigurationError: the preset is unknown.
@@ -218,7 +218,7 @@ def flow_policy(preset: str = "default") -> FlowPolicy:
 
 @dataclass(frozen=True, slots=True)
 class FlowFinding:
-    """A flow rule that a call violates, and the destinations concerned."""
+    """A flow rule that applies to a call, and the destinations of the call that match the rule."""
 
     rule: FlowRule
     destinations: tuple[Traced, ...]
@@ -226,7 +226,10 @@ class FlowFinding:
 
     @property
     def sentence(self) -> str:
-        """A sentence with the name of the rule and its reason. It has no values of the call, so receipts can use it."""
+        """A sentence with the name and the reason of the rule.
+
+        The sentence contains no values of the call, so that receipts can include it.
+        """
         params = ", ".join(dict.fromkeys(each.destination.param for each in self.destinations))
         return f"flows.{self.rule.name}: {params or 'the destination of the call'} {self.rule.why}"
 
@@ -234,7 +237,7 @@ class FlowFinding:
 def decide_flow(
     policies: Iterable[FlowPolicy], flow: Flow, effects: frozenset[Effect], *, automation: bool
 ) -> FlowFinding | None:
-    """Return the first rule that denies a call, otherwise the first that requires approval, otherwise None."""
+    """Return the first rule that denies a call, otherwise the first rule that requires approval, otherwise None."""
     asks = None
     for policy in policies:
         for rule in policy.rules:

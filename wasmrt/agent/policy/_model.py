@@ -1,4 +1,4 @@
-"""The values of a policy. They are immutable, and compared and hashed by their content."""
+"""The data classes of a policy. Their objects are immutable, and compared and hashed by their content."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Permission(StrEnum):
     """
 
     ALLOW = "allow"
-    """Approved by the operator: no request is made, and the receipt records the operator's rule."""
+    """The operator approves the calls: no approval is requested, and the receipt records the operator's rule."""
     ASK = "ask"
     DENY = "deny"
 
@@ -47,14 +47,14 @@ class ApproverKind(StrEnum):
     """The kind of approver for calls that require approval."""
 
     AUTO = "auto"
-    """The terminal, if there is one; otherwise the calls are denied."""
+    """Ask at the terminal if the process has one; otherwise deny the calls."""
     TERMINAL = "terminal"
     QUEUE = "queue"
     DENY = "deny"
 
 
 class AccessAction(StrEnum):
-    """The reaction to a component's call that its grant does not allow."""
+    """The reaction to a component's call that the component's grant does not allow."""
 
     ASK = "ask"
     """Deny the call, and request access from the user."""
@@ -80,7 +80,7 @@ class Preset:
     """A named set of tools, with common restrictions.
 
     Raises:
-        ConfigurationError: a write path is absolute or leaves the workspace.
+        ConfigurationError: a path in `allow_write_paths` is absolute or leaves the workspace.
 
     Example:
         >>> from wasmrt import Preset, ToolPolicy
@@ -91,10 +91,10 @@ class Preset:
 
     name: str
     tools: tuple[str, ...] = ()
-    """Names, or patterns with `*`. Tools that match none of them are denied."""
+    """Names of tools, or patterns with `*`. All other tools are denied."""
     allow_network: bool = False
     allow_write_paths: tuple[str, ...] = ()
-    """Folders of the workspace that may be written to."""
+    """Folders of the workspace that tools may write to."""
     read_only: bool = False
     flows: FlowPolicy | None = None
     """The flow policy for every call under this preset."""
@@ -108,7 +108,7 @@ class Preset:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of the preset's content, in hexadecimal. Every decision of the preset contains it."""
+        """BLAKE3 of the preset's content, in hexadecimal. Every decision by the preset contains this digest."""
         allowed = [
             self.name,
             self.allow_network,
@@ -121,11 +121,11 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalFilter:
-    """The filter for external tools, in addition to presets and rules. By default, it denies all of them."""
+    """The filter for external tools, in addition to presets and rules. By default, it denies all external tools."""
 
     allow_external: bool = False
     external_allow_list: tuple[str, ...] = ()
-    """With `allow_external`: if not empty, only these tools are allowed."""
+    """The only external tools that `allow_external` allows; if empty, `allow_external` allows all of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,13 +153,16 @@ class ToolRule:
     rate: RateLimitConfig | None = None
     timeout_seconds: float | None = None
     results: frozenset[Label] | None = None
-    """Labels of its results, which replace those derived from its effects."""
+    """Labels of the tool's results, which replace the labels derived from the tool's effects."""
     destinations: tuple[str, ...] | None = None
-    """Parameters that determine where data goes or which data is changed; empty for none."""
+    """Parameters that determine where data goes or which data is changed; empty if the tool has no destinations."""
     ids: tuple[str, ...] = ()
-    """Parameters of any tool that accept identifiers from its results. An identifier represents the name next to it."""
+    """Parameters, of any tool, that accept identifiers from this tool's results.
+
+    An identifier stands for the name in the same object of the result.
+    """
     vouched: tuple[str, ...] = ()
-    """Members of its results that only the service itself writes. Their values are known destinations."""
+    """Members of this tool's results that only the service itself writes. Their values are known destinations."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,7 +186,7 @@ class ToolPolicy:
     guard: ExfiltrationGuard = ExfiltrationGuard()
     rules: tuple[ToolRule, ...] = ()
     flows: FlowPolicy | None = None
-    """The flow policy for every call. None: the preset `default`, in traces that the program opened."""
+    """The flow policy for every call. If it is None, the preset `default` applies in traces that the program opened."""
     max_output_bytes: int = DEFAULT_OUTPUT_BYTES
     approver: ApproverKind = ApproverKind.AUTO
     approval_seconds: float = DEFAULT_APPROVAL_SECONDS
@@ -204,7 +207,7 @@ class ToolPolicy:
             raise ConfigurationError("rules must be ToolRule objects")
 
     def named(self, name: str) -> Preset:
-        """Return a preset by its exact name.
+        """Return the preset with this exact name.
 
         Raises:
             ConfigurationError: no preset has this name.
@@ -229,7 +232,7 @@ class ToolPolicy:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of active preset, filter, guard, rules, flow policy and output limit, in hexadecimal."""
+        """BLAKE3 of the active preset, the filter, guard, rules, flow policy and output limit, in hexadecimal."""
         rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds,
                   *_list_flow_settings(rule)] for rule in self.rules]  # fmt: skip
         return _json_digest(
@@ -244,11 +247,11 @@ class ToolPolicy:
         )
 
     def rules_for(self, tool: str) -> Iterator[ToolRule]:
-        """Return the rules for a tool, in their order."""
+        """Return the rules for a tool, in the order of the policy."""
         return (rule for rule in self.rules if fits(tool, (rule.tool,)))
 
     def tightening_for(self, tool: str) -> TraitRestrictions:
-        """Return the strictest combination of the rules for a tool."""
+        """Return the strictest restrictions of the traits in the rules for a tool."""
         if not self.rules:
             return NO_TIGHTENING
         found = TraitRestrictions()
@@ -257,14 +260,14 @@ class ToolPolicy:
         return found
 
     def permission_for(self, tool: str) -> Permission | None:
-        """Return the strictest permission of the rules for a tool, or None."""
+        """Return the strictest permission in the rules for a tool, or None if no rule sets one."""
         if not self.rules:
             return None
         found = {rule.permission for rule in self.rules_for(tool)}
         return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in found), None)
 
     def rate_for(self, tool: str) -> RateLimitConfig | None:
-        """Return the lowest rate limits of the rules for a tool, or None."""
+        """Return the lowest rate limits in the rules for a tool, or None if no rule sets them."""
         if not self.rules:
             return None
         rates = [rule.rate for rule in self.rules_for(tool) if rule.rate is not None]
@@ -334,7 +337,10 @@ class ToolPolicy:
 
 
 def _list_flow_settings(rule: ToolRule) -> list[object]:
-    """Return the flow settings of a rule for the digest. The list is empty without any, to keep older digests."""
+    """Return the flow settings of a rule for the digest of the policy.
+
+    A rule without flow settings adds nothing, so that the digests of older policies stay the same.
+    """
     if rule.results is None and rule.destinations is None and not rule.ids and not rule.vouched:
         return []
     words: list[object] = [None if rule.results is None else sorted(rule.results), rule.destinations, rule.ids]
@@ -342,6 +348,8 @@ def _list_flow_settings(rule: ToolRule) -> list[object]:
 
 
 def _combine_restrictions(one: TraitRestrictions, other: TraitRestrictions) -> TraitRestrictions:
+    """Return the stricter value of each restriction."""
+
     def choose_stricter(name: str) -> object:
         levels = [level for level in (getattr(one, name), getattr(other, name)) if level is not None]
         return tightest(*levels) if levels else None

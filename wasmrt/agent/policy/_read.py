@@ -96,7 +96,7 @@ _BLOCKED_TOOLS = (
 
 
 def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> ToolPolicy:
-    """Return the policy of a parsed configuration file, and append errors to `mistakes`.
+    """Return the policy of a parsed configuration file, and append the errors in the file to `mistakes`.
 
     Relative paths refer to `folder`, the directory of the file.
     """
@@ -140,7 +140,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
 
 def _read_text(value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise ConfigurationError("must be a text")
+        raise ConfigurationError("must be a string that is not empty")
     return value
 
 
@@ -198,9 +198,9 @@ def _read_rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
 
 
 def _read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
-    """Return the flow policy of a parsed section, or None without one, and append errors to `mistakes`.
+    """Return the flow policy of a parsed section, or None without a section; append the errors to `mistakes`.
 
-    Missing keys have the value of the preset.
+    A missing key has its value in the preset.
     """
     if tree is None:
         return None
@@ -211,7 +211,11 @@ def _read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
     found = replace(found, **values)
     if not isinstance(rules, dict):
         mistakes.append(
-            Mistake(str(_FLOWS_PLACE.at("rules")), "must be a section", 'write new-host = "allow" below it')
+            Mistake(
+                str(_FLOWS_PLACE.at("rules")),
+                "must be a section",
+                'write [tools.flows.rules] on a separate line, and new-host = "allow" below',
+            )
         )
         return found
     for name, rule in rules.items():

@@ -1,7 +1,7 @@
-"""Request access if a component's call is denied for lack of a permission.
+"""Request access if something was denied to a component because its grant lacks an entry.
 
-Before a call, granted requests are added to its grant. After the call, denials become access requests if the policy
-allows that. Only `wasmrt.answer_access` answers requests.
+Before a call, the entries of granted requests are added to the grant of the call. After the call, denials become access
+requests if the policy allows that. Only `wasmrt.answer_access` answers requests.
 """
 
 from __future__ import annotations
@@ -37,16 +37,16 @@ from wasmrt.runtime.prepared import PreparedTool
 _WHAT = "tool.access"
 _NOTHING_MORE = "no additional access is granted"
 _MAX_LOOKED_AT = 16
-"""Limit of missing entries that are considered for one call; a tool can try hundreds."""
+"""Maximum number of missing entries that are considered for one call. A tool could cause hundreds of denials."""
 _KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WORKSPACE_WRITE: Kind.PATH}
 
 
 def add_granted(state: CallState) -> str:
-    """Add entries of granted requests to the grant of a call. The registered tool is unchanged.
+    """Add the entries of granted requests to the grant of a call. The registered tool remains unchanged.
 
     Raises:
         UnknownToolError: the tool is not installed any more.
-        NotAuthorizedError: an entry cannot be added to the current grant.
+        NotAuthorizedError: a granted entry cannot be added to the current grant.
     """
     store, refresh = state.services.access, state.services.refresh
     if store is None or not isinstance(state.known.tool, PreparedTool):
@@ -74,16 +74,16 @@ def add_granted(state: CallState) -> str:
 
 
 def redeem_granted(state: CallState) -> None:
-    """Redeem the one-time grants of this call right before it runs, and record all grants that apply.
+    """Use up the one-time access of a call right before it runs, and record all granted access that applies.
 
     Raises:
-        NotAuthorizedError: another call has used a one-time grant since.
+        NotAuthorizedError: another call has already used the one-time access.
     """
     store, name = state.services.access, state.known.name
     for each in state.granted_access:
         if store is None or not store.use(each):
-            rule = "the access that was granted once was used by another call"
-            state.apply(Decision(False, Reason.NOT_GRANTED, rule, "call it again", _WHAT, name))
+            rule = "the access was granted for one call, and another call has used it"
+            state.apply(Decision(False, Reason.NOT_GRANTED, rule, "call the tool again", _WHAT, name))
         state.apply(Decision(True, Reason.ALLOWED, _describe_granted(each), None, _WHAT, name))
 
 
@@ -93,7 +93,7 @@ def _describe_granted(granted: AccessRequest) -> str:
 
 
 def with_access_requests(state: CallState, failure: ToolError) -> ToolError:
-    """Request access that a failed call was denied. Return an `AccessRequestedError`, or the original failure."""
+    """Request the access that a failed call lacked. Return an `AccessRequestedError`, or the original failure."""
     if not isinstance(failure, (GuestError, TrapError, GuestOutputError, NotAuthorizedError)):
         return failure  # a deadline or a cancellation must be reported unchanged
     requests = request_access(state, failure.decisions, failure.call_id or state.request.call_id)
@@ -108,7 +108,7 @@ def with_access_requests(state: CallState, failure: ToolError) -> ToolError:
 
 
 def request_access(state: CallState, decisions: Iterable[Decision], call: str) -> tuple[str, ...]:
-    """Request access that a call was denied, and return the IDs of the pending requests."""
+    """Request the access that a call lacked, and return the IDs of the pending requests."""
     services, entry = state.services, state.entry
     if services.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
         return ()
@@ -137,7 +137,7 @@ def _is_unattended(state: CallState) -> bool:
 
 
 def _could_help(state: CallState, addition: Addition) -> bool:
-    """Return whether the policy would allow a call with the entry. Otherwise, no access is requested.
+    """Return whether a call with the entry would be allowed otherwise. If not, access is not requested.
 
     SECURITY: an answer cannot grant access that a view or a preset denies.
     """
@@ -202,14 +202,14 @@ def _build_denied_access(state: CallState, addition: Addition, decision: Decisio
 
 
 def _explain_entry(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
-    """Return sentences that explain an entry, with the limits of the grant that it would be added to."""
+    """Return sentences that explain an entry, with the limits in the grant to which the entry would be added."""
     alone = Capabilities.none().with_addition(addition)
     alone = alone.in_numbers_of(grant)
     return tuple(sentence for sentence in explain(alone) if not sentence.startswith("may not"))
 
 
 def _explain_consequences(grant: Capabilities, addition: Addition, component: str, name: str) -> tuple[str, ...]:
-    """Return sentences about the consequences of an entry together with the rest of the grant."""
+    """Return sentences about consequences of an entry that depend on the rest of the grant."""
     lines = []
     if addition.to is GrantList.HTTP and grant.http is not None and grant.http.credentials:
         names = ", ".join(dict.fromkeys(each.secret_name for each in grant.http.credentials))
@@ -222,10 +222,10 @@ def _explain_consequences(grant: Capabilities, addition: Addition, component: st
 
 
 def _describe_origins(state: CallState, addition: Addition, decision: Decision) -> tuple[str, ...]:
-    """Return lines about the origin of the host or path of an entry, such as the user or untrusted text."""
+    """Return lines about the origin of the host or path in an entry, for example the user or untrusted text."""
     trace, kind = state.services.traces.find(state.request.user, state.request.trace), _KINDS.get(addition.to)
     if kind is None:
-        return ("the tool itself requested it",)
+        return ("the tool itself requested the entry",)
     value = decision.subject.rpartition(" ")[2] if kind is Kind.URL else decision.subject
     value = value.removesuffix("...")  # the mark of a truncated value
     if trace is None:
@@ -237,6 +237,6 @@ def _describe_origins(state: CallState, addition: Addition, decision: Decision) 
 
 
 def access_note(state: CallState) -> str:
-    """Return a note for the model if a part of a successful call was denied and access was requested, otherwise ""."""
+    """Return a note for the model if access was requested during a successful call, otherwise an empty string."""
     text = "part of this call was denied; access was requested, and the same call may do more once it is granted"
     return f"\n({text})" if state.access_requests else ""

@@ -1,7 +1,7 @@
-"""Run the calls of one turn: reading calls concurrently, the others in order. A denied call does not stop the others.
+"""Run the calls of one turn. Calls that only read run concurrently, all others in order. A denied call stops no other.
 
-The results do not depend on the order of approvals. Calls that require no approval run before the first approved call,
-and approved calls run in the given order, each as soon as those before it are decided.
+The results do not depend on the order in which approvals arrive. Calls that require no approval run first. Approved
+calls then run in the given order: each one runs as soon as all calls before it have been approved and run, or denied.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wasmrt.core.errors import ToolError
 from wasmrt.core.model import ToolOutput
 
 MAX_PARALLEL = 16
-"""Limit of concurrent reading calls."""
+"""Maximum number of reading calls that run at the same time."""
 _Ended = ToolOutput | ToolError
 
 
@@ -40,7 +40,7 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
 
 
 async def _run_all(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
-    """Admit every call, request approvals, and run each call in its turn."""
+    """Admit every call, request the approvals, and run each call when it is its turn."""
     for place, state in enumerate(states):
         await _run_step(ended, place, state, _admit(state))
     waiting = [place for place, state in enumerate(states) if place not in ended and state.approval_needed is not None]
@@ -56,7 +56,7 @@ async def _run_all(states: Sequence[CallState], ended: dict[int, _Ended]) -> Non
 
 
 async def _run_without_approval(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
-    """Run calls that require no approval: reading ones concurrently, and the others in order."""
+    """Run the calls that require no approval: calls that only read concurrently, and the others in order."""
     ready = [place for place in range(len(states)) if place not in ended and place not in waiting]
     reading = [place for place in ready if _only_reads(states[place])]
     limit = asyncio.Semaphore(MAX_PARALLEL)
@@ -74,7 +74,7 @@ async def _run_without_approval(states: Sequence[CallState], ended: dict[int, _E
 
 
 def _only_reads(state: CallState) -> bool:
-    """Return whether a call only reads. The calls of a program may do more."""
+    """Return whether a call only reads. A call that runs a program never counts, because the program may do more."""
     return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 
 
@@ -89,7 +89,7 @@ async def _run_when_approved(state: CallState, asking: asyncio.Future[None]) -> 
 
 
 async def _run_step(ended: dict[int, _Ended], place: int, state: CallState, work: Awaitable[ToolOutput | None]) -> None:
-    """Run one step of a call, and record how the call ended, if it did."""
+    """Run one step of a call. If the call ended with this step, record its output or its error in `ended`."""
     try:
         output = await work
     except Exception as error:

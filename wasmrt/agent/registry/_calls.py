@@ -16,7 +16,7 @@ _HINT = "send one JSON object with the arguments"
 
 
 class ToolCall(NamedTuple):
-    """One tool call of a model; `arguments` is JSON text, or the object itself.
+    """One tool call of a model. `arguments` is an object, or the JSON text of one.
 
     Example:
         >>> from wasmrt import ToolCall, ToolRegistry
@@ -31,10 +31,11 @@ class ToolCall(NamedTuple):
 
 
 class ToolCallAccumulator:
-    """Assembles streamed tool calls from their pieces. Several calls may be interleaved; each has its own index.
+    """Assembles tool calls from streamed pieces.
 
-    `add` takes a delta of OpenAI (one entry of `delta.tool_calls`) or an event of Anthropic (`content_block_start`,
-    `content_block_delta`), as a mapping. `calls` contains the calls so far.
+    Pieces of several calls may be interleaved; each piece has the index of its call. `add` accepts a piece from OpenAI
+    (such as one entry of `delta.tool_calls`) or Anthropic (an event `content_block_start` or `content_block_delta`).
+    `calls` contains the calls that were assembled so far.
 
     Raises:
         InvalidParametersError: a call is too large, there are too many calls, or a piece is malformed.
@@ -56,9 +57,9 @@ class ToolCallAccumulator:
         self._last = -1
 
     def add(self, piece: Any) -> None:
-        """Add one piece, as a mapping or as the object that a client library yields.
+        """Add one piece: a mapping, or the object that a client library yields.
 
-        Pieces without parts of a tool call are ignored.
+        Pieces that contain no part of a tool call are ignored.
         """
         if not isinstance(piece, Mapping):
             dump = getattr(piece, "model_dump", None)
@@ -160,13 +161,13 @@ class _Parts:
 
 
 def parse_arguments(arguments: Any) -> dict[str, Any]:
-    """Return a call's arguments as an object; empty text is an empty object.
+    """Return a call's arguments as an object. Empty text counts as an empty object.
 
     A JSON string that contains JSON is parsed again, because models sometimes quote their arguments. Other mistakes are
     not corrected.
 
     Raises:
-        MalformedArgumentsError: they are not a JSON object; the message contains the position.
+        MalformedArgumentsError: the arguments are not a JSON object. The message for invalid JSON names the position.
     """
     value = arguments
     for _ in range(2):
@@ -182,7 +183,7 @@ def parse_arguments(arguments: Any) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise MalformedArgumentsError("the arguments are not a JSON object", hint=_HINT)
     if value is arguments:
-        # SECURITY: copy it under the limits for text. Changes by the caller after the approval have no effect.
+        # SECURITY: copy the object, with the limits for text. Later changes by the caller then have no effect.
         try:
             value = _read_json_arguments(write_json(value))
         except JsonError as error:
@@ -196,9 +197,9 @@ def _read_json_arguments(text: str | bytes | bytearray) -> Any:
 
 
 def read_call(call: Any) -> ToolCall:
-    """Convert a tool call from the format of OpenAI or Anthropic, or return a `ToolCall` unchanged.
+    """Convert a tool call in the format of OpenAI or Anthropic to a `ToolCall`; return a `ToolCall` unchanged.
 
-    Other values become a call without a tool name, which is denied like every call of an unknown tool.
+    Any other value becomes a call without a tool name, which is denied as a call of an unknown tool.
     """
     if isinstance(call, ToolCall):
         return call

@@ -1,4 +1,4 @@
-"""Executors: wait for approvers and tools, in blocking and in asynchronous programs."""
+"""Executors, which wait for approvers and tools in blocking and in asynchronous programs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 class BlockingExecutor:
-    """An executor that blocks the thread. A coroutine with this executor never suspends, and needs no event loop."""
+    """An executor that blocks the thread. Coroutines that use it never suspend, so they need no event loop."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""
@@ -42,7 +42,7 @@ class BlockingExecutor:
             return future.result(seconds)
         except FutureTimeoutError as error:
             if future.done():
-                raise  # the tool itself raised it
+                raise  # the tool itself raised the error
             _cancel_lifetime(context)
             raise _deadline_error(tool, seconds) from error
         except BaseException:
@@ -51,7 +51,7 @@ class BlockingExecutor:
 
 
 class AsyncExecutor:
-    """An executor for the event loop. A blocking tool runs in a thread."""
+    """An executor for programs with an event loop. It runs blocking tools in separate threads."""
 
     async def decide(self, approvals: Approvals, request: ApprovalRequest, approver: Approver | None) -> ApprovalAnswer:
         """Wait for the answer to a request."""

@@ -39,7 +39,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
 
 
 class Outcome(StrEnum):
-    """The outcome that a call would have."""
+    """The outcome that an explained call would have."""
 
     RUNS = "runs"
     ASKS = "asks"
@@ -49,14 +49,14 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """The steps that a call would go through, each with its decision, up to the step that stops it."""
+    """The steps that a call would go through, each with its decision. The last one is the step that stops the call."""
 
     outcome: Outcome
     steps: tuple[tuple[str, Decision], ...]
 
     @property
     def stopped_at(self) -> str | None:
-        """The step that denies the call or requests approval; None if the call would run."""
+        """The step that would deny the call or request approval; None if the call would run."""
         return None if self.outcome is Outcome.RUNS else self.steps[-1][0]
 
     @property
@@ -74,7 +74,7 @@ class Explanation:
 
 
 def explain(state: CallState) -> Explanation:
-    """Evaluate the steps of a call without running it, requesting approval, counting it or using up a token."""
+    """Evaluate the steps of a call. The call is not run or counted, and no approval is requested or token used up."""
     walked = _evaluate_steps(state)
     if not walked[-1][1].allowed:
         return Explanation(Outcome.REFUSED, tuple(walked))
@@ -86,14 +86,17 @@ def explain(state: CallState) -> Explanation:
         walked.append(("approval", state.approval_needed._replace(policy=state.policy_digest)))
         return Explanation(Outcome.ASKS, tuple(walked))
     reason = Reason.ALLOWED if answer.approved else Reason.APPROVAL_DENIED
-    rule = f"it was answered before ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
+    rule = f"a remembered answer applies ({answer.scope}{f' by {answer.by}' if answer.by else ''})"
     hint = None if answer.approved else FORGET_HINT
     walked.append(("approval", Decision(answer.approved, reason, rule, hint, what, state.known.name)))
     return Explanation(Outcome.RUNS if answer.approved else Outcome.REFUSED, tuple(walked))
 
 
 def approval_preview(state: CallState) -> ApprovalRequest | None:
-    """Return the approval request of a call that is not made; None if no approval is required, or it is denied."""
+    """Return the approval request that a call would cause, without making the call.
+
+    Return None if the call would be denied, requires no approval, or a remembered answer applies.
+    """
     if not _evaluate_steps(state)[-1][1].allowed or state.approval_needed is None:
         return None
     try:
@@ -105,7 +108,7 @@ def approval_preview(state: CallState) -> ApprovalRequest | None:
 
 
 def _evaluate_steps(state: CallState) -> list[tuple[str, Decision]]:
-    """Return the decisions of the steps, up to the first denial."""
+    """Return the name and the decision of each step, up to the first denial."""
     walked: list[tuple[str, Decision]] = []
     for name, step in STEPS:
         decision = _try_step(state, step, name)
@@ -144,7 +147,7 @@ _MAX_HOSTS = 3
 
 
 def flow_map(probes: Iterable[CallState]) -> FlowMap:
-    """Return the map of flows between tools. Each probe is a call of one tool that is not made."""
+    """Return the map of flows between tools. Each probe is the state of a hypothetical call of one tool."""
     return FlowMap(tuple(_build_reach(probe) for probe in probes))
 
 
@@ -187,7 +190,7 @@ def _describe_sending(probe: CallState) -> str:
 
 
 def _list_hosts(probe: CallState) -> str:
-    """Return the hosts that a component's grant allows, or an empty string without such a grant."""
+    """Return the hosts that a component's grant allows, as text; an empty string if it allows none."""
     http = probe.tool.capabilities.http if isinstance(probe.tool, PreparedTool) else None
     if http is None:
         return ""

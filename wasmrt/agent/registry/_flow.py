@@ -1,4 +1,4 @@
-"""The flow step of a call: check its destinations against the labels and the content of its trace."""
+"""The flow step of a call, which checks the call's destinations against the labels and the content of the trace."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from wasmrt.core.model import Decision, Reason
 
 _WHAT = "tool.flow"
 _SHOWN = 8
-"""Limit of destinations whose origin an approval request shows."""
+"""Maximum number of destinations whose origin an approval request shows."""
 _BY_ITSELF = flow_policy("default")
 OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
-"""Sources of tools whose code is part of the program, so that their own declarations are trusted."""
+"""Sources of tools whose code is part of the program. The declarations of these tools are trusted."""
 
 
 def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
@@ -39,14 +39,14 @@ def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
 
 
 def rules_of(state: CallState) -> tuple[FlowPolicy, ...]:
-    """Return the flow policies that apply to a call in an open trace; without configured ones, the default policy."""
+    """Return the flow policies that apply to a call in an open trace: the configured ones, or else the default."""
     return policies_of(state) or (_BY_ITSELF,)
 
 
 def trace_of(state: CallState) -> FlowTrace | None:
     """Return the trace of a call, or None if its flows are not tracked.
 
-    Flows are tracked in traces that the program opened. If flow rules are configured, they are tracked in every trace.
+    Flows are tracked in traces that the program opened, and in every trace if flow rules are configured.
     """
     found = state.services.traces.find(state.request.user, state.request.trace)
     if found is None and any(policy.rules for policy in policies_of(state)):
@@ -83,7 +83,10 @@ def check_flow(state: CallState) -> Decision | str:
 
 
 def provenance_lines(state: CallState) -> tuple[str, ...]:
-    """Return lines for the approver about the origin of the call's destinations: the sentence, and its source."""
+    """Return lines for the approver about the origin of the call's destinations.
+
+    For each destination, they show the sentence that contains it, and the source of that sentence.
+    """
     finding, trace = state.finding, state.services.traces.find(state.request.user, state.request.trace)
     if finding is None or trace is None:
         return ()
@@ -99,7 +102,10 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
 
 
 def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
-    """Return lines for the approver about the origin of a destination: its provenance, the sentence and its source."""
+    """Return lines for the approver about one destination.
+
+    They show its provenance, the sentence that contains it, and the source of that sentence.
+    """
     origin = trace.origin(traced.destination)
     lines = [f"{traced.named}: {_PROVENANCE[traced.provenance]}"]
     if origin is not None:
@@ -111,7 +117,7 @@ def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
 
 
 def _find_neighboring_links(state: CallState, trace: FlowTrace, finding: FlowFinding) -> tuple[Destination, ...]:
-    """Return the links that the same approval also covers: those next to the one that the call only reads."""
+    """Return the other links that an approval of the call also covers, if the call only reads a link."""
     if finding.rule.carries is not Carries.HOST or not state.effects <= READING:
         return ()
     if len(finding.destinations) != 1 or _find_outgoing(state).bodies:
@@ -120,7 +126,7 @@ def _find_neighboring_links(state: CallState, trace: FlowTrace, finding: FlowFin
 
 
 def approval_destinations(state: CallState) -> tuple[str, ...]:
-    """Return the destinations of an approval request. The answer is bound to them."""
+    """Return the destinations of an approval request. The answer applies only to the same destinations."""
     if state.finding is None:
         return ()
     linked = (f"link next to it: {each.value}" for each in state.linked)
@@ -128,7 +134,7 @@ def approval_destinations(state: CallState) -> tuple[str, ...]:
 
 
 def record_approval(state: CallState) -> None:
-    """Record the destinations of an approved call. They are known in this trace from now on."""
+    """Record the destinations of an approved call. For this tool, they are known in the trace from now on."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.flow is None:
         return
@@ -149,15 +155,15 @@ def record_written(state: CallState) -> None:
 
 
 def labels_of_trace(state: CallState) -> frozenset[Label] | None:
-    """Return the labels of the content of a call's trace; None if it is not tracked."""
+    """Return the labels of the content of a call's trace, or None if the trace is not tracked."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     return None if trace is None else trace.labels
 
 
 def record_result(state: CallState, result: Any, declared: Iterable[str] | None = None) -> None:
-    """Add a result, or the message of a failure, to the content of the trace.
+    """Add the result of a call, or the message of its failure, to the content of the trace.
 
-    `declared` are the labels that the tool gives its result. They are used only if the program includes the tool.
+    `declared` are the labels that the tool declares for this result. They are used only for tools of the program.
     """
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None:
@@ -169,7 +175,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
     if Label.UNTRUSTED not in labels and (
         marked or any(map(state.services.traces.written.occurs_in, flow_texts(result)))
     ):
-        # SECURITY: untrusted text stays untrusted after one trace wrote it to a file or memory and another read it.
+        # SECURITY: untrusted text remains untrusted if one trace writes it to a file or memory and another reads it.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
     ids = (*policy.ids_for(name), *ids)
@@ -180,10 +186,10 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
 def result_labels(
     state: CallState, seen: frozenset[Label], result: Any = None, declared: frozenset[Label] | None = None
 ) -> frozenset[Label]:
-    """Return the labels of a call's result, or of any possible result without one.
+    """Return the labels of a call's result. If `result` is None, return the labels that any result can have.
 
-    The order is: the operator's rules, the labels `declared` with this result, the labels that a tool of the program
-    declares for all its results, and the effects.
+    The labels come from the first of these sources that sets them: the operator's rules, the labels `declared` with
+    this result, the labels that a tool of the program declares for all its results, and the effects of the call.
     """
     labels = state.services.policy.results_for(state.known.name)
     if labels is not None:

@@ -1,4 +1,4 @@
-"""Python functions as tools, with a schema from their signature or a given schema."""
+"""Python functions as tools. The schema is derived from the function's signature, or given by the caller."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 
 class FunctionTool(ToolDefaults, Generic[P, R]):
-    """A Python function as a tool. It can still be called as a function.
+    """A Python function as a tool. The object can also be called like the function.
 
     Raises:
         ConfigurationError: a parameter cannot be described in a schema, the declared actions do not match the schema,
@@ -72,18 +72,18 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         provider_schema(self.schema, "openai")  # report unsupported schemas at the definition
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the function itself, without any checks."""
+        """Call the function directly, without any checks."""
         return self._function(*args, **kwargs)
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """Return a bound method if the function is defined in a class. The bound method is not a tool."""
+        """Return a bound method if the decorated function is a method of a class. A bound method is not a tool."""
         return self if instance is None else MethodType(self, instance)
 
     def __repr__(self) -> str:
         return f"<FunctionTool {self.name!r}>"
 
     def requires_approval(self, params: Any) -> bool:
-        """Return whether this call requires approval, as its author declared."""
+        """Return whether this call requires approval, according to the tool's author."""
         if not callable(self._approval):
             return self._approval
         defaults = {name: part["default"] for name, part in self.schema["properties"].items() if "default" in part}
@@ -120,14 +120,14 @@ def tool(
 def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     """Create a tool from a function: `@tool`, or `@tool(effects=["network"])`.
 
-    The schema is derived from the type hints, and descriptions from the docstring (Google, NumPy or Sphinx style). A
-    parameter annotated `ToolContext` receives the context of the call and is not part of the schema.
+    The schema is derived from the type hints; the descriptions are taken from the docstring (Google, NumPy or Sphinx
+    style). A parameter with the type `ToolContext` receives the context of the call and is not part of the schema.
 
-    `effects` are the effects of the function; by default all effects, so that every call requires approval. `actions`
-    declares the effects of each value of the parameter `action`, which must be a `Literal` or an enum. `approval`
-    requires approval for every call, or for calls whose params make a given function return true. `destinations` are
-    the parameters that determine where data goes or which data is changed. `ids` are the parameters that accept
-    identifiers from its results.
+    `effects` are the effects of the function. By default, these are all effects, so that every call requires approval.
+    `actions` declares the effects of each value of the parameter named `action_param`, whose type must be a `Literal`
+    or an enum. `approval=True` requires approval of every call; if `approval` is a function, it is called with the
+    params and decides. `destinations` are the parameters that determine where data goes or which data is changed.
+    `ids` are the parameters, of any tool, that accept identifiers from this tool's results.
 
     Raises:
         ConfigurationError: the function cannot be a tool.
@@ -153,7 +153,7 @@ def _check_destinations(made: FunctionTool[Any, Any]) -> None:
 
 
 def _check_actions(made: FunctionTool[Any, Any]) -> None:
-    """Check the declared actions against the schema, so that a missing action is reported at the definition."""
+    """Check that the declared actions are the actions of the schema, so that errors are reported at the definition."""
     if not made.traits.actions:
         return
     param = made.traits.action_param
@@ -173,7 +173,7 @@ def _check_actions(made: FunctionTool[Any, Any]) -> None:
 
 
 def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | None:
-    """Return the values that a schema lists for a parameter, or None."""
+    """Return the values that a schema lists for a parameter, or None if it lists no values."""
     found = schema.get("properties", {}).get(param)
     if isinstance(found, Mapping) and "$ref" in found:
         found = schema.get("$defs", {}).get(str(found["$ref"]).rpartition("/")[2])
@@ -186,7 +186,7 @@ def action_names(schema: Mapping[str, Any], param: str) -> tuple[str, ...] | Non
 
 
 def call_function(name: str, run: Callable[[], Any], *, is_async: bool) -> ToolOutput | Awaitable[ToolOutput]:
-    """Call a function, and return its result as a tool output, or an awaitable if it is asynchronous.
+    """Call a function, and return its result as a tool output; return an awaitable if `is_async` is true.
 
     Raises:
         ToolError: the function failed, or its result is not JSON data.
@@ -226,10 +226,10 @@ def _to_tool_error(name: str, error: BaseException) -> ToolError:
 
 
 def check_timeout(seconds: float) -> float:
-    """Return a timeout in seconds.
+    """Check a timeout in seconds, and return it as a float.
 
     Raises:
-        ConfigurationError: it is not a positive number, or over a day.
+        ConfigurationError: the timeout is not a positive number, or is longer than a day.
     """
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 < seconds <= 86_400:
         raise ConfigurationError("timeout_seconds must be a number of seconds up to a day")
@@ -237,10 +237,10 @@ def check_timeout(seconds: float) -> float:
 
 
 def _compute_code_digest(function: Callable[..., Any], schema: Mapping[str, Any]) -> str:
-    """Return a digest of a function's code, so that an approval does not apply to another version.
+    """Return a digest of a function's code, so that an approval does not apply to another version of the function.
 
-    SECURITY: it is empty, which no remembered answer matches, if the behavior does not depend on the code alone: for
-    bound methods, closures and wrapped functions.
+    SECURITY: bound methods, closures and wrapped functions do not depend on their code alone. Their digest is an empty
+    string, for which no answer is ever remembered.
     """
     code = getattr(function, "__code__", None)
     bound = hasattr(function, "__self__") or hasattr(function, "__wrapped__") or getattr(function, "__closure__", None)
@@ -262,17 +262,17 @@ def _normalize_constant(value: Any) -> Any:
 
 
 Run = Callable[[dict[str, Any], ToolContext], Any]
-"""A function that takes valid params, and returns the result or an awaitable."""
+"""A function that takes validated params and the context, and returns the result or an awaitable."""
 
 
 class SchemaTool(ToolDefaults):
-    """A function with a given JSON Schema as a tool, such as a function tool of another framework.
+    """A tool made of a function and its JSON Schema, such as a function tool of another framework.
 
     Attributes:
-        effects: The effects of the function, by default all.
-        actions: The effects of each value of `action_param`.
-        is_async: True if `run` returns an awaitable; otherwise it runs in a thread.
-        approval: True to require approval for every call, or a function that decides by the params.
+        effects: The effects of the function; by default, all effects.
+        actions: The effects of each value of the parameter named `action_param`.
+        is_async: True if `run` returns an awaitable. Otherwise, `run` is called in a thread.
+        approval: True to require approval of every call, or a function that decides by the params.
 
     Raises:
         ConfigurationError: the name is not valid for models.
@@ -310,7 +310,7 @@ class SchemaTool(ToolDefaults):
         return f"<SchemaTool {self.name!r}>"
 
     def requires_approval(self, params: Any) -> bool:
-        """Return whether this call requires approval, as its author declared."""
+        """Return whether this call requires approval, according to the tool's author."""
         return bool(self._approval(params)) if callable(self._approval) else self._approval
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput | Awaitable[ToolOutput]:

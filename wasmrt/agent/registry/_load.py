@@ -1,4 +1,4 @@
-"""Load a registry with the tools of an installation, and follow changes of its catalog."""
+"""Load a registry with the tools of an installation, and update it after changes of the catalog."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ class InstalledTools:
         self._absent = dict(registry.absent)
         """Tools that are unavailable regardless of the catalog, each with the step that makes it available."""
         self._versions: dict[str, tuple[Any, ...]] = {}
-        """The version of each tool that is registered, or could not be prepared."""
+        """The version of each tool that was registered, or that could not be prepared."""
         self._names: dict[str, list[str]] = {}
         """The registered names of each tool."""
         self._lock = threading.Lock()
 
     def trace(self) -> tuple[Any, ...]:
-        """Return numbers that differ after a change of the catalog. This takes only microseconds."""
+        """Return numbers that differ after every change of the catalog. This takes only microseconds."""
         found = []
         for name in ("catalog.sqlite3", "catalog.sqlite3-wal"):
             try:
@@ -78,12 +78,13 @@ class InstalledTools:
         return tuple(found)
 
     def refresh(self) -> bool:
-        """Register new and changed tools of the catalog, remove others, and return whether anything changed.
+        """Register the new and changed tools of the catalog, and remove tools that are no longer in it.
 
-        A tool that cannot be prepared is listed in the registry's `problems`; its previous version is removed, too.
+        Return whether anything changed. If a tool cannot be prepared, the registry's `problems` lists it, and its
+        previous version is removed.
 
         Raises:
-            InstallError: the catalog cannot be read. Then nothing changes.
+            InstallError: the catalog cannot be read. Then the registry remains unchanged.
         """
         with self._lock:
             wanted = self._find_wanted()
@@ -129,7 +130,8 @@ class InstalledTools:
     def _drop(self, name: str) -> None:
         """Remove a tool.
 
-        SECURITY: pending requests of the removed version are denied. Remembered answers are bound to that version.
+        SECURITY: pending requests for the removed version are denied. Answers remembered for that version do not apply
+        to a new version.
         """
         del self._versions[name]
         self._registry.problems.pop(name, None)
@@ -140,7 +142,7 @@ class InstalledTools:
 
 
 def _find_free_aliases(tool: BundledTool | OwnTool, taken: Container[str]) -> tuple[str, ...]:
-    """Return the aliases of a bundled tool, without the names of installed tools."""
+    """Return the aliases of a bundled tool, except those that are names of installed tools."""
     return tuple(alias for alias in tool.aliases if spelling(alias) not in taken)
 
 
@@ -155,9 +157,9 @@ def load_registry(
     """Return a registry with wasmrt's own tools, the installed tools and the plugins.
 
     Tools for files and the shell are included if the runtime has a workspace. The operator's configuration file defines
-    the default policy, approver and telemetry, and the plugin folder. `around` wraps an approver that waits for another
-    process, so that a command can show the requests it waits for. `problems` of the registry lists the tools that are
-    unavailable. Call `close` to end the plugins.
+    the default policy, approver and telemetry, and the plugin folder. If the approver is a `QueueApprover`, it is
+    replaced by `around(approver)`; a command can thus show the requests for which it waits. `problems` of the registry
+    lists the tools that are unavailable. Call `close` to end the plugins.
 
     Raises:
         ConfigFileError: the configuration file is invalid; the error lists every mistake.
@@ -196,7 +198,7 @@ def load_registry(
 
 
 def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
-    """Return an approver of the configured kind."""
+    """Return an approver of the configured kind; a queue uses `store`."""
     if kind is ApproverKind.QUEUE:
         return QueueApprover(store)
     if kind is ApproverKind.TERMINAL:

@@ -29,8 +29,8 @@ def scan_output(state: CallState, output: ToolOutput) -> ToolOutput:
     """Return the output without secrets.
 
     Raises:
-        LeakError: it contains a secret that cannot be removed, or it could not be scanned.
-        GuestOutputError: it is not JSON data, or too large.
+        LeakError: the output contains a secret that cannot be removed, or the output could not be scanned.
+        GuestOutputError: the output is not JSON data, or is too large.
     """
     if state.known.is_component:
         return output
@@ -86,7 +86,7 @@ def _redact_value(detector: LeakDetector, value: Any) -> Any:
 
 MAX_BLOCKS = 64
 MAX_MEDIA_BYTES = 4 * MIB
-"""Limit of the media of a result, encoded in base64."""
+"""Maximum size of all media of a result, as base64 text."""
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,100}")
 _URI = re.compile(r"[a-z][a-z0-9+.-]{0,30}:[\x21-\x7e]{1,2000}")
 _LINKED = re.compile(r"https?:", re.IGNORECASE)
@@ -97,7 +97,7 @@ Block = dict[str, Any]
 def split_media(result: Any, clean: Clean) -> tuple[str, tuple[Block, ...]] | None:
     """Return the text and the media of a result that consists of MCP content blocks; None for other results.
 
-    `clean` sanitizes text. A result with a malformed block, or over the limits, is treated as an ordinary result.
+    `clean` sanitizes text. The result is also None if a block is malformed, or if the blocks exceed the limits.
     """
     blocks = result.get("content") if isinstance(result, dict) and len(result) == 1 else None
     if not isinstance(blocks, list) or not 0 < len(blocks) <= MAX_BLOCKS:
@@ -166,7 +166,7 @@ def _read_resource(block: Block, clean: Clean) -> tuple[str, Block | None] | Non
 
 
 def _decoded_size(data: Any) -> int | None:
-    """Return the decoded size of base64 text; None if it is invalid or too large."""
+    """Return the decoded size of base64 text, or None if the text is invalid or too large."""
     if not isinstance(data, str) or len(data) > MAX_MEDIA_BYTES:
         return None
     try:
@@ -212,7 +212,7 @@ class ToolAnswer:
     text: str
     """The text for the model: wrapped, without secrets, and truncated to the limit."""
     body: str = ""
-    """The text without its wrapper, to be passed on as data."""
+    """The text without the wrapper, for programs that pass it on as data."""
     output: ToolOutput | None = None
     error: ToolError | None = None
     decisions: tuple[Decision, ...] = ()
@@ -234,10 +234,10 @@ class ToolAnswer:
         return self.error is None
 
     def message(self, style: MessageFormat = "openai") -> dict[str, Any]:
-        """Return the message, or the content block, that reports the outcome to the model.
+        """Return a message that reports the outcome to the model, or a content block for such a message.
 
         Raises:
-            ConfigurationError: the message format is unknown.
+            ConfigurationError: `style` is not a known message format.
         """
         if style == "anthropic":
             block = {"type": "tool_result", "tool_use_id": self.id, "content": self.text}
@@ -247,12 +247,13 @@ class ToolAnswer:
         if style == "mcp":
             return {"content": [{"type": "text", "text": self.text}], "isError": not self.ok}
         if style != "openai":
-            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint="openai, anthropic, gemini or mcp")
+            hint = "known formats: openai, anthropic, gemini, mcp"
+            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint=hint)
         return {"role": "tool", "tool_call_id": self.id, "content": self.text}
 
 
 def clean(services: RegistryServices, text: str) -> str:
-    """Return text without secrets, and sanitized for a model, for text that is not a whole tool output."""
+    """Return text without secrets, and sanitized for a model. For tool output, use `build_answer`."""
     return services.detector.redact(Sanitizer(services.safety).sanitize(text).text)
 
 
@@ -263,7 +264,7 @@ def build_answer(state: CallState, identity: str, output: ToolOutput | None, err
     if output is not None:
         plain, media = _split_result(state, output.result)
         try:
-            # SECURITY: redact scanned output again, because sanitizing may join the parts of a secret.
+            # SECURITY: redact the scanned output again, because sanitizing may join the parts of a secret.
             wrapped = wrap_tool_output(
                 name, plain, redact=redact, policy=state.services.safety,
                 requires_sanitization=state.tool.requires_sanitization,

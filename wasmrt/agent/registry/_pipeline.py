@@ -1,4 +1,4 @@
-"""Run a call through the steps of the pipeline, in order. Each step may deny the call; every decision is recorded."""
+"""Run a call through the steps of the pipeline in order. Each step may deny the call. Every decision is recorded."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
 
 FORGET_HINT = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
-"""The hint for a call that a remembered answer denied."""
+"""The hint if a remembered answer denied a call."""
 
 
 async def execute(state: CallState, executor: Executor) -> ToolOutput:
-    """Run one call through every step, and return the tool's scanned output.
+    """Run one call through every step, and return the tool's output after it was scanned.
 
     Raises:
-        ToolError: a step denied the call, or the tool failed; see its `decisions`.
+        ToolError: a step denied the call, or the tool failed; the error's `decisions` show the steps.
     """
     try:
         admit(state)
@@ -44,7 +44,7 @@ async def execute(state: CallState, executor: Executor) -> ToolOutput:
 
 
 def finish_failed(state: CallState, error: BaseException) -> ToolError:
-    """Return the error of a failed call with all decisions, and write the receipt."""
+    """Return the error for a failed call, with all decisions, and write the receipt of the call."""
     failure = _as_tool_error(error)
     failure.decisions = _join_decisions(state, failure)
     if not state.in_sandbox:
@@ -76,14 +76,14 @@ def _end_call(state: CallState, failure: ToolError | None) -> None:
 def _telemetry_code(state: CallState, failure: ToolError) -> str:
     """Return the error code for telemetry.
 
-    SECURITY: a code that a function chose could contain data that it read, so it is not reported.
+    SECURITY: a function could choose a code that contains data it has read, so such a code is not reported.
     """
     chosen = state.ran and not state.in_sandbox and failure.code != type(failure).code
     return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
 
 
 def _begin_span(state: CallState) -> None:
-    """Begin the telemetry span of a call. Unknown tool names are omitted: they are text of the model."""
+    """Begin the telemetry span of a call. The name of an unknown tool is omitted, because the model wrote it."""
     services = state.services
     if services.telemetry is not None:
         found = services.store.find(state.request.name)
@@ -108,7 +108,7 @@ def admit(state: CallState) -> None:
 
 
 def check_call(state: CallState) -> None:
-    """Run the steps that check the tool and its params, without counting the call or using up tokens.
+    """Run the steps that check the tool and its params. They neither count the call nor use up a token.
 
     Raises:
         ToolError: a step denied the call.
@@ -126,7 +126,7 @@ def check_call(state: CallState) -> None:
 
 
 def needs_approval(state: CallState) -> bool:
-    """Return whether the call requires approval, and no remembered answer applies."""
+    """Return whether the call requires an approval that must be requested: it has no token or remembered answer."""
     if state.approval_needed is None or state.request.token is not None:
         return False
     return state.services.approvals.remembered(approval_request(state, None)) is None
@@ -169,7 +169,10 @@ async def approve(state: CallState, executor: Executor) -> None:
 
 
 def _deny_unapproved(state: CallState, answer: ApprovalAnswer) -> Decision:
-    """Return the denial of a call that was not approved. The approver's note is in the hint, which models never see."""
+    """Return the decision that denies a call without approval.
+
+    The hint contains the approver's note. Models never see hints of denials.
+    """
     assert state.approval_needed is not None
     rule = "the call was denied by an approver" if answer.by else "the call requires approval, and it was not approved"
     steps = 'give the registry an approver (approver = "queue" in [approvals])'
@@ -249,7 +252,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
 
 
 def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
-    """Return the request for an approver; `preview` shows the changes that the call would make."""
+    """Return the approval request for the call; `preview` shows the changes that the call would make."""
     assert state.approval_needed is not None
     entry, now = state.known, time.time_ns() // 1_000_000
     return ApprovalRequest(
@@ -273,7 +276,7 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
 
 
 def _check_edited(state: CallState, params: dict[str, object]) -> None:
-    """Repeat the steps that depend on the params, except approval, because an approver edited the params."""
+    """Check params that an approver edited: repeat the steps that depend on the params, except the approval."""
     try:
         state.params = parse_arguments(params)
         state.apply(_steps.check_schema(state))
@@ -287,7 +290,7 @@ def _check_edited(state: CallState, params: dict[str, object]) -> None:
 
 
 def _may_invoke(state: CallState, name: str) -> Decision | None:
-    """Decide whether this tool may invoke another tool. The same policy applies, even if that is not registered."""
+    """Decide whether this tool may invoke another tool. The policy applies even if the other tool is not registered."""
     services = state.services
     prepared = None if services.runtime is None else services.runtime.prepared(name)
     if prepared is None:
@@ -328,7 +331,10 @@ def _join_decisions(state: CallState, failure: ToolError) -> tuple[Decision, ...
 
 
 def _as_tool_error(error: BaseException) -> ToolError:
-    """Convert any error to a `ToolError`, such as a withheld output, an invalid schema or a cancellation."""
+    """Convert any exception to a `ToolError`.
+
+    Examples are a `LeakError` for output that was withheld, an error for an invalid schema, and a cancellation.
+    """
     if isinstance(error, ToolError):
         return error
     if not isinstance(error, Exception):

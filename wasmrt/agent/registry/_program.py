@@ -1,8 +1,8 @@
-"""Run programs that a model wrote. Each call of a program goes through the same steps as a call from outside.
+"""Run programs that a model wrote. Each call that a program makes goes through the same steps as a model's call.
 
-A call that requires no approval runs while the program waits. For other calls, the interpreter ends first. Then
-approval is requested, the call is made, and the program runs again from the beginning, with the recorded results of its
-earlier calls. If the request is not answered, the recorded results are stored for the next run of the same program.
+If a call requires no approval, it runs while the program waits for the result. Otherwise, the interpreter is ended, the
+approval is requested, and the call is made. Then the program runs again from the beginning, with the recorded results
+of its earlier calls. If the request is not answered, the results are stored for the next run of the same program.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.requests import HostFailure
 
 _OVER = (CancelledError, RuntimeClosedError)
-"""Errors that end the whole program, because they do not concern a single call."""
+"""Errors of a call that end the whole program."""
 _FOR_GOOD = (GuestError, TrapError, LimitError)
-"""Errors that the same program would raise again."""
+"""Errors that the same program would cause again, so that its recorded results are useless."""
 
 
 class Steps(NamedTuple):
-    """The parts of the pipeline that a program's calls go through."""
+    """The functions of the pipeline that a program's calls need."""
 
     check_call: Callable[[CallState], None]
-    """Runs the steps that check the tool and its params, without counting the call or using up tokens."""
+    """Runs the steps that check the tool and its params. They neither count the call nor use up a token."""
     admit: Callable[[CallState], None]
     needs_approval: Callable[[CallState], bool]
     """Returns whether approval must be requested now."""
@@ -62,12 +62,12 @@ class Steps(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """The call that a program waits for until the user answers."""
+    """The call of a program that waits for an answer of the user."""
 
     state: CallState
     asked: str
     failure: ToolError | None
-    """The failure of a call that was made, was denied access, and resulted in an access request."""
+    """The failure of the call, if the call was made and failed because access must be granted first."""
 
 
 async def run_program(
@@ -76,9 +76,9 @@ async def run_program(
     """Run a program until it ends.
 
     Raises:
-        RunSuspendedError: it waits for an answer of the user. Running the same program again continues it.
-        RunReplayError: it cannot be continued.
-        ToolError: it failed.
+        RunSuspendedError: the program waits for an answer of the user. Running the same program again continues it.
+        RunReplayError: the program cannot be continued.
+        ToolError: the program failed.
     """
     receipt = context.receipt._replace(trace_id=state.request.trace or state.request.call_id)
     loop = asyncio.get_running_loop() if isinstance(executor, AsyncExecutor) else None
@@ -113,7 +113,7 @@ async def run_program(
 
 
 class _Calls:
-    """The calls of one pass of a program, which is one run of the interpreter."""
+    """The calls of one pass of a program. A pass is one run of the interpreter."""
 
     def __init__(
         self,
@@ -125,7 +125,7 @@ class _Calls:
     ) -> None:
         self._outer = outer
         self._access_asked = access_asked
-        """Access requests of calls that succeeded without the access, to be reported with the program's output."""
+        """Access requests of successful calls. They are reported with the program's output."""
         self._run = run
         run.rewind()
         self._steps = steps
@@ -139,7 +139,7 @@ class _Calls:
         """Call a tool for the program, in the program's thread, and return the result as JSON.
 
         Raises:
-            HostFailure: the call was denied or failed. It contains only what the program may know.
+            HostFailure: the call was denied or failed. The exception contains only what the program may learn.
             ToolError: the program must end.
         """
         if self._over or self.waiting is not None:  # the program was ended before it made this call
@@ -166,11 +166,11 @@ class _Calls:
             self._future.cancel()
 
     async def settle(self, waiting: _Waiting, executor: Executor) -> None:
-        """Request approval of the call that the program waits for, and make it. The program does not run meantime.
+        """Request approval of the call that the program waits for, and make the call. The program does not run meanwhile.
 
         Raises:
             RunSuspendedError: the request was not answered.
-            RunReplayError: the run cannot be stored; the call was not made.
+            RunReplayError: the results of the program cannot be stored; the call was not made.
         """
         inner, steps = waiting.state, self._steps
         try:
@@ -209,16 +209,16 @@ class _Calls:
         return CallState(services=outer.services, restrictions=outer.restrictions, request=request, direct=True)
 
     def _replay(self, inner: CallState, known: Answered) -> str:
-        """Return a recorded result again, without calling the tool, counting the call or requesting approval.
+        """Return a recorded result again. The tool is not called, the call is not counted, and needs no approval.
 
-        SECURITY: the view or the policy may have changed, so a result that would be denied now is not returned. The
-        result is added to the trace again, because the trace may have dropped it since.
+        SECURITY: the view or the policy may have changed since. If the call would be denied now, its result is not
+        returned. The result is added to the trace again, because it may have been removed from the trace.
         """
         try:
             self._steps.check_call(inner)
         except ToolError as error:
             if known.text is not None or known.code != error.code:
-                text = f"call {self._made} of the program was made before, and would be denied now: {error.message}"
+                text = f"call {self._made} of the program was made earlier, but would be denied now: {error.message}"
                 raise RunReplayError(text, code="run-refused", hint=error.hint) from error
         if inner.entry is not None:
             _flow.record_result(inner, known.message if known.text is None else json.loads(known.text), known.labels)
@@ -229,10 +229,10 @@ class _Calls:
             output = self._wait_for(self._run_without_approval(inner, asked))
         except _NeedsApprovalError:
             self.waiting = _Waiting(inner, asked, None)
-            raise RunSuspendedError("the program waits for a person") from None
+            raise RunSuspendedError("the program waits for an approval by a user") from None
         except AccessRequestedError as failure:
             self.waiting = _Waiting(inner, asked, failure)
-            raise RunSuspendedError("the program waits for a person") from failure
+            raise RunSuspendedError("the program waits until a user grants access") from failure
         except ToolError as failure:
             if isinstance(failure, (*_OVER, RunReplayError)) or self._over:
                 raise
@@ -292,7 +292,7 @@ class _Calls:
 
     @staticmethod
     def _build_failure(asked: str, failure: ToolError) -> Answered:
-        """Return a failure with the text that is shown to a model, which wrote the program."""
+        """Return the record of a failed call. Its text is the text for models, because a model wrote the program."""
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
     def _suspension_error(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
@@ -315,12 +315,12 @@ class _NeedsApprovalError(Exception):
 
 
 def _approver_of(outer: CallState) -> Approver | None:
-    """Return the approver of the program, unless it approves only the program's own call."""
+    """Return the approver of the program's call, or None if that approver answers only for this one call."""
     return None if getattr(outer.request.approver, "for_one_call", False) else outer.request.approver
 
 
 def _is_pending(inner: CallState) -> bool:
-    """Return whether the request of a call that was not approved is still pending."""
+    """Return whether a call was not approved because its approval request has not been answered yet."""
     answer, approver = inner.answer, inner.request.approver or inner.services.approvals.approver
     if isinstance(approver, DenyApprover):
         return False

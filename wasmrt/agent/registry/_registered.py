@@ -1,4 +1,4 @@
-"""A tool in a registry, with its names and its definitions for models."""
+"""A registered tool, with its names and its definitions for models."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _MAX_VARIANTS = 64
 
 
 class RegisteredTool:
-    """One tool in a registry. Derived values are cached."""
+    """One tool of a registry. Values that are derived from the tool are cached."""
 
     def __init__(self, tool: Tool, name: str, source: ToolSource, group: str, aliases: tuple[str, ...]) -> None:
         self.tool = tool
         self.name = name
         self.offered = offered_name(name)
-        """The name for models, valid for every provider."""
+        """The name for models. It is valid for every provider."""
         self.source = source
         self.group = group
         self.aliases = aliases
@@ -41,7 +41,7 @@ class RegisteredTool:
         self._variants: dict[tuple[Addition, ...], RegisteredTool] = {}
 
     def traits(self, policy: ToolPolicy) -> Traits:
-        """Return the tool's current traits under the operator's current rules."""
+        """Return the tool's current traits, restricted by the rules of `policy`."""
         own = self.tool.traits
         kept = self._tightened_traits
         if kept is None or kept[0] is not own or kept[1] is not policy:
@@ -49,10 +49,10 @@ class RegisteredTool:
         return kept[2]
 
     def with_added_grant(self, additions: tuple[Addition, ...]) -> RegisteredTool:
-        """Return a copy of this tool with more entries in its grant.
+        """Return a copy of this tool with `additions` in its grant.
 
         Raises:
-            ConfigurationError: an entry cannot be added.
+            ConfigurationError: one of the additions cannot be added to the grant.
         """
         found = self._variants.get(additions)
         if found is None:
@@ -73,12 +73,12 @@ class RegisteredTool:
 
     @property
     def grant_digest(self) -> str:
-        """The digest of its current grant and effects."""
+        """The digest of the tool's current grant and effects."""
         return self.tool.grant_digest or repr(sorted(self.tool.traits.effects))
 
     @property
     def granted_effects(self) -> frozenset[Effect]:
-        """All effects that an unrestricted call can have."""
+        """All effects that a call without further restrictions can have."""
         granted = self.tool.granted_effects
         return self.tool.traits.effects if granted is None else granted
 
@@ -91,16 +91,16 @@ class RegisteredTool:
 
     @cached_property
     def validator(self) -> Validator | None:
-        """The validator for params in this process; None if the tool's worker validates them.
+        """The validator for params in this process; None if the tool's worker process validates the params.
 
-        SECURITY: a component's schema is untrusted. Only small schemas are evaluated in this process.
+        SECURITY: a component's schema is untrusted, so only small schemas are evaluated in this process.
         """
         tool = self.tool
         here = not isinstance(tool, PreparedTool) or (tool.checks_params and is_light(tool.schema))
         return Validator(tool.schema) if here else None
 
     def definition(self, provider: Provider, actions: frozenset[str] | None) -> dict[str, Any]:
-        """Return the definition for a provider, limited to some actions; None for all."""
+        """Return the tool's definition for a provider. It lists only the given actions; None means all actions."""
         key = (provider, actions)
         text = self._definitions.get(key)
         if text is None:
@@ -122,7 +122,7 @@ class RegisteredTool:
         rendered = render(self.offered, description, schema, provider, prompt=self.document)
         output = tool.output_schema
         if provider == "mcp" and output is not None and is_light(output):
-            # SECURITY: the schema is untrusted. Large ones are omitted, because they could not be checked here.
+            # SECURITY: the schema is untrusted. A large schema is omitted, because it could not be checked here.
             rendered["outputSchema"] = _sanitize(output)
         return rendered
 
@@ -138,7 +138,7 @@ def _sanitize(value: Any) -> Any:
 
 
 def with_actions(schema: dict[str, Any], param: str, actions: frozenset[str]) -> dict[str, Any]:
-    """Return a schema that requires the action parameter, and accepts only these actions for it."""
+    """Return a copy of a schema in which the action parameter is required and accepts only `actions`."""
     listed = action_names(schema, param) or ()
     kept = [name for name in listed if name in actions] or sorted(actions)
     properties = dict(schema.get("properties", {}))

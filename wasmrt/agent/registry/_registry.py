@@ -1,4 +1,4 @@
-"""The registry: an agent's tools, under one policy."""
+"""The registry: the tools of an agent, under one policy."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 class Installed(Protocol):
-    """The installed tools. Other processes may change the catalog."""
+    """The installed tools of a registry. Other processes may change the catalog that lists them."""
 
     def trace(self) -> tuple[Any, ...]:
-        """Return numbers that differ after a change of the catalog."""
+        """Return numbers that differ after every change of the catalog."""
 
     def refresh(self) -> bool:
         """Update the registry to the current catalog, and return whether anything changed."""
@@ -45,10 +45,10 @@ class ToolRegistry(ToolView):
     """An agent's tools under one policy: components, functions, plugins and tools of MCP servers.
 
     Args:
-        runtime: Its receipts, rate limits and leak rules are shared with the registry.
-        policy: By default, external tools are denied, and there are no further rules.
+        runtime: Runs the components. The registry uses its receipts, rate limits and leak rules, too.
+        policy: The operator's policy. The default policy denies external tools, and has no further rules.
         approver: Answers approval requests. By default, calls that require approval are denied.
-        approvals: Used instead of `approver`, to include remembered answers.
+        approvals: An approver with remembered answers; pass it instead of `approver`.
         telemetry: Records a span and metrics for every call.
         access: The store of access requests of components. By default, no access is requested.
 
@@ -123,13 +123,13 @@ class ToolRegistry(ToolView):
         group: str = "",
         aliases: Sequence[str] = (),
     ) -> None:
-        """Register a tool under its name. The tools of a component with several are registered as `NAME.TOOL`.
+        """Register a tool under its name. If a component has several tools, each is registered as `NAME.TOOL`.
 
-        `builtin` is for the agent's own tools, which may have protected names. `source` is the origin of the tool; by
-        default, it depends on the kind of the tool.
+        `builtin` is for the agent's own tools, which may have protected names. `source` is the origin of the tool; the
+        default depends on the type of `tool`.
 
         Raises:
-            InvalidNameError: a name is taken, or it is protected and the tool is not built-in.
+            InvalidNameError: a name is taken, or a name is protected and `builtin` is false.
             ConfigurationError: the object is not a tool.
         """
         check_tool(tool)
@@ -146,9 +146,9 @@ class ToolRegistry(ToolView):
         Pending requests for the old version are denied. Running calls continue.
 
         Raises:
-            NotInstalledError: no tool has its name.
-            ConfigurationError: the object is not a tool. The old version remains.
-            InvalidNameError: tools of the new source cannot have this name. Both versions are removed.
+            NotInstalledError: no registered tool has the name of the new version.
+            ConfigurationError: the object is not a tool. The old version remains registered.
+            InvalidNameError: tools of the new source cannot have this name. The old version is removed, too.
         """
         check_tool(tool)
         check_prepared_name(tool.name)
@@ -159,13 +159,13 @@ class ToolRegistry(ToolView):
         self._services.approvals.tool_changed(entry.name, digest=entry.digest, grant=entry.grant_digest)
 
     def add_installed(self, *names: str) -> list[str]:
-        """Prepare installed tools under their grants, register them, and return their names. By default, add all.
+        """Prepare installed tools under their grants, register them, and return their names.
 
-        They are external tools, so the policy has to allow them.
+        Without `names`, all installed tools are added. Installed tools are external, so the policy has to allow them.
 
         Raises:
             ConfigurationError: the registry has no runtime.
-            WasmrtError: as `WasmToolRuntime.prepare_installed` and `register`.
+            WasmrtError: see `WasmToolRuntime.prepare_installed` and `register`.
         """
         if self.runtime is None:
             raise ConfigurationError("preparing tools requires a runtime", hint="pass one: ToolRegistry(runtime)")
@@ -176,7 +176,7 @@ class ToolRegistry(ToolView):
         return added
 
     def add_code_mode(self) -> None:
-        """Register `run_code`, which runs programs that call this registry's tools, and `search_tools`.
+        """Register `search_tools`, and `run_code`, which runs programs that call this registry's tools.
 
         Raises:
             ConfigurationError: the registry has no runtime.
@@ -207,11 +207,11 @@ class ToolRegistry(ToolView):
         self._services.approvals.tool_changed(name, digest=digest, grant=grant)
 
     def on_close(self, release: Callable[[], None]) -> None:
-        """Register a function that `close` calls."""
+        """Register a function for `close` to call."""
         self._on_close.append(release)
 
     def ends_with_its_call(self) -> None:
-        """Declare that the process ends after one call, so that access is not offered for its session."""
+        """Declare that the process ends after one call. Users are then not offered access for the session."""
         self._services.lasting = False
 
     def close(self) -> None:
@@ -227,7 +227,7 @@ class ToolRegistry(ToolView):
 
     @property
     def telemetry(self) -> Telemetry | None:
-        """The telemetry of its calls; None without any."""
+        """The telemetry of the registry's calls, or None."""
         return self._services.telemetry
 
     @property
@@ -249,7 +249,7 @@ class ToolRegistry(ToolView):
         return sorted(entry.name for entry in self._services.store)
 
     def group(self, name: str) -> list[str]:
-        """Return the names of the tools of a group, sorted."""
+        """Return the sorted names of the tools of a group."""
         return sorted(entry.name for entry in self._services.store if entry.group == name)
 
     def source(self, name: str) -> ToolSource:
@@ -275,7 +275,7 @@ def _default_source(tool: object) -> ToolSource:
 
 
 def _list_parts(tool: Tool) -> list[Tool]:
-    """Return the tools to register: for a component, all tools that its package does not hide from models."""
+    """Return the tools to register: for a component, each of its tools that the package does not hide from models."""
     if not isinstance(tool, PreparedTool):
         return [tool]
     return [tool.tool(spec.name) if tool.has_several else tool for spec in tool.tools if not spec.hidden]

@@ -1,4 +1,4 @@
-"""The restrictions of a view. Each one narrows those before it."""
+"""The restrictions of a view. Every further restriction narrows the view."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import SubagentAccess, Traits
 
 WIDER_HINT = "call it outside of the read-only view"
-"""The hint for a call that `read_only()` or the option --read-only denied."""
+"""The hint for a call that was denied by `read_only()` or by the option --read-only."""
 
 
 class ToolRestrictions(NamedTuple):
-    """The tools that a view includes, and the effects that their calls may have."""
+    """The restrictions of a view: which tools it includes, and which effects calls of these tools may have."""
 
     read_only: bool = False
     subagent: bool = False
     guards: tuple[ExfiltrationGuard, ...] = ()
     presets: tuple[Preset, ...] = ()
     names: tuple[tuple[str, ...], ...] = ()
-    """Patterns for names. A tool is in the view if its name matches a pattern of each tuple."""
+    """Tuples of patterns. The view includes a tool only if the tool's name matches a pattern in every tuple."""
 
     def allowed_effects(self, traits: Traits) -> frozenset[Effect]:
         """Return the effects that the view allows for calls of a tool."""
@@ -37,22 +37,25 @@ class ToolRestrictions(NamedTuple):
 
     @property
     def narrows(self) -> bool:
-        """True if the view allows less than the whole registry."""
+        """True if the view allows less than the registry allows without a view."""
         return self.read_only or self.subagent or bool(self.guards or self.presets)
 
     def sandbox_effects(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
-        """Return the effects that the sandbox allows a tool and the tools it invokes, possibly without network."""
+        """Return the effects that the sandbox allows a tool and the tools it invokes.
+
+        They exclude the network if a preset or a guard denies it.
+        """
         offline = any(not preset.allow_network for preset in self.presets)
         guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
         return EVERY_EFFECT - NETWORKING if offline or guarded else EVERY_EFFECT
 
     @property
     def write_paths(self) -> tuple[tuple[str, ...], ...]:
-        """For each preset, the workspace folders that a sandbox may write to."""
+        """For each preset, the workspace folders to which a sandboxed tool may write."""
         return tuple(dict.fromkeys(tuple(preset.allow_write_paths) for preset in self.presets))
 
     def decide_presets(self, name: str, traits: Traits) -> Decision | None:
-        """Decide whether every preset of the view, including the active one, allows the tool."""
+        """Decide whether the active preset and every other preset of the view allow the tool."""
         decision = None
         for preset in self.presets:
             decision = decide_preset(preset, name, traits)._replace(policy=preset.digest)
@@ -74,21 +77,21 @@ class ToolRestrictions(NamedTuple):
         return decision
 
     def decide_access(self, name: str, traits: Traits) -> Decision | None:
-        """Decide whether the view includes the tool, by its name and for a sub-agent."""
+        """Decide whether the view includes the tool: by the name, and by the access that sub-agents have."""
         if not all(fits(name, patterns) for patterns in self.names):
             rule, hint = "the view does not include this tool", f'make the view with only(["{name}"])'
             return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
         what = "tool.subagent"
         if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
             rule = "sub-agents cannot use this tool, which has no read-only actions"
-            hint = "no setting allows it to a sub-agent: have the agent itself call it"
+            hint = "no setting allows this tool for sub-agents: have the agent itself call it"
             if replace(traits, tightening=NO_TIGHTENING).subagent_access is not SubagentAccess.DENIED:
                 hint = f"remove subagent_access from the rules for {name} below [tools.rules]"
             return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
 
     def wider_hint(self) -> str:
-        """Return the hint for removing the view's restriction of effects."""
+        """Return the hint that says how to remove the view's restriction of effects."""
         preset = next((preset for preset in self.presets if preset.read_only), None)
         if preset is not None and not self.read_only and not self.subagent:
             return f"set read_only = false in [{section_of('presets', preset.name)}]"
@@ -96,7 +99,10 @@ class ToolRestrictions(NamedTuple):
 
 
 def actions_within(traits: Traits, allowed: frozenset[Effect]) -> frozenset[str] | None:
-    """Return the actions whose effects are allowed; None if the whole tool is allowed, or has no actions."""
+    """Return the names of the actions whose effects are allowed.
+
+    Return None if all effects of the tool are allowed, or if the tool has no actions.
+    """
     if not traits.actions or traits.effects <= allowed:
         return None
     return frozenset(action.name for action in traits.actions if action.effects <= allowed)
@@ -110,10 +116,10 @@ def decide_effects(
     *,
     wider: Callable[[], str] = lambda: WIDER_HINT,
 ) -> Decision | None:
-    """Decide whether a call has only the effects that its view allows; `wider` returns the hint for a wider view.
+    """Decide whether a call has only the effects that its view allows; `wider` returns the hint for a denial.
 
-    SECURITY: a missing or non-string action is denied before the tool is called, because the tool may have a default
-    action. A sandboxed tool is allowed, because the sandbox enforces its effects.
+    SECURITY: if the action is missing or is not a string, the call is denied, because the tool may have a default
+    action. A sandboxed tool without actions is allowed, because the sandbox enforces the effects.
     """
     what, listed = "tool.effects", actions_within(traits, allowed)
     if listed is not None:

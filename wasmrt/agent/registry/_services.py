@@ -1,4 +1,4 @@
-"""The services of a registry that every call uses: tools, policy, approvals, traces and receipts."""
+"""The objects of a registry that every call uses: tools, policy, approvals, traces and receipts."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from wasmrt.runtime.audit import EMPTY_RECEIPT, Approval, Receipt
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 CLEARED = "flows.clear"
-"""The tool name in receipts of removed labels."""
+"""The tool name in receipts for removed labels."""
 
 
 class Trace:
-    """One conversation or job of a user, for the program that runs the model.
+    """One conversation or job of a user, as an object for the program that runs the model.
 
-    Calls with its name as `trace=` belong to it. Labels are only added; `clear`, for people, removes them.
+    A call belongs to the trace if the trace's name is passed as `trace=`. Calls only add labels. Only `clear` removes
+    labels, at the request of a person.
     """
 
     def __init__(self, traces: Traces, user: str, name: str, flows: FlowTrace) -> None:
@@ -47,9 +48,9 @@ class Trace:
         return self._flows.labels
 
     def add_user_message(self, text: str) -> None:
-        """Add a message of the user. Calls to a destination that is in it do not require approval.
+        """Add a message of the user. Flow rules do not require approval for destinations that the message names.
 
-        Add text that the user pasted from elsewhere with `add_content` instead.
+        For text that the user pasted from elsewhere, use `add_content` instead.
 
         Raises:
             ConfigurationError: the message is not a string.
@@ -75,7 +76,7 @@ class Trace:
         self.add_content(text, labels, source=source)
 
     def clear(self, *labels: Label | str, by: str) -> frozenset[Label]:
-        """Remove labels, all by default, with the content that has them, and write a receipt.
+        """Remove labels and the content that has these labels, and write a receipt. By default, remove all labels.
 
         Raises:
             ConfigurationError: a label is unknown, or `by` is empty.
@@ -87,7 +88,7 @@ class Trace:
         return cleared
 
     def close(self) -> None:
-        """End the trace: remove its content, and revoke what tools were granted for it.
+        """End the trace: remove its content, and revoke the access that was granted to tools for this trace.
 
         Raises:
             ApprovalError: the grants cannot be revoked, because their store cannot be written.
@@ -102,13 +103,13 @@ class Traces:
         self._lock = threading.Lock()
         self._open: dict[tuple[str, str], Trace] = {}
         self.written = WrittenText()
-        """Marks of text that was written after untrusted text was read, so that other traces recognize it."""
+        """Marks of text that calls wrote after untrusted text was read. Other traces recognize the text by them."""
         self.receipts: Callable[[Receipt], None] | None = None
         self.on_end: Callable[[str, str], None] | None = None
         """Receives user and name of each trace that ends."""
 
     def find(self, user: str, name: str) -> FlowTrace | None:
-        """Return the content of an open trace, otherwise None."""
+        """Return the content of a trace, or None if the trace is not open."""
         found = self._open.get((user, name))
         return None if found is None else found._flows
 
@@ -116,7 +117,7 @@ class Traces:
         """Return the trace with a name, and open it if necessary.
 
         Raises:
-            ConfigurationError: too many are open. SECURITY: evicting a trace would drop its labels.
+            ConfigurationError: too many traces are open. SECURITY: closing one automatically would drop its labels.
         """
         with self._lock:
             found = self._open.get((user, name))
@@ -139,7 +140,7 @@ class Traces:
             self.on_end(user, name)
 
     def record_clearing(self, trace: Trace, cleared: frozenset[Label], by: str) -> None:
-        """Write the receipt of labels that a person removed."""
+        """Write the receipt for labels that a person removed."""
         if self.receipts is None:
             return
         now = time.time_ns() // 1_000_000
@@ -164,7 +165,7 @@ PROTECTED_TOOL_NAMES = frozenset(
         "build_software",
     }
 )
-"""Names of an agent's own tools, which other tools may not use."""
+"""Names of an agent's own tools. Other tools may not have these names."""
 
 
 class ToolStore:
@@ -175,7 +176,7 @@ class ToolStore:
         self._by_spelling: dict[str, RegisteredTool] = {}
         self._lock = threading.Lock()
         self.absent: dict[str, str] = {}
-        """Names of tools that are unavailable here, each with the step that makes it available."""
+        """Names of tools that are unavailable here, each with the step that would make the tool available."""
 
     def add(self, entry: RegisteredTool) -> None:
         """Add a tool under its name, the name that models call it by, and its aliases.
@@ -205,7 +206,7 @@ class ToolStore:
         return entry
 
     def find(self, name: str) -> RegisteredTool | None:
-        """Return the tool with a name, in any spelling or by an alias; None if there is none."""
+        """Return the tool with this name or alias, in any spelling; None if there is no such tool."""
         entry = self._entries.get(name)
         return entry if entry is not None else self._by_spelling.get(folded(name))
 
@@ -227,7 +228,7 @@ class ToolStore:
         return entry
 
     def step_for(self, name: str) -> str | None:
-        """Return the step that makes an unavailable tool available; None if the name is unknown."""
+        """Return the step that would make an unavailable tool available; None if no unavailable tool has this name."""
         meant = spelling(name)
         return next((step for absent, step in self.absent.items() if spelling(absent) == meant), None)
 
@@ -260,14 +261,14 @@ _PROTECTED = frozenset(map(folded, PROTECTED_TOOL_NAMES))
 
 
 def _list_spellings(entry: RegisteredTool) -> dict[str, str]:
-    """Return every folded spelling of the tool's names, each with the name."""
+    """Return every normalized spelling of the tool's names and aliases, mapped to the name it belongs to."""
     names = (entry.offered, *entry.aliases, entry.name)
     return {form(name): name for name in names for form in (spelling, folded)}
 
 
 @dataclass(slots=True, kw_only=True)
 class RegistryServices:
-    """The tools of one agent, and everything that calls of them use."""
+    """The tools of one agent, and all other objects that their calls use."""
 
     store: ToolStore = field(default_factory=ToolStore)
     policy: ToolPolicy = field(default_factory=ToolPolicy)
@@ -277,21 +278,21 @@ class RegistryServices:
     safety: Policy = field(default_factory=Policy)
     traces: Traces = field(default_factory=Traces)
     receipts: Callable[[Receipt], None] | None = None
-    """Writes the receipts of calls that no runtime records."""
+    """Writes the receipts of calls that no runtime records; None if there are no receipts."""
     hashed: Callable[[str], str] | None = None
-    """The keyed hash of params and results in receipts."""
+    """Returns the keyed hash of params or a result, for receipts."""
     tokens: ConfirmationTokens | None = None
     access: AccessStore | None = None
-    """Requests for more permissions; None if such requests are off."""
+    """The store of access requests; None if access requests are off."""
     refresh: Callable[[], object] | None = None
-    """Updates the tools to the current catalog, if the registry follows one."""
+    """Updates the tools to the current catalog; None if the tools do not depend on a catalog."""
     session: str = field(default_factory=lambda: secrets.token_hex(8))
     """A random ID of this process's session."""
     lasting: bool = True
-    """False for a process that ends after one call, so that grants for its session would be useless."""
+    """False if the process ends after one call. Access for its session would then be useless."""
     runtime_writes: bool = False
-    """True if the runtime writes the receipts of component calls to the same place."""
+    """True if the runtime already writes the receipts of component calls to the same place as `receipts`."""
     telemetry: Telemetry | None = None
-    """The telemetry of its calls, or None."""
+    """The telemetry of the agent's calls, or None."""
     runtime: WasmToolRuntime | None = None
-    """The runtime of its components."""
+    """The runtime that runs the agent's components, or None."""

@@ -30,7 +30,7 @@ class Signature(NamedTuple):
         """Convert params to arguments.
 
         Raises:
-            InvalidParametersError: the params are invalid; the message contains the place and the reason.
+            InvalidParametersError: the params are invalid; the message names each invalid param and the reason.
         """
         from pydantic import ValidationError  # only needed with function tools
 
@@ -59,7 +59,7 @@ def json_result(value: Any) -> Any:
     """Return a function's result as JSON data.
 
     Raises:
-        ToolError: the value cannot be converted, such as an open file.
+        ToolError: the value, for example an open file, cannot be converted.
     """
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -73,7 +73,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     """Return the signature of a function.
 
     Raises:
-        ConfigurationError: a parameter has no type, a type that JSON cannot represent, or no name.
+        ConfigurationError: a parameter has no type, has a type that JSON cannot represent, or cannot be passed by name.
     """
     from docstring_parser import parse
 

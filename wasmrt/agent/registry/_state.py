@@ -1,4 +1,4 @@
-"""The request, the state and the receipt of one call in the pipeline."""
+"""The request, the state and the receipt of one call."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _numbers = itertools.count(1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
-    """The request of a call. It is immutable; the pipeline records its findings in `CallState`."""
+    """A request to call a tool. It is immutable; the pipeline records its findings in a `CallState`."""
 
     name: str
     arguments: Any
@@ -52,15 +52,15 @@ class CallRequest:
     call_id: str = field(default_factory=lambda: f"{_PROCESS}-t{next(_numbers):x}")
     on_progress: Progress | None = None
     token: str | None = None
-    """A confirmation token, instead of an approval."""
+    """A confirmation token, which replaces an approval."""
     approver: Approver | None = None
-    """The approver of this call, instead of the registry's."""
+    """The approver for this call; None for the registry's approver."""
     tools: ToolsOfCaller | None = None
-    """The tools of the view that the call is made through, for built-in tools that describe them."""
+    """The tools of the view that was called, for built-in tools that describe these tools."""
     parent_id: str = ""
-    """The ID of the call whose program makes this one; empty for a call from outside."""
+    """The ID of the call whose program makes this call; empty if no program makes it."""
     chain: tuple[str, ...] = ()
-    """The tools that called this one, outermost first."""
+    """The tools whose programs led to this call, outermost first."""
     receipt_trace: str = ""
     """The trace ID for the receipt, if the call has no trace."""
     within: Lifetime | None = None
@@ -71,20 +71,20 @@ class CallRequest:
 
 @dataclass(slots=True, kw_only=True)
 class CallState:
-    """The state of one call in the pipeline. Each step reads parts of it and adds its own."""
+    """The state of one call in the pipeline. Each step reads parts of the state and adds its own findings."""
 
     services: RegistryServices
     restrictions: ToolRestrictions
     request: CallRequest
     direct: bool = False
-    """True while the program that makes the call runs and holds a permit."""
+    """True if the program that makes this call keeps running, and keeps its permit, during the call."""
     params: dict[str, Any] = field(default_factory=dict)
     entry: RegisteredTool | None = None
-    """The tool, including what was granted for this call only."""
+    """The tool. Its grant includes the access that was granted for this call."""
     bound: Tool | None = None
     """The tool with its state for this conversation; None if it has no such state."""
     registered: RegisteredTool | None = None
-    """The tool as it is registered."""
+    """The tool without access that was granted for this call."""
     traits: Traits = field(default_factory=Traits)
     view_effects: frozenset[Effect] = EVERY_EFFECT
     """The effects that the view allows."""
@@ -95,46 +95,46 @@ class CallState:
     """The reason why the call requires approval; None if it does not."""
     answer: ApprovalAnswer | None = None
     shown: str | None = None
-    """The preview that the approver of this call saw."""
+    """The preview that the approver of this call saw; None if no approver saw one."""
     approved_by: tuple[str, str, str] | None = None
-    """Kind, approver and scope of an approval that did not need a request."""
+    """For an approval without a request: its kind, its approver and its scope."""
     flow: Flow | None = None
     """The data flow of the call, if flow rules apply."""
     finding: FlowFinding | None = None
-    """The flow rule that the call violates."""
+    """The flow rule that denies the call or requires approval of it, if any."""
     linked: tuple[Destination, ...] = ()
-    """Links of the same text that an approval of this call also covers."""
+    """Other links, in the same text as the link of this call, that an approval of this call also covers."""
     granted_access: tuple[AccessRequest, ...] = ()
     """The granted access requests that apply to this call."""
     access_requests: tuple[str, ...] = ()
     """IDs of the access requests that resulted from this call."""
     previewing: bool = False
-    """True while the tool creates the preview, which may read untrusted text."""
+    """True while the tool creates the preview. The tool may read untrusted text for this."""
     ran: bool = False
-    """True as soon as the tool is started."""
+    """True from the start of the tool on, also after it has ended."""
     output: ToolOutput | None = None
     edited: bool = False
     """True if the approver changed the params."""
     operation: Operation | None = None
     """The telemetry span of the call, if telemetry is on."""
     in_sandbox: bool = False
-    """True as soon as a component's call has begun: its runtime writes the receipt."""
+    """True as soon as the runtime has begun to run a component. The runtime then writes the receipt."""
 
     @property
     def tool(self) -> Tool:
-        """The tool; available after the lookup."""
+        """The tool that the call runs; available after the lookup."""
         assert self.entry is not None
         return self.entry.tool if self.bound is None else self.bound
 
     @property
     def known(self) -> RegisteredTool:
-        """The registered tool; available after the lookup."""
+        """The entry of the tool; available after the lookup."""
         assert self.entry is not None
         return self.entry
 
     @property
     def policy_digest(self) -> str:
-        """The digest that decisions of steps record: that of the last preset, otherwise that of the policy."""
+        """The digest recorded with each decision: the digest of the view's last preset, or else of the policy."""
         presets = self.restrictions.presets
         return presets[-1].digest if presets else self.services.policy.digest
 
@@ -143,7 +143,9 @@ class CallState:
         self.in_sandbox = True
 
     def apply(self, decision: Decision | str) -> None:
-        """Record a decision with the digest of its policy. A text means that there was nothing to decide.
+        """Record the decision of a step, with the digest of the policy, and raise an error if it is a denial.
+
+        A step returns a text if it had nothing to decide; a text is not recorded.
 
         Raises:
             NotAuthorizedError: the decision is a denial.
@@ -158,7 +160,7 @@ class CallState:
 
 
 def denial_error(decision: Decision) -> NotAuthorizedError:
-    """Return the error for a denial, with its reason as the code."""
+    """Return the error for a decision that denies a call. The code of the error is the reason of the decision."""
     subject = f"{decision.subject}: " if decision.subject else ""
     error = NotAuthorizedError(f"{subject}{decision.rule}", code=str(decision.reason), hint=decision.hint)
     error.decisions = (decision,)
@@ -166,7 +168,7 @@ def denial_error(decision: Decision) -> NotAuthorizedError:
 
 
 def is_edited(params: Mapping[str, Any] | None, old: Mapping[str, Any]) -> bool:
-    """Return whether an approver edited the params. Digests tell `True` from `1`, which are equal in Python."""
+    """Return whether an approver edited the params. Unlike `==`, their digests distinguish `True` from `1`."""
     return params is not None and params_digest(params) != params_digest(old)
 
 

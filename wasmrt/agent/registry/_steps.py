@@ -1,4 +1,4 @@
-"""The steps of a call before it runs. `explain` uses them, too.
+"""The steps of a call before its tool runs. `explain` uses them, too.
 
 Each step returns its decision, or a text if there was nothing to decide. It raises an error if the call is invalid.
 """
@@ -25,21 +25,21 @@ from wasmrt.core.traits import Traits
 Step = Decision | str
 """A decision, or the reason why there was nothing to decide."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
-"""The default rate, per user and tool, of built-in tools that change something or use the network."""
+"""The default rate limit, for each user and tool, of built-in tools that change something or use the network."""
 
 
 def parse(state: CallState) -> Step:
     """Parse the arguments.
 
     Raises:
-        InvalidParametersError: they are not a JSON object.
+        InvalidParametersError: the arguments are not a JSON object.
     """
     state.params = parse_arguments(state.request.arguments)
-    return "they are a JSON object"
+    return "the arguments are a JSON object"
 
 
 def look_up(state: CallState) -> Step:
-    """Find the tool, its traits under the policy, and the effects that this view allows.
+    """Find the tool of a call, the traits that it has under the policy, and the effects that the view allows.
 
     Raises:
         UnknownToolError: no tool has this name.
@@ -55,33 +55,34 @@ def look_up(state: CallState) -> Step:
 
 
 def check_program(state: CallState) -> Step:
-    """Decide whether a program that the model wrote may call the tool."""
+    """Decide whether a program may make this call. Calls that no program makes are not affected."""
     if not state.request.parent_id:
-        return "not called by a program"
+        return "no program makes this call"
     if is_for_programs(state.known):
-        return "programs may call it"
+        return "programs may call the tool"
     # SECURITY: changes of the agent's tools must be visible to the user as separate calls. Programs do not nest.
-    rule = "programs cannot call it: they can neither run programs nor change tools, skills and grants"
-    return Decision(False, Reason.NOT_IN_VIEW, rule, "call it directly", "tool.program", state.known.name)
+    rule = "programs cannot call this tool: a program can neither run programs nor change tools, skills or grants"
+    hint = "call the tool directly, not from a program"
+    return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.program", state.known.name)
 
 
 def runs_programs(entry: RegisteredTool) -> bool:
     """Return whether a tool runs programs.
 
-    SECURITY: this is limited to built-in tools, because the programs get the tools of the caller.
+    SECURITY: only built-in tools can run programs, because programs can call the tools of the caller.
     """
     return entry.source is ToolSource.BUILTIN and entry.tool.runs_programs
 
 
 def is_for_programs(entry: RegisteredTool) -> bool:
-    """Return whether programs may call a tool: not if it runs programs, or declares that it changes tools."""
+    """Return whether programs may call a tool. They may not if the tool runs programs, or declares to change tools."""
     traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
     return entry.tool.in_programs and not changes
 
 
 def derive(state: CallState) -> None:
-    """Set the tool's traits under the policy, and the effects that the view allows."""
+    """Set the traits that the tool has under the policy, and the effects that the view allows."""
     state.traits = state.known.traits(state.services.policy)
     state.view_effects = state.restrictions.allowed_effects(state.traits)
     state.effects = state.traits.effects & state.view_effects
@@ -91,11 +92,11 @@ def check_schema(state: CallState) -> Step:
     """Validate the arguments against the tool's schema, and convert values whose intended type is unambiguous.
 
     Raises:
-        InvalidParametersError: they do not match; the message is for the model, which can correct them.
+        InvalidParametersError: the arguments do not match the schema. The message helps the model to correct them.
     """
     validator = state.known.validator
     if validator is None:
-        return "checked in the tool's worker"
+        return "the tool's worker process checks the arguments"
     try:
         state.params = validator.accept(state.params)
     except InvalidParametersError as error:
@@ -105,26 +106,26 @@ def check_schema(state: CallState) -> Step:
 
 
 def check_view(state: CallState) -> Step:
-    """Decide whether the view includes this tool, and the chosen action."""
+    """Decide whether the view includes this tool, and allows the action that the params choose."""
     name, traits = state.known.name, state.traits
     state.effects = traits.effects_of(state.params) & state.view_effects
     refused = state.restrictions.decide_access(name, traits)
     if refused is None:
         refused = decide_effects(name, traits, state.view_effects, state.params, wider=state.restrictions.wider_hint)
-    return _decision_or_text(refused, "within the view")
+    return _decision_or_text(refused, "the view allows the call")
 
 
 def check_filter(state: CallState) -> Step:
-    """Decide by the filter of external tools."""
+    """Decide by the filter for external tools."""
     entry = state.known
     found = decide_filter(state.services.policy.filter, entry.name, external=entry.source.external)
-    return _decision_or_text(found, "not external")
+    return _decision_or_text(found, "the tool is not external")
 
 
 def check_preset(state: CallState) -> Step:
     """Decide by the active preset and the view's presets."""
     found = state.restrictions.decide_presets(state.known.name, state.traits)
-    return _decision_or_text(found, "no preset")
+    return _decision_or_text(found, "no preset applies")
 
 
 def check_rules(state: CallState) -> Step:
@@ -136,19 +137,19 @@ def check_rules(state: CallState) -> Step:
     tightened = state.traits.tightening != NO_TIGHTENING
     author = state.tool.default_permission
     found = decide_permission(permission, name, rule, author=author)
-    return _decision_or_text(found, _list_asking_rules(state) if tightened else "no rule")
+    return _decision_or_text(found, _list_asking_rules(state) if tightened else "no rule applies")
 
 
 def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
     guard = state.services.policy.guard
     return _decision_or_text(
-        state.restrictions.decide_guards(guard, state.known.name, state.traits), "nothing is guarded"
+        state.restrictions.decide_guards(guard, state.known.name, state.traits), "no guard applies"
     )
 
 
 def check_confirmation(state: CallState) -> Step:
-    """Determine whether the call requires approval, by a user or by a confirmation token."""
+    """Determine whether the call requires approval. A user or a confirmation token can then approve it."""
     name, traits, effects = state.known.name, state.traits, state.effects
     permission = state.services.policy.permission_for(name)
     asked = bool(state.tool.requires_approval(state.params))
@@ -160,7 +161,7 @@ def check_confirmation(state: CallState) -> Step:
         return f"the risk is {traits.risk(effects)}: no approval is required"
     why = f"{_list_asking_rules(state)} requires it" if ruled else "the tool requires it" if asked else None
     why = why or ("its package requires it" if wished else f"the call can {in_words(effects)}")
-    # A rule that allows the tool approves calls that only their effects, or the package, require approval for.
+    # If only the effects or the package require the approval, an operator's rule with "allow" approves the call.
     if permission is Permission.ALLOW and not (asked or ruled):
         state.approved_by = ("rule", "operator", "always")
         return _allow("confirmation", f"approved by the operator's rule: {why}", name)
@@ -171,32 +172,33 @@ def check_confirmation(state: CallState) -> Step:
 
 
 def check_unattended(state: CallState) -> Step:
-    """Decide whether a tool may run because another tool invokes it, when no approval can be requested.
+    """Decide whether another tool may invoke this tool. No approval can be requested for such a call.
 
-    Its effects are among the effects of the invoking tool, whose call was approved if that was required. If the
-    operator's rules or its package require approval of this tool, it is denied.
+    The effects of this tool are among the effects of the invoking tool, whose call was approved if necessary. This tool
+    is denied if the operator's rules or its own package require approval.
     """
     policy, name = state.services.policy, state.known.name
     rule = policy.permission_for(name)
     tightened = state.traits.tightening != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
-        return "approved by a rule"
+        return "a rule of the policy approves the call"
     wished = _author_asks(state) and rule is not Permission.ALLOW
     if rule is Permission.ASK or tightened or wished:
         source = "its package" if wished else _list_asking_rules(state)
-        why = f"{source} requires approval, which is not possible when another tool invokes it"
-        return Decision(False, Reason.APPROVAL_REQUIRED, why, "have the agent call it itself", "tool.approval", name)
-    return "its effects are within those of its caller"
+        why = f"{source} requires approval, which cannot be requested if another tool invokes this tool"
+        hint = "have the agent call this tool directly"
+        return Decision(False, Reason.APPROVAL_REQUIRED, why, hint, "tool.approval", name)
+    return "the invoking tool has all effects of this tool"
 
 
 def check_tool_policy(state: CallState) -> Step:
     """Let the tool itself decide on the params, for example by its workspace or its rules for commands."""
     found = state.tool.check(state.params)
-    return found if isinstance(found, Decision) else "no objection"
+    return found if isinstance(found, Decision) else "the tool itself does not deny the call"
 
 
 def check_rate(state: CallState, *, record: bool = True) -> Step:
-    """Count the call against its rate limit, or only check the limit if `record` is false.
+    """Count the call against the rate limit of the tool. If `record` is false, only check the limit.
 
     Raises:
         RateLimitedError: the user has reached the limit for this tool.
@@ -207,7 +209,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
     if rate is None and entry.source is ToolSource.BUILTIN and counted:
         rate = BUILTIN_RATE
     if rate is None:
-        return "no rate is set"
+        return "no rate limit is set"
     rates = state.services.rates
     if record:
         rates.check_and_record(state.request.user, entry.name, rate, what="tool", setting=partial(_rate_setting, state))
@@ -218,7 +220,10 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
 
 
 def _rate_setting(state: CallState, window: str) -> str:
-    """Return the setting that limits the calls of a tool in a window, from the rule with the lowest limit."""
+    """Return the name of the setting that limits the calls of a tool in a window (`minute` or `hour`).
+
+    If several rules set a limit, the setting of the lowest limit is returned.
+    """
     key, name = f"requests_per_{window}", state.known.name
     rules = [rule for rule in state.services.policy.rules_for(name) if rule.rate is not None]
     named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
@@ -226,7 +231,7 @@ def _rate_setting(state: CallState, window: str) -> str:
 
 
 def unknown_tool_error(state: CallState) -> UnknownToolError:
-    """Return the error for an unknown tool, with a similar name if there is one."""
+    """Return the error for a call of an unknown tool. Its hint suggests a similar name if there is one."""
     store = state.services.store
     if (step := store.step_for(state.request.name)) is not None:
         return UnknownToolError(f"the tool {state.request.name!r:.80} cannot be used here", hint=step)
@@ -237,12 +242,12 @@ def unknown_tool_error(state: CallState) -> UnknownToolError:
 
 
 def _decision_or_text(decision: Decision | None, otherwise: str) -> Step:
-    """Return the decision, or the text if there is none. A denial is falsy, so `or` would drop it."""
+    """Return the decision, or the text if there is no decision. A denial is falsy, so `or` would drop it."""
     return otherwise if decision is None else decision
 
 
 def _list_asking_rules(state: CallState) -> str:
-    """Return the headings of the policy's rules that require approval."""
+    """Return the section names of the policy's rules that require approval of the tool, joined by "and"."""
     asking = [
         rule.tool
         for rule in state.services.policy.rules_for(state.known.name)
@@ -252,7 +257,7 @@ def _list_asking_rules(state: CallState) -> str:
 
 
 def approving_line(state: CallState) -> str:
-    """Return the configuration change after which such a call needs no approval, or an empty string."""
+    """Return the configuration change after which such a call needs no approval; an empty string if there is none."""
     if state.tool.requires_approval(state.params):
         return ""
     if state.finding is not None:
@@ -269,7 +274,7 @@ def _author_asks(state: CallState) -> bool:
 
 
 def redeem(state: CallState) -> Decision:
-    """Redeem the confirmation token, after all other steps have allowed the call.
+    """Redeem the confirmation token of a call that all other steps have allowed.
 
     Raises:
         NotAuthorizedError: the token is not valid for this call.
@@ -277,7 +282,7 @@ def redeem(state: CallState) -> Decision:
     tokens = state.services.tokens
     name = state.known.name
     if tokens is None:
-        raise NotAuthorizedError("confirmation tokens are not enabled here", hint="call it without a token")
+        raise NotAuthorizedError("confirmation tokens are not enabled here", hint="call the tool without a token")
     tokens.redeem(
         state.request.token or "", trace=state.request.trace, tool=name, effects=state.effects,
         params_digest=params_digest(state.params),

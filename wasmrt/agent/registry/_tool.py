@@ -22,8 +22,8 @@ from wasmrt.runtime.prepared import PreparedTool
 class Tool(Protocol):
     """The interface of a tool in a registry.
 
-    Derive from `wasmrt.ToolDefaults`, which documents each member and has a default for all but name, description,
-    schema, traits and `execute`.
+    Derive tools from `wasmrt.ToolDefaults`. It documents every member, and has defaults for all members except `name`,
+    `description`, `schema`, `traits` and `execute`.
 
     Example:
         >>> from wasmrt import Tool, tool
@@ -100,7 +100,7 @@ _MIN_CHECKED_CHARS = 5
 """Shorter member names, such as `ids`, are similar to many unrelated names."""
 _NEAR = 0.8
 _RENAMED = {"foreign": "untrusted_result", "by_hand": "manual_command", "ends_by_itself": "ends_at_deadline"}
-"""Former member names: a tool that still declares one must not be accepted without it."""
+"""Former names of members, with the current names. A tool that still declares a former name is not accepted."""
 
 
 def check_tool(tool: object) -> None:
@@ -131,7 +131,7 @@ def check_tool(tool: object) -> None:
 
 
 def _find_intended_member(name: str) -> str | None:
-    """Return the member that an unknown public name is similar to, or None."""
+    """Return the member that the author of an unknown public name probably meant, or None."""
     # The prefix `a` is the convention for an asynchronous variant, such as `aexecute`.
     if name.startswith("_") or name in _MEMBERS or name.removeprefix("a") in _MEMBERS:
         return None
@@ -167,5 +167,5 @@ class ToolSource(StrEnum):
 
     @property
     def external(self) -> bool:
-        """True if the filter for external tools applies: to all tools that the program did not register in its code."""
+        """True if the filter for external tools applies: the program's own code did not register the tool."""
         return self not in (ToolSource.BUILTIN, ToolSource.FUNCTION, ToolSource.COMPONENT)

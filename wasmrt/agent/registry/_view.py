@@ -1,4 +1,4 @@
-"""A view: all tools of a registry or some of them. A view of a view can only be narrower."""
+"""A view: all tools of a registry, or some of them. A view of a view never allows more than the first view."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ Call = ToolCall | Mapping[str, Any]
 
 
 class ToolView:
-    """All tools of a registry or some of them, with methods to call them. A view of a view can only be narrower.
+    """All tools of a registry, or some of them, with methods to call the tools.
 
-    A call is subject to the restrictions of its view: tools that are not visible are denied, and components are limited
-    to the effects that the view allows.
+    Every call is subject to the restrictions of the view: tools that the view does not include are denied, and
+    components are limited to the effects that the view allows. A view of a view has the restrictions of both.
     """
 
     def __init__(self, services: RegistryServices, restrictions: ToolRestrictions) -> None:
@@ -47,7 +47,7 @@ class ToolView:
     # -- views -----------------------------------------------------------------------------------------------------
 
     def read_only(self) -> ToolView:
-        """Return a view without changes: it allows GET and HEAD, reading files, and tools that do only that."""
+        """Return a view that allows only reading: GET and HEAD requests, reading files, and tools that only read."""
         return ToolView(self._services, self._restrictions._replace(read_only=True))
 
     def for_subagent(self) -> ToolView:
@@ -66,10 +66,12 @@ class ToolView:
         )
 
     def under(self, preset: str | Preset) -> ToolView:
-        """Return a view under a preset, in addition to the active one. A name refers to a preset of the policy.
+        """Return a view under a preset, in addition to the active preset of the policy.
+
+        `preset` is a `Preset`, or the name of a preset of the policy.
 
         Raises:
-            ConfigurationError: the policy has no such preset.
+            ConfigurationError: the policy has no preset with this name.
         """
         found = preset if isinstance(preset, Preset) else self._services.policy.named(preset)
         return ToolView(self._services, self._restrictions._replace(presets=(*self._restrictions.presets, found)))
@@ -91,7 +93,7 @@ class ToolView:
         return sorted(entry.name for entry in self._visible_entries())
 
     def get(self, name: str) -> Tool:
-        """Return the tool with a name, an alias, or the name that models use.
+        """Return the tool with this name or alias, or with this name for models.
 
         Raises:
             NotInstalledError: no tool has this name, or the view does not include it.
@@ -112,9 +114,9 @@ class ToolView:
         return traits.within(self._restrictions.allowed_effects(traits))
 
     def definitions(self, provider: Provider, *, for_: str | None = None) -> list[dict[str, Any]]:
-        """Return the definitions of the callable tools for a provider: openai, anthropic, gemini or mcp.
+        """Return the definitions of the view's tools for a provider: "openai", "anthropic", "gemini" or "mcp".
 
-        `for_` selects another view: `"subagent"`, `"read-only"` or the name of a preset.
+        `for_` selects a narrower view: `"subagent"`, `"read-only"` or the name of a preset.
 
         Raises:
             ConfigurationError: the provider or the preset is unknown.
@@ -148,9 +150,9 @@ class ToolView:
         return clean(self._services, text)
 
     def document(self, name: str) -> str:
-        """Return the sanitized document for models from a tool's package, or an empty string.
+        """Return the document for models from a tool's package, sanitized; an empty string if there is none.
 
-        Definitions include it if it fits the provider's limit.
+        A definition of the tool includes the document if it does not exceed the provider's limit.
 
         Raises:
             NotInstalledError: no tool has this name, or the view does not include it.
@@ -183,11 +185,12 @@ class ToolView:
     ) -> ToolOutput:
         """Call a tool through every step of the pipeline, and return its output.
 
-        `params` is an object or its JSON text, `trace` the name of the conversation, `data` context for the tool, and
-        `token` a confirmation token instead of an approval. `on_progress` is described at `aanswer`.
+        `params` is an object, or the JSON text of one. `trace` is the name of the conversation. `data` is passed to the
+        tool in its context. `token` is a confirmation token, which replaces an approval. For `on_progress`, see
+        `aanswer`.
 
         Raises:
-            ToolError: a step denied the call, or the tool failed; see its `decisions`.
+            ToolError: a step denied the call, or the tool failed; the error's `decisions` show the steps.
         """
         state = self._new_state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
         return run_without_loop(_pipeline.execute(state, BlockingExecutor()))
@@ -214,7 +217,7 @@ class ToolView:
     def answer(
         self, call: Call, *, user: str = "local", trace: str = "", data: Any = None, approver: Approver | None = None
     ) -> ToolAnswer:
-        """Run one tool call of a model. A failure is returned as an answer, too, so that the model can continue.
+        """Run one tool call of a model. If the call fails, the answer contains the error for the model.
 
         `approver` answers the approval request of this call instead of the registry's approver.
         """
@@ -234,7 +237,7 @@ class ToolView:
     ) -> ToolAnswer:
         """Run one tool call of a model like `answer`, without blocking the event loop.
 
-        `on_progress` is called with `(done, total, message)`, on another thread, if the tool reports its progress.
+        If the tool reports its progress, `on_progress` is called with `(done, total, message)` in another thread.
         """
         asked = read_call(call)
         details = {"data": data, "on_progress": on_progress, "approver": approver}
@@ -244,7 +247,7 @@ class ToolView:
     def refuse(
         self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
     ) -> NotAuthorizedError:
-        """Return the error for a call that the caller of the registry denies, and write its receipt."""
+        """Write the receipt of a call that the program itself denies, and return the error for the call."""
         state = self._new_state(name, params, user, trace)
         state.entry = self._services.store.find(name)
         failure = denial_error(decision)
@@ -281,20 +284,21 @@ class ToolView:
         )
 
     def explain(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> _explain.Explanation:
-        """Return the outcome that a call would have, and the deciding step, without making the call."""
+        """Return the outcome that a call would have, and the step that would decide it, without making the call."""
         return _explain.explain(self._new_state(name, params, user, trace))
 
     def asks(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> ApprovalRequest | None:
-        """Return the approval request that a call would result in, without making the call.
+        """Return the approval request that a call would cause, without making the call.
 
-        Return None if no approval is required, an answer is remembered, or the call would be denied.
+        Return None if the call requires no approval, a remembered answer applies, or the call would be denied.
         """
         return _explain.approval_preview(self._new_state(name, params, user, trace))
 
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
-        """Open a trace, which is a conversation or job. Its content gets labels, and flow rules apply to its calls.
+        """Open a trace: a conversation or job whose content gets labels, and whose calls are subject to flow rules.
 
-        `automation` is for jobs without a user who could approve calls. All views share the trace.
+        Pass `automation=True` for a job without a user who could approve calls. All views of the registry share the
+        trace.
 
         Raises:
             ConfigurationError: the name or the user is invalid, or too many traces are open.
@@ -303,7 +307,7 @@ class ToolView:
         return self._services.traces.open(user, name, automation=automation)
 
     def flows(self) -> FlowMap:
-        """Return the paths by which untrusted text could cause private data to be sent, from effects and grants."""
+        """Return the paths through the view's tools on which untrusted text could cause private data to be sent."""
         return flow_map(self._probe(entry) for entry in sorted(self._visible_entries(), key=lambda entry: entry.name))
 
     # -- inside ----------------------------------------------------------------------------------------------------
@@ -326,7 +330,10 @@ class ToolView:
         return definition
 
     def _add_program_effects(self, entry: RegisteredTool, traits: Traits) -> Traits:
-        """Return traits with indirect effects: the interpreter has the effects of all tools that programs can call."""
+        """Return the traits of a tool, including the effects of its programs.
+
+        A tool that runs programs also has the effects of all tools that programs can call.
+        """
         if not _steps.runs_programs(entry):
             return traits
         reached = (self._traits(each) for each in self._visible_entries() if _steps.is_for_programs(each))
@@ -340,7 +347,7 @@ class ToolView:
         return (entry for entry in self._services.store if self._shows(entry))
 
     def _shows(self, entry: RegisteredTool) -> bool:
-        """Return whether the steps that depend only on the tool would allow a call of some action."""
+        """Return whether the view includes a tool: the steps that do not depend on params allow it."""
         traits = self._traits(entry)
         kept = self._shown.get(entry)
         if kept is not None and kept[0] is traits:
@@ -352,7 +359,7 @@ class ToolView:
         return shows
 
     def _probe(self, entry: RegisteredTool) -> CallState:
-        """Return the state of a call of a tool that is not made."""
+        """Return the state of a hypothetical call of a tool. The call is not made."""
         probe = self._new_state(entry.name, None)
         probe.entry, probe.traits = entry, self._traits(entry)
         probe.effects = probe.traits.effects & self._restrictions.allowed_effects(probe.traits)

@@ -17,9 +17,9 @@ from wasmrt.runtime.context import ToolContext
 
 
 class ReadOnlyToolWrapper:
-    """A read-only tool: other actions are not in its schema and are denied, and the sandbox enforces it.
+    """The read-only part of a tool. Its schema omits all other actions, which are denied; the sandbox enforces this.
 
-    Create one with `wrap`. `ToolView.read_only` does the same for a whole registry.
+    Create a wrapper with `wrap`. `ToolView.read_only` limits all tools of a registry in the same way.
 
     Example:
         >>> from wasmrt import ReadOnlyToolWrapper, ToolRegistry, tool
@@ -50,12 +50,12 @@ class ReadOnlyToolWrapper:
 
     @property
     def inner(self) -> Tool:
-        """The wrapped tool, which determines the source and the trust of this tool."""
+        """The wrapped tool, which determines the source of this tool, and whether this tool is external."""
         return self._tool
 
     @property
     def traits(self) -> Traits:
-        """Its traits, limited to reading."""
+        """The traits of the wrapped tool, limited to reading."""
         return self._tool.traits.within(READING)
 
     @property
@@ -74,7 +74,7 @@ class ReadOnlyToolWrapper:
 
     @property
     def granted_effects(self) -> frozenset[Effect] | None:
-        """The effects under the tool's grant."""
+        """The effects that the tool's grant allows."""
         return self._tool.granted_effects
 
     def in_conversation(self, user: str, trace_id: str) -> ReadOnlyToolWrapper:
@@ -87,20 +87,20 @@ class ReadOnlyToolWrapper:
 
     @classmethod
     def wrap(cls, tool: Tool) -> ReadOnlyToolWrapper | None:
-        """Return the read-only part of a tool, or None if it has none."""
+        """Return the read-only part of a tool, or None if no part of the tool is read-only."""
         if isinstance(tool, ReadOnlyToolWrapper):
             return tool
         return cls(tool) if is_visible(tool.traits, READING) else None
 
     @property
     def description(self) -> str:
-        """Its description, with the read-only actions."""
+        """The description of the wrapped tool, with a list of the read-only actions."""
         text = self._tool.description
         return text if self._actions is None else f"{text.rstrip()} Actions here: {', '.join(sorted(self._actions))}."
 
     @property
     def schema(self) -> dict[str, Any]:
-        """The JSON Schema of its params, with the read-only actions."""
+        """The JSON Schema of the params, which accepts only the read-only actions."""
         if self._actions is None:
             return self._tool.schema
         return with_actions(self._tool.schema, self._tool.traits.action_param, self._actions)
@@ -109,7 +109,7 @@ class ReadOnlyToolWrapper:
         """Run the tool, limited to reading.
 
         Raises:
-            NotAuthorizedError: the action is missing, is not text, or is not read-only; the tool is not called.
+            NotAuthorizedError: the action is missing, is not text, or is not read-only. The tool was not called.
             ToolError: the tool failed.
         """
         refused = decide_effects(self.name, self._tool.traits, READING, params)
