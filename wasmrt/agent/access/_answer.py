@@ -28,7 +28,7 @@ _WORDS = {"once": "once", "session": "for this session", "keep": "permanently"}
 def access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[str, Shown]]:
     """Return the non-empty parts of a request, each with its title.
 
-    SECURITY: paths, hosts and parameters are untrusted. They are escaped, and never part of a wasmrt sentence.
+    SECURITY: paths, hosts and parameters are untrusted. They are escaped, and never shown within a sentence of wasmrt.
     """
     denied = request.denied
     parts = (
@@ -44,7 +44,7 @@ def access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[s
 
 
 def access_lines(request: AccessRequest, *, whole: bool = False) -> tuple[list[str], bool]:
-    """Return a request as lines, and whether long lines or lists were cut. Nothing is cut if `whole` is true."""
+    """Return a request as lines, and whether a part was cut. If `whole` is true, nothing is cut."""
     head = bounded(
         (
             f"access {request.id}: {request.caller.tool} requests an addition to its grant",
@@ -62,12 +62,12 @@ def access_lines(request: AccessRequest, *, whole: bool = False) -> tuple[list[s
 
 
 def asked_words(request: AccessRequest) -> str:
-    """Return the number of calls that requested it, such as `once` or `3 times`."""
+    """Return the number of calls that requested the access as text, such as `once` or `3 times`."""
     return "once" if request.asked == 1 else f"{request.asked:,} times"
 
 
 def granted_words(request: AccessRequest) -> str:
-    """Describe the answer to a request, or its end."""
+    """Describe the answer to a request; if there is none, return the state of the request."""
     if request.scope is None:
         return str(request.state)
     if request.granted is None:
@@ -79,13 +79,13 @@ def granted_words(request: AccessRequest) -> str:
 
 
 ACCESS = "access"
-"""The kind of receipts of answers."""
+"""The value of `kind` in the receipts of answers."""
 _MAX_BY_CHARS = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessChoice:
-    """The answer, its scope, and optionally a narrower entry.
+    """The answer that a user chose: whether to grant the access, for which scope, and optionally a narrower entry.
 
     Example:
         >>> from wasmrt import AccessChoice, AccessScope
@@ -96,7 +96,7 @@ class AccessChoice:
     granted: bool
     scope: AccessScope = AccessScope.ONCE
     narrower: str = ""
-    """An entry to grant instead of the requested one; empty for the requested one."""
+    """A narrower entry to grant instead of the requested entry; empty to grant the requested entry."""
     note: str = ""
 
 
@@ -113,16 +113,17 @@ def answer_access(
     """Answer an access request on behalf of the user of its call; return the answered request.
 
     Args:
-        store: The store of the request.
-        request_id: The request.
-        choice: The answer.
+        store: The store that contains the request.
+        request_id: The ID of the request.
+        choice: The answer, as the approver chose it.
         user: The user of the call.
         by: The name of the approver.
-        data: The catalog directory, which holds stored grants; None if no tool is installed.
+        data: The directory of the catalog, which contains the stored grants; None if no tool is installed.
         receipts: Called with the receipt of the answer.
 
     Raises:
-        ConfigurationError: the narrower entry is invalid or wider, or the entry does not name a tool.
+        ConfigurationError: the narrower entry is invalid or allows more than the requested entry, or the requested
+            entry does not name a tool.
         ApprovalError: no request has this ID, it belongs to another user, it is not pending, its tool or grant has
             changed, or the scope is not available. Nothing was changed.
 
@@ -160,16 +161,16 @@ def answer_access(
 
 
 def grant_digest(grant: Capabilities) -> str:
-    """Return a digest that identifies the whole grant of a component."""
+    """Return a digest that identifies the complete grant of a component."""
     return blake3(repr(grant).encode()).hexdigest()
 
 
 class _ChangedError(Exception):
-    """The tool or its grant differs from the one in the request."""
+    """The version of the tool, or its grant, differs from the request."""
 
 
 def _choose_entry(request: AccessRequest, choice: AccessChoice) -> Addition:
-    """Return the entry to grant. SECURITY: never wider than the requested entry."""
+    """Return the entry to grant. SECURITY: it never allows more than the requested entry."""
     if choice.scope not in request.scopes:
         raise ApprovalError(
             f"{request.id} does not support the scope {choice.scope}: {_explain_unavailable(choice.scope, request)}",
@@ -192,10 +193,11 @@ def _explain_unavailable(scope: AccessScope, request: AccessRequest) -> str:
 def _change_catalog(
     request: AccessRequest, granted: Addition, scope: AccessScope, data: Path | None, by: str
 ) -> Iterator[None]:
-    """Add an entry of scope `keep` to the stored grant, and remove it again if the block fails.
+    """Add an entry of scope `keep` to the stored grant, and remove the entry again if the block fails.
 
-    The block writes the receipt, so no grant is widened without one.
-    SECURITY: an answer is rejected if the version or the grant differs from the one in the request.
+    The block writes the receipt, so that no grant is widened without a receipt.
+
+    SECURITY: an answer is rejected if the version of the tool, or its grant, has changed since the request.
     """
     denied = request.denied
     if not denied.component:  # not installed, so there is no stored grant

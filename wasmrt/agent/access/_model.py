@@ -19,11 +19,14 @@ class AccessScope(StrEnum):
     """
 
     ONCE = "once"
-    """The next identical call; for a denial, same as `session`."""
+    """The answer applies to the next identical call. For a denial, this scope is the same as `session`."""
     SESSION = "session"
-    """Every call of this tool in this conversation of this program."""
+    """The answer applies to every call of this tool, in this conversation and this run of the program."""
     KEEP = "keep"
-    """The stored grant, until the entry is revoked or the tool is updated; for a denial, until the tool is updated."""
+    """The entry is added to the stored grant, until it is revoked or the tool is updated.
+
+    A denial with this scope applies until the tool is updated.
+    """
 
 
 class AccessState(StrEnum):
@@ -32,7 +35,7 @@ class AccessState(StrEnum):
     PENDING = "pending"
     GRANTED = "granted"
     USED = "used"
-    """Granted once and used by a call."""
+    """The access was granted once, and a call has used it."""
     DENIED = "denied"
     OUTDATED = "outdated"
     """The tool or its grant has changed since the request."""
@@ -41,7 +44,7 @@ class AccessState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The properties of a call that an answer is bound to.
+    """The properties of a call to which an answer is bound.
 
     SECURITY: all values come from the host, never from a tool or a model.
     """
@@ -50,40 +53,40 @@ class Caller:
     trace: str
     """The conversation; if it is empty, the scope `session` is not available."""
     session: str
-    """A random ID of the running program: sessions end with the program."""
+    """A random ID of the running program. All sessions end when the program ends."""
     tool: str
     digest: str
     """BLAKE3 of the component's bytes."""
     grant: str
-    """The digest of its grant and of the tools that it can invoke."""
+    """The digest of the tool's grant and of the tools that it can invoke."""
     params_digest: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeniedAccess:
-    """A denied use of a call, and the details shown to the approver."""
+    """Something that a call was denied because of its grant, and the details for the approver."""
 
     addition: Addition
-    """The entry that would have allowed it."""
+    """The grant entry that would have allowed it."""
     again: tuple[Addition, ...] = ()
-    """Entries that were granted once to this call: the repeated call needs them, too."""
+    """Entries that were granted once for the denied call. The repeated call needs these entries, too."""
     sentences: tuple[str, ...] = ()
-    """Descriptions of everything the entry would allow."""
+    """Sentences that describe everything that the entry would allow."""
     limited: tuple[str, ...] = ()
-    """Descriptions of related limits and side effects."""
+    """Sentences about related limits and side effects."""
     refused: str = ""
-    """The denied use, and the rule."""
+    """The denied host, path or tool, and the rule that denied it."""
     origins: tuple[str, ...] = ()
     """Lines that describe the origin of the path or host in the entry."""
     params: str = ""
     """The parameters of the call as JSON, possibly cut."""
     call: str = ""
     component: str = ""
-    """The name in the catalog; empty if the tool is not installed and has no stored grant."""
+    """The component's name in the catalog; empty if the tool is not installed, so that it has no stored grant."""
     part: str | None = None
-    """The tool's name within its component, if the grant distinguishes the component's tools."""
+    """The tool's name within its component; None if the grant applies to all tools of the component."""
     lasting: bool = True
-    """False if the program ends with the call, so that the scope `session` is not available."""
+    """False if the program ends after the call, so that the scope `session` is not available."""
     stored_grant: str = ""
     """The digest of the component's stored grant at the time of the request."""
 
@@ -97,26 +100,26 @@ class AccessRequest:
     caller: Caller
     denied: DeniedAccess
     asked: int
-    """The number of calls denied for lack of the entry, including the first one."""
+    """The number of calls that were denied because the entry is missing, including the first call."""
     created_ms: int
     expires_ms: int
     scope: AccessScope | None = None
     granted: Addition | None = None
-    """The granted entry: the requested one or a narrower one."""
+    """The granted entry: the requested entry or a narrower one; None if the access was not granted."""
     by: str = ""
     note: str = ""
     decided_ms: int | None = None
 
     @property
     def additions(self) -> tuple[Addition, ...]:
-        """The entries that a granted request gives a call."""
+        """The entries that are added to the grant of a call; empty if the access was not granted."""
         if self.granted is None:
             return ()
         return (self.granted, *(self.denied.again if self.scope is AccessScope.ONCE else ()))
 
     @property
     def scopes(self) -> tuple[AccessScope, ...]:
-        """The scopes available for an answer."""
+        """The scopes that an answer to this request can have."""
         session = (AccessScope.SESSION,) if self.caller.trace and self.denied.lasting else ()
         keep = (AccessScope.KEEP,) if self.denied.component else ()
         return (AccessScope.ONCE, *session, *keep)

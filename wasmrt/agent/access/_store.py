@@ -1,4 +1,4 @@
-"""The store of requests for additions to a tool's grant, and of the answers that apply to calls."""
+"""The store of requests for additions to a tool's grant, and of the answers to these requests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _LISTS = ("sentences", "limited", "origins")
 
 
 class Settle(Protocol):
-    """Stores an answer in the transaction of `AccessStore.answering`."""
+    """A function that stores an answer in the transaction of `AccessStore.answering`."""
 
     def __call__(
         self, state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
@@ -50,9 +50,9 @@ class Settle(Protocol):
 
 
 class AccessStore:
-    """The access requests of an installation in one SQLite file, and the answers that apply to calls.
+    """The access requests of an installation and their answers, in one SQLite file.
 
-    Each change is one transaction: an answer of scope `once` is used once, by one process.
+    Each change is one transaction. An answer of scope `once` is therefore used by only one call, in one process.
 
     Example:
         >>> from pathlib import Path
@@ -64,15 +64,15 @@ class AccessStore:
     def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
         self._requests = RequestTable(_GRANT, path, now=now)
         self._cache: tuple[FileVersion | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
-        """The answers by user and tool, valid for one version of the file: every call reads them."""
+        """The answers by user and tool, and the version of the file for which they are valid. Every call reads them."""
 
     # Requests of calls.
 
     def ask(self, caller: Caller, denied: DeniedAccess) -> AccessRequest | None:
         """Request an addition to a grant, and return the pending request.
 
-        If a pending request already covers the addition, count this call there. Return None, without asking, if it was
-        denied before or too many requests are pending.
+        If a pending request already covers the addition, this call is counted there. If the addition was denied before,
+        or too many requests are pending, no request is made, and the result is None.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -99,7 +99,9 @@ class AccessStore:
             return made
 
     def granted(self, caller: Caller) -> tuple[AccessRequest, ...]:
-        """Return the answers that apply to a call. An answer of scope `keep` applies only in the requesting process.
+        """Return the granted requests that apply to a call.
+
+        A request granted with scope `keep` applies only in the process that made the request.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -108,7 +110,7 @@ class AccessStore:
         return tuple(each for each in self.answers(caller.user, caller.tool) if _applies(each, caller, now))
 
     def answers(self, user: str, tool: str) -> Sequence[AccessRequest]:
-        """Return all granted requests of a user for a tool; most users have none.
+        """Return all granted requests of a user for a tool. For most users and tools, there are none.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -126,7 +128,7 @@ class AccessStore:
         return found
 
     def use(self, request: AccessRequest) -> bool:
-        """Mark an answer of scope `once` used; return False if it was already used.
+        """Mark an answer of scope `once` as used; return False if it was already used.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -137,7 +139,7 @@ class AccessStore:
             return self._requests.end(db, AccessState.USED, "id = ? AND state = 'granted'", request.id) == 1
 
     def end_session(self, session: str, user: str, trace: str) -> None:
-        """End the answers for one conversation of a user in a program.
+        """End the answers of scope `session` for one conversation of a user in one run of a program.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -151,10 +153,12 @@ class AccessStore:
 
     @contextmanager
     def answering(self, request_id: str, *, user: str) -> Iterator[tuple[AccessRequest, Settle]]:
-        """Open the transaction that answers a request; other answers wait. It is committed if the block succeeds.
+        """Open a transaction to answer a request. Other answers wait until the block has ended.
+
+        The block receives the request, and a function that stores the answer. If the block fails, nothing is stored.
 
         Raises:
-            ApprovalError: no request has this ID, it belongs to another user, or it is not pending.
+            ApprovalError: no request has this ID, or the request belongs to another user or is not pending.
         """
         with self._requests.changing() as db:
             request = self._requests.answerable(db, request_id, user)
@@ -185,7 +189,7 @@ class AccessStore:
             self._requests.end(db, AccessState.OUTDATED, "id = ? AND state = 'pending'", request_id)
 
     def get(self, request_id: str) -> AccessRequest | None:
-        """Return one request in any state, or None.
+        """Return one request in any state, or None if no request has this ID.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -193,7 +197,7 @@ class AccessStore:
         return self._requests.get(request_id)
 
     def pending(self, user: str | None = None) -> list[AccessRequest]:
-        """Return the pending requests of one user or of all, oldest first.
+        """Return the pending requests, oldest first; if `user` is None, the requests of all users.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -201,7 +205,7 @@ class AccessStore:
         return self._requests.pending(user)
 
     def decided(self, limit: int = 100) -> list[AccessRequest]:
-        """Return the requests that were answered or ended, latest first.
+        """Return the requests that are no longer pending, latest first.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -209,7 +213,9 @@ class AccessStore:
         return self._requests.decided(limit)
 
     def refused(self, user: str | None = None) -> list[AccessRequest]:
-        """Return the permanent denials of one user or of all, oldest first: these additions are not requested again.
+        """Return the permanently denied requests, oldest first; if `user` is None, the requests of all users.
+
+        Their additions are not requested again.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -217,7 +223,7 @@ class AccessStore:
         return self._requests.select(f"{_PERMANENT_DENIAL} AND user = ifnull(?, user) ORDER BY created_ms, id", user)
 
     def forget(self, request_id: str) -> bool:
-        """Delete a permanent denial, so that the addition can be requested again; return whether it existed.
+        """Delete a permanent denial, and return whether it existed. The addition can then be requested again.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -245,9 +251,10 @@ _RACY_SECONDS = 0.1
 
 
 def _file_version(path: Path, status: os.stat_result) -> FileVersion | None:
-    """Return numbers that differ after a change of the file; None if it changed so recently that they may not.
+    """Return numbers that differ after every change of the file, or None if the file changed too recently.
 
-    SECURITY: file timestamps have a resolution of milliseconds. A second change in the same tick could be missed.
+    SECURITY: file timestamps have a resolution of milliseconds. A second change shortly after the first might not
+    change the numbers.
     """
     found = [status]
     with suppress(FileNotFoundError):
@@ -258,9 +265,9 @@ def _file_version(path: Path, status: os.stat_result) -> FileVersion | None:
 
 
 def _applies(request: AccessRequest, caller: Caller, now_ms: int) -> bool:
-    """Return whether an answer applies to a call.
+    """Return whether a granted request applies to a call.
 
-    SECURITY: an answer applies only to the component and the grant that were shown when it was given.
+    SECURITY: it applies only to the version of the component, and to the grant, that the approver saw.
     """
     own = request.caller
     if (own.digest, own.grant) != (caller.digest, caller.grant):
@@ -286,9 +293,9 @@ def _is_same_request(known: AccessRequest, caller: Caller, denied: DeniedAccess)
 
 
 def _is_full(db: sqlite3.Connection, caller: Caller) -> bool:
-    """Return whether no more requests are accepted.
+    """Return whether there are too many requests to accept another one.
 
-    SECURITY: denials count too. Otherwise a tool could repeat its request until it is approved.
+    SECURITY: denied requests count, too. Otherwise, a tool could repeat its request until a user approves it.
     """
     pending = "SELECT count(*) FROM access WHERE (state = 'pending'"
     of_tool = f"{pending} OR state = 'denied' AND session = ? AND trace = ?) AND user = ? AND tool = ?"
@@ -301,7 +308,7 @@ def _is_full(db: sqlite3.Connection, caller: Caller) -> bool:
 
 
 def _row_of(request: AccessRequest) -> dict[str, Any]:
-    """Return the columns of a request."""
+    """Return the database columns of a request."""
     caller, denied = request.caller, request.denied
     details: dict[str, Any] = {name: getattr(denied, name) for name in (*_TEXTS, *_LISTS)}
     details |= {
@@ -319,7 +326,7 @@ def _row_of(request: AccessRequest) -> dict[str, Any]:
 
 
 def _request_of(row: sqlite3.Row, now_ms: int) -> AccessRequest:
-    """Return the request of a row, as of a time."""
+    """Return the request in a database row. A request that is overdue at `now_ms` is returned as expired."""
     details = json.loads(row["wish"])
     details["addition"] = _decode_addition(details["addition"])
     details["again"] = tuple(map(_decode_addition, details["again"]))

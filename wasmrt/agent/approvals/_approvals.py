@@ -1,4 +1,4 @@
-"""Approvals: apply remembered answers, ask an approver for the rest, and deny after a timeout."""
+"""Approvals: apply remembered answers, ask an approver if no answer applies, and deny after a timeout."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from wasmrt.core.limits import APPROVAL_TIMEOUT_SECONDS, MAX_PENDING_APPROVALS
 
 _log = logging.getLogger("wasmrt.approvals")
 _WITHDRAWAL_SECONDS = 5.0
-"""Time for a cancelled approver to withdraw its request."""
+"""Maximum time that a cancelled approver has to withdraw its request."""
 _UPDATED = "the tool was updated while the request was pending"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Waiting:
-    """A pending request, and the future that ends its wait from any thread."""
+    """A pending request, and the future of its answer. Any thread may set the answer with `settle`."""
 
     request: ApprovalRequest
     loop: asyncio.AbstractEventLoop
@@ -41,13 +41,13 @@ class _Waiting:
 
 
 class Approvals:
-    """Remembered answers, and an approver for all other requests. Safe for use by many threads and event loops.
+    """An approver that remembers answers. Safe for use by many threads and event loops.
 
     Args:
-        approver: Answers requests that no remembered answer matches.
-        store: Stores answers of scope `always` for all processes. Defaults to the store of a `QueueApprover`; with any
-            other approver, such answers last as long as this object.
-        timeout_seconds: A request without an answer is denied after this time.
+        approver: Answers the requests to which no remembered answer applies.
+        store: Stores answers of scope `always` for all processes. The default for a `QueueApprover` is its own store.
+            Without a store, such answers are remembered as long as this object exists.
+        timeout_seconds: The time after which a request without an answer is denied.
 
     Raises:
         ConfigurationError: `timeout_seconds` is not positive.
@@ -77,7 +77,7 @@ class Approvals:
 
     @property
     def approver(self) -> Approver:
-        """The approver that answers new requests."""
+        """The approver that answers requests to which no remembered answer applies."""
         return self._approver
 
     @property
@@ -99,12 +99,11 @@ class Approvals:
         return None if found is None else found.answer
 
     async def decide(self, request: ApprovalRequest, approver: Approver | None = None) -> ApprovalAnswer:
-        """Return the answer to a request: a remembered answer, the approver's, or a denial after the timeout.
+        """Return the answer to a request: a remembered answer, the approver's answer, or a denial after the timeout.
 
-        `approver` replaces the usual approver for this request.
-
-        Cancelling this coroutine withdraws the request; later answers have no effect. If the approver fails, or more
-        than 256 requests are pending, the request is denied.
+        `approver` replaces the usual approver for this request. The request is denied if the approver fails, or if 256
+        other requests are pending. If this coroutine is cancelled, the request is withdrawn, and later answers have no
+        effect.
         """
         loop = asyncio.get_running_loop()
         waiting = _Waiting(request, loop, loop.create_future())
@@ -121,12 +120,13 @@ class Approvals:
                 self._waiting.discard(waiting)
 
     def tool_changed(self, tool: str, *, digest: str, grant: str) -> None:
-        """Deny the pending requests for another version or grant of a tool; retried calls ask again.
+        """Deny the pending requests for another version or grant of a tool. Repeated calls create new requests.
 
-        Call this after replacing a tool. Remembered answers need no update: they are bound to the digest.
+        Call this after replacing a tool. `digest` and `grant` are those of the new version. Remembered answers need no
+        update, because they do not apply to another version.
 
         Raises:
-            ApprovalError: the store cannot be written. Requests of this process are denied in any case.
+            ApprovalError: the store cannot be written. The requests of this process were denied nevertheless.
         """
         try:
             if self._store is not None:
@@ -139,7 +139,7 @@ class Approvals:
                     each.settle(ApprovalAnswer(approved=False, note=_UPDATED))
 
     def end_session(self, trace: str) -> None:
-        """Forget the answers for one session."""
+        """Forget the answers that were remembered for one session."""
         with self._lock:
             for answer in [a for a in self._own if a.scope is ApprovalScope.SESSION and a.trace == trace]:
                 self._own.drop(answer)
@@ -166,7 +166,7 @@ class Approvals:
         return ApprovalAnswer(approved=False, note=note, timed_out=True)
 
     async def _apply(self, request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
-        """Remember an answer if its scope requires it, and apply it to other matching requests."""
+        """Remember an answer according to its scope, and apply it to the other pending requests that it matches."""
         if answer.scope is ApprovalScope.ONCE:
             return answer
         if not answer.remembered:
@@ -185,9 +185,9 @@ class Approvals:
         return answer
 
     async def _remember(self, request: ApprovalRequest, answer: ApprovalAnswer) -> str | None:
-        """Remember an answer; return the reason if that is impossible."""
+        """Remember an answer. Return None, or the reason if the answer cannot be remembered."""
         if not request.may_be_remembered:
-            return "the tool has no digest to bind it to"
+            return "the tool has no digest to bind the answer to"
         if answer.scope is ApprovalScope.SESSION and not request.trace:
             return "the call does not belong to a session"
         remembered = Remembered.of(request, answer, now_ms=time.time_ns() // 1_000_000)
@@ -200,10 +200,10 @@ class Approvals:
 
 
 async def _ask_safely(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:
-    """Return an approver's answer. SECURITY: a failure or an answer of another type counts as a denial.
+    """Return an approver's answer.
 
-    The note may reach a log or a model. It therefore holds the type of an unknown error but not its text, and not the
-    ID of the request.
+    SECURITY: if the approver fails, or returns an object of another type, the answer is a denial. Its note could be
+    logged or shown to a model, so the note contains only the type of an unknown error, and never the ID of the request.
     """
     try:
         answer: object = await approver.ask(request)

@@ -1,4 +1,4 @@
-"""Approvers that deny, call a function, or wait for an answer in the store, and the threads that they use."""
+"""Approvers that deny requests, call a function, or wait for an answer in the store."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ async def run_in_new_thread(function: Callable[P, T], /, *args: P.args, **kwargs
 
 
 async def run_uncancelled(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run a short function in a thread; if the caller is cancelled, wait for completion before raising."""
+    """Run a short function in a thread. If the caller is cancelled, raise only after the function has ended."""
     work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
@@ -76,9 +76,9 @@ class DenyApprover:
 
 
 class CallbackApprover:
-    """Calls a function that returns an answer, or True or False for this call.
+    """Calls a function for each request. The function returns an `ApprovalAnswer`, or True or False for this call only.
 
-    A plain function runs in a separate thread; a coroutine function is cancelled when the request is withdrawn.
+    A plain function runs in a separate thread. A coroutine function is cancelled if the request is withdrawn.
 
     Example:
         >>> from wasmrt import ApprovalAnswer, CallbackApprover
@@ -89,7 +89,7 @@ class CallbackApprover:
         self._function = function
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer of the function."""
+        """Return the answer that the function gives."""
         if inspect.iscoroutinefunction(self._function):
             answer = await self._function(request)
         else:
@@ -115,10 +115,10 @@ class QueueApprover:
         return self._store
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer from the store. Cancelling this coroutine withdraws the request.
+        """Add the request to the store, and return its answer. If this coroutine is cancelled, withdraw the request.
 
         Raises:
-            ApprovalError: the request cannot be added, was ended in the store, or the store cannot be used.
+            ApprovalError: the request cannot be added, it was ended without an answer, or the store cannot be used.
         """
         try:
             await run_uncancelled(self._store.add, request)
@@ -129,7 +129,10 @@ class QueueApprover:
             raise
 
     async def _answer(self, request_id: str) -> ApprovalAnswer:
-        """SECURITY: the answer is read and marked used in one transaction, so that it is applied at most once."""
+        """Wait for the answer to a request.
+
+        SECURITY: the answer is read and marked as used in one transaction, so that it is applied at most once.
+        """
         seconds = _FIRST_POLL_SECONDS
         last: tuple[int, ...] | None = None
         while True:

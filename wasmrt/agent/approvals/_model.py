@@ -20,12 +20,12 @@ from wasmrt.core.strict_json import JsonError, check_nesting, encode_json, parse
 
 _SORTED = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True)
 _ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
-"""Digits and letters that are hard to confuse when read aloud or copied by hand."""
+"""Digits and letters that are hard to confuse with each other, when spoken or written by hand."""
 _ID_PART = 5
 
 
 class ApprovalScope(StrEnum):
-    """Reach of an answer: this call, this tool for the rest of the trace, or these parameters from now on.
+    """The calls to which an answer applies: one call, all calls of the tool in this trace, or all similar calls.
 
     Example:
         >>> from wasmrt import ApprovalScope
@@ -42,7 +42,7 @@ class ApprovalScope(StrEnum):
 class ApprovalRequest:
     """A call that requires approval.
 
-    `params` are copied, so that later changes by the caller do not affect the request.
+    The request has a copy of `params`, so that later changes by the caller have no effect.
 
     Raises:
         InvalidParametersError: `params` are not a JSON object, or are nested too deeply.
@@ -66,9 +66,9 @@ class ApprovalRequest:
     """An ID from `new_request_id`, shown to approvers and never to a model."""
     tool: str
     digest: str
-    """The tool's digest. If it is empty, no remembered answer matches."""
+    """The digest of the tool's code. If it is empty, answers are never remembered."""
     grant: str
-    """The digest of its grant and effects: answers do not apply after an update or a change of the grant."""
+    """The digest of the tool's grant and effects. Remembered answers apply only if it is unchanged."""
     params: Mapping[str, Any]
     effects: tuple[Effect, ...]
     risk: str
@@ -80,11 +80,11 @@ class ApprovalRequest:
     preview: str | None = None
     """A unified diff of the files that would change."""
     provenance: tuple[str, ...] = ()
-    """Lines that describe where the values of the call came from."""
+    """Lines for the approver about the origin of the destinations."""
     destinations: tuple[str, ...] = ()
-    """The destinations to approve: a remembered answer applies only to the same destinations."""
+    """The destinations to approve. A remembered answer applies only to the same destinations."""
     created_ms: int
-    """Unix milliseconds, as is `expires_ms`."""
+    """The time of the request in Unix milliseconds, like `expires_ms`."""
     expires_ms: int
 
     def __post_init__(self) -> None:
@@ -94,7 +94,8 @@ class ApprovalRequest:
     def binding(self) -> str:
         """BLAKE3 of user, tool, digest, grant, effects, parameters, preview and reason, in hexadecimal.
 
-        SECURITY: an answer applies only to a request with the same binding, which shows the approver the same content.
+        SECURITY: an answer given for one request applies to another one only if their bindings are equal, so that both
+        would show the approver the same content.
         """
         effects = sorted(map(str, self.effects))
         why = [str(self.why.reason), self.why.rule, *self.destinations]
@@ -103,7 +104,7 @@ class ApprovalRequest:
 
     @property
     def may_be_remembered(self) -> bool:
-        """True if an answer can be remembered: it must be bound to the tool's digest."""
+        """True if an answer can be remembered: the tool has a digest, to which the answer is then bound."""
         return bool(self.digest)
 
 
@@ -125,23 +126,26 @@ class ApprovalAnswer:
     by: str = ""
     """The name of the approver; empty if there was none."""
     params: Mapping[str, Any] | None = None
-    """Parameters edited by the approver, which replace those of the call."""
+    """Parameters that the approver edited, which replace the parameters of the call; None if unchanged."""
     note: str = ""
-    """The reason, as a sentence."""
+    """The reason for the answer, as a sentence."""
     pattern: ParamsPattern | None = None
-    """The parameters that a remembered answer applies to. None means exactly those of the call with
-    `ApprovalScope.ALWAYS`, and any with `ApprovalScope.SESSION`."""
+    """The parameters to which a remembered answer applies.
+
+    None means exactly the parameters of the call with `ApprovalScope.ALWAYS`, and any parameters with
+    `ApprovalScope.SESSION`.
+    """
     way: str = "person"
     """The source of the answer, for the receipt: `person`, or `client` if a client reported it."""
     remembered: bool = False
-    """True for an answer that has already been remembered."""
+    """True if the answer has already been remembered, or is a remembered answer."""
     timed_out: bool = False
-    """True if the approver did not answer in time."""
+    """True if the request was denied because no approver answered in time."""
 
     def __post_init__(self) -> None:
-        # SECURITY: only True approves; any other truthy value may be a mistake.
+        # SECURITY: only True approves. Any other value that counts as true may be a mistake.
         object.__setattr__(self, "approved", self.approved is True)
-        # SECURITY: reject unknown scopes, which would otherwise be treated as the longest one.
+        # SECURITY: reject unknown scopes. They would otherwise be treated as the scope that lasts longest.
         try:
             object.__setattr__(self, "scope", ApprovalScope(self.scope))
         except ValueError:
@@ -152,7 +156,7 @@ class ApprovalAnswer:
 
 
 class State(StrEnum):
-    """States of a request. The first two are open; the others are final."""
+    """States of a request. In the states `pending` and `answered`, it is open; the other states are final."""
 
     PENDING = "pending"
     ANSWERED = "answered"
@@ -165,7 +169,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedRequest:
-    """A request in the queue, and its answer if it has one.
+    """A stored request, and its answer if it has one.
 
     `params` and `preview` are stored only while the request is pending.
     """
@@ -196,7 +200,7 @@ class QueuedRequest:
 
     @property
     def request(self) -> ApprovalRequest:
-        """The request itself, while it is pending."""
+        """The request as it was added. Available only while it is pending."""
         assert self.params is not None
         return ApprovalRequest(
             id=self.id, tool=self.tool, digest=self.digest, grant=self.grant, params=self.params, effects=self.effects,
@@ -212,7 +216,7 @@ class QueuedRequest:
 
 
 class Approver(Protocol):
-    """Answers approval requests. Cancelling `ask` withdraws the request."""
+    """Answers approval requests. If `ask` is cancelled, the request is withdrawn."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Return the answer to a request. May be called concurrently from several threads and event loops."""
@@ -220,7 +224,7 @@ class Approver(Protocol):
 
 
 def new_request_id() -> str:
-    """Return an ID with 49 random bits, such as `k7dq2-9mxhp`: easy to read aloud and hard to guess."""
+    """Return an ID with 49 random bits, such as `k7dq2-9mxhp`. It is easy to read aloud, and hard to guess."""
     letters = "".join(secrets.choice(_ALPHABET) for _ in range(2 * _ID_PART))
     return f"{letters[:_ID_PART]}-{letters[_ID_PART:]}"
 
@@ -229,10 +233,10 @@ def json_object(params: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of parameters as plain JSON data.
 
     Raises:
-        InvalidParametersError: they are not a JSON object, or are nested too deeply.
+        InvalidParametersError: the parameters are not a JSON object, or are nested too deeply.
     """
     if not isinstance(params, Mapping):
-        raise InvalidParametersError(f"parameters are a JSON object, not {type(params).__name__}")
+        raise InvalidParametersError(f"expected parameters as a JSON object, got {type(params).__name__}")
     try:
         text = write_json(dict(params))
         text.encode()
@@ -246,10 +250,10 @@ def json_object(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def params_digest(params: Mapping[str, Any]) -> str:
-    """Return the BLAKE3 digest of parameters in hexadecimal, independent of the order of object members.
+    """Return the BLAKE3 digest of parameters in hexadecimal. It does not depend on the order of object members.
 
     Raises:
-        InvalidParametersError: they are not a JSON object, or are nested too deeply.
+        InvalidParametersError: the parameters are not a JSON object, or are nested too deeply.
     """
     text = encode_json(_SORTED, json_object(params))
     return blake3(text.encode()).hexdigest()

@@ -16,17 +16,17 @@ from wasmrt.core.limits import APPROVAL_POLL_SECONDS
 
 @dataclass(slots=True, eq=False)
 class Parked:
-    """A pending request in the store whose call has ended."""
+    """A request in the store that is pending although its call has ended."""
 
     request: ApprovalRequest
     again: bool = False
-    """True after an identical second call."""
+    """True if an identical call was made again."""
     declined: bool = False
-    """True if the user declined to answer in the client."""
+    """True if the user declined the client's question without an answer."""
     asked: int = 0
     """The number of questions sent to a client."""
     nonce: str = ""
-    """The ID of the latest question to a client; answers to earlier questions are ignored."""
+    """The ID of the latest question that was sent to a client. Answers to earlier questions are ignored."""
 
     @property
     def id(self) -> str:
@@ -35,14 +35,14 @@ class Parked:
 
     @property
     def seconds_left(self) -> float:
-        """Seconds until the request expires; negative afterwards."""
+        """Seconds until the request expires; negative if it has expired."""
         return self.request.expires_ms / 1000 - time.time()
 
 
 class ParkedRequests:
-    """The parked requests of one process. For use by one event loop.
+    """The parked requests of one process, for use by one event loop.
 
-    Two requests are identical if their bindings and conversations are equal.
+    Two requests are identical if they have the same binding and the same trace.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
@@ -57,7 +57,7 @@ class ParkedRequests:
         """
         for key in [key for key, each in self._parked.items() if each.seconds_left <= 0]:
             del self._parked[key]
-        # SECURITY: an answer is given for the conversation that the question showed; another conversation asks again.
+        # SECURITY: the user answers for the conversation that the question shows. Another conversation must ask again.
         key = (request.trace, request.binding)
         known = self._parked.get(key)
         if known is not None:
@@ -72,10 +72,10 @@ class ParkedRequests:
         return parked
 
     async def answer(self, parked: Parked, *, seconds: float = 0.0) -> ApprovalAnswer | None:
-        """Return the answer and mark it used. Wait up to `seconds` for it, then return None.
+        """Return the answer and mark the answer as used. If there is none after `seconds`, return None.
 
         Raises:
-            ApprovalError: it was withdrawn, is outdated or has expired; the next identical call asks again.
+            ApprovalError: the request was withdrawn, is outdated or has expired. The next identical call asks again.
         """
         deadline = time.monotonic() + seconds
         while True:
@@ -93,10 +93,12 @@ class ParkedRequests:
             await asyncio.sleep(min(left, APPROVAL_POLL_SECONDS))
 
     async def settle(self, parked: Parked, answer: ApprovalAnswer) -> ApprovalAnswer:
-        """Answer a request on behalf of its user and mark the answer used; an earlier answer in the store wins.
+        """Answer a request on behalf of its user, and mark the answer as used.
+
+        If the store already has an answer, that answer is used and returned instead.
 
         Raises:
-            ApprovalError: it was withdrawn, is outdated or has expired.
+            ApprovalError: the request was withdrawn, is outdated or has expired.
         """
         own = True
         try:
@@ -121,7 +123,7 @@ class ParkedRequests:
         return found is not None and found.state is State.PENDING
 
     async def withdraw(self, parked: Parked) -> None:
-        """End a request that no call will repeat.
+        """End a request that no later call will use.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -130,7 +132,7 @@ class ParkedRequests:
         await run_uncancelled(self._store.withdraw, parked.id)
 
     def close(self) -> None:
-        """Withdraw the pending requests: no other process can match them to a call."""
+        """Withdraw all parked requests, because no other process could assign their answers to calls."""
         for parked in list(self._parked.values()):
             with suppress(ApprovalError):
                 self._store.withdraw(parked.id)

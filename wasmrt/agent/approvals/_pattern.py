@@ -1,7 +1,7 @@
 """Patterns for remembered answers: the parameters of one call, some of which may differ.
 
 For example: "path: below src, limit: anything, other parameters unchanged". Patterns are not regular expressions.
-Parameters that the pattern does not widen must be equal in value and type, and additional ones do not match.
+Parameters that the pattern does not widen must be equal in value and type. Calls with further parameters never match.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_PATH_BYTES
 
 _PLAIN = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029;&|`$<>(){}\[\]!*?'\"#~^\\]*")
-"""Text without line ends and characters that are special to a shell."""
+"""Text without line breaks, and without characters that have a special meaning in a shell."""
 _NAMES_IN_HINT = 8
 _HIDDEN_STEPS = ("%2e", "%2f", "%5c", "\\", "\0")
-"""Alternative spellings that some programs read as `.` or `/`."""
+"""Alternative spellings of `.` or `/` that some programs accept."""
 
 
 class Wide(StrEnum):
-    """Ways in which one parameter may differ."""
+    """The kinds of values that a widened parameter may have."""
 
     ANY = "any"
     STARTS = "starts"
@@ -32,12 +32,12 @@ class Wide(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Widening:
-    """The values that one parameter may have.
+    """The values that one parameter may have, according to `kind`.
 
-    Any JSON value, a string that starts with `text` and continues without shell syntax, or a path below `text`.
+    They are any JSON value, strings that start with `text` and continue without shell syntax, or paths below `text`.
 
     Raises:
-        ConfigurationError: `text` is empty, is not a folder, or would match more than it appears to.
+        ConfigurationError: `text` is empty or not a folder, or would match more values than one expects.
     """
 
     kind: Wide
@@ -48,7 +48,7 @@ class Widening:
             if self.text:
                 raise ConfigurationError("expected no text for a parameter that may have any value")
         elif not self.text:
-            raise ConfigurationError("an empty text would match every string", hint="to allow any value, write any")
+            raise ConfigurationError("an empty text would match every string", hint='to allow any value, write "any"')
         elif self.kind is Wide.BELOW and not _split_path(self.text):
             raise ConfigurationError(f"expected a folder, got {self.text!r:.80}")
         elif self.kind is Wide.STARTS and re.fullmatch(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//[^/]*", self.text):
@@ -59,10 +59,10 @@ class Widening:
 
     @classmethod
     def parse(cls, text: str) -> Widening:
-        """Parse `TEXT*` (strings with this prefix), `FOLDER/` (paths below it), `any` or `*`.
+        """Parse `TEXT*` (strings that start with TEXT), `FOLDER/` (paths below FOLDER), `any` or `*` (any value).
 
         Raises:
-            ConfigurationError: the text has a different form.
+            ConfigurationError: the text has none of these forms.
         """
         if text in ("any", "*"):
             return cls(Wide.ANY)
@@ -70,7 +70,7 @@ class Widening:
             return cls(Wide.STARTS, text[:-1])
         if text.endswith("/"):
             return cls(Wide.BELOW, text)
-        raise ConfigurationError(f"invalid pattern: {text!r:.80}", hint="write TEXT*, FOLDER/ or any")
+        raise ConfigurationError(f"invalid pattern: {text!r:.80}", hint='write TEXT*, FOLDER/ or "any"')
 
     @property
     def words(self) -> str:
@@ -96,21 +96,21 @@ class Widening:
 
 @dataclass(frozen=True, slots=True)
 class ParamsPattern:
-    """The parameters of one call, and the allowed values for some of them, by JSON Pointer (RFC 6901)."""
+    """The parameters of one call. `widened` has the allowed values for some of them, by JSON Pointer (RFC 6901)."""
 
     params: Mapping[str, Any]
     widened: Mapping[str, Widening] = field(default_factory=dict)
 
     def widen(self, place: str, widening: Widening) -> ParamsPattern:
-        """Return the pattern with one more parameter that may differ: a name or a JSON Pointer.
+        """Return the pattern with one more parameter that may differ; `place` is its name or JSON Pointer.
 
         Raises:
-            ConfigurationError: the call has no such parameter, or its own value does not match.
+            ConfigurationError: the call has no such parameter, or its value in the call does not match `widening`.
         """
         pointer = place if place.startswith("/") else f"/{_escape_pointer(place)}"
         if not widening.matches(_find_value(self.params, pointer)):
             raise ConfigurationError(
-                f"the call's {pointer[1:]!r:.80} does not match {widening.words:.80}",
+                f"the call's own value of {pointer[1:]!r:.80} does not match {widening.words:.80}",
                 hint="choose a pattern that matches this call, too",
             )
         return ParamsPattern(self.params, {**self.widened, pointer: widening})
@@ -119,13 +119,13 @@ class ParamsPattern:
         """Return the pattern widened by `NAME` (any value), `NAME=TEXT*` or `NAME=FOLDER/`.
 
         Raises:
-            ConfigurationError: the text is invalid, or the call's own value does not match.
+            ConfigurationError: the text is invalid, or the parameter's value in the call does not match.
         """
         name, given, values = text.partition("=")
         return self.widen(name, Widening.parse(values) if given else Widening(Wide.ANY))
 
     def matches(self, params: Mapping[str, Any]) -> bool:
-        """Return whether parameters match; they must be JSON data within the depth limit of a call."""
+        """Return whether the pattern matches `params`, which must be JSON data within the depth limit of a call."""
         return self._matches_at("", self.params, params)
 
     def _matches_at(self, pointer: str, own: Any, other: Any) -> bool:
@@ -146,7 +146,7 @@ class ParamsPattern:
 
     @property
     def words(self) -> str:
-        """A description of the pattern, without the values that must be equal."""
+        """A description of the pattern. It omits the values of parameters that may not differ."""
         wide = [f"{pointer[1:]}: {widening.words}" for pointer, widening in sorted(self.widened.items())]
         return ", ".join([*wide, "other parameters unchanged"]) if wide else "exactly these parameters"
 
@@ -157,13 +157,16 @@ class ParamsPattern:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> ParamsPattern:
-        """Return the pattern that `as_dict` wrote."""
+        """Return the pattern from the JSON data that `as_dict` returned."""
         wide = {pointer: Widening(Wide(w["kind"]), w["text"]) for pointer, w in data["widened"].items()}
         return cls(data["params"], wide)
 
 
 def _split_path(path: str) -> list[str] | None:
-    """Return a path's segments, with an empty first one if it is absolute; None if it may leave its folder."""
+    """Return the segments of a path, or None if the path may leave its folder.
+
+    The first segment of an absolute path is empty.
+    """
     if len(path) > MAX_PATH_BYTES:
         return None
     parts = path.removesuffix("/").split("/")

@@ -1,4 +1,4 @@
-"""Remembered answers: their bindings, the search for a matching answer, and an in-memory copy of the stored ones."""
+"""Remembered answers: the requests to which they apply, and a copy of the stored answers in memory."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Key = tuple[str, str, str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """An answer that also applies to later requests, and the properties that these must share with the first."""
+    """An answer that also applies to later requests, and the properties that such requests must have."""
 
     id: str
     approved: bool
@@ -34,19 +34,19 @@ class Remembered:
     digest: str
     grant: str
     trace: str
-    """Empty unless the scope is a session."""
+    """The trace to which the answer is limited; empty unless the scope is a session."""
     asked: str
-    """The reason and the rule of the request: a request for a different reason requires a new answer."""
+    """The reason and the destinations of the request. The answer does not apply to a request with different ones."""
     effects: frozenset[Effect]
     pattern: ParamsPattern | None
-    """None for any parameters."""
+    """The parameters to which the answer applies; None for any parameters."""
     by: str
     note: str
     made_ms: int
 
     @classmethod
     def of(cls, request: ApprovalRequest, answer: ApprovalAnswer, *, now_ms: int) -> Remembered:
-        """Return the remembered form of an answer of scope `session` or `always`."""
+        """Return the object that remembers an answer of scope `session` or `always`."""
         pattern = answer.pattern
         if pattern is None and answer.scope is not ApprovalScope.SESSION:
             pattern = ParamsPattern(request.params if answer.params is None else answer.params)
@@ -60,19 +60,20 @@ class Remembered:
 
     @property
     def key(self) -> Key:
-        """The properties that are compared first: user, tool, digest and grant."""
+        """The properties that are compared first: the user, the tool, its digest and its grant."""
         return self.user, self.tool, self.digest, self.grant
 
     @property
     def binding(self) -> tuple[Any, ...]:
-        """All properties that identify the answer: a new answer replaces an older one with the same binding."""
+        """All properties that a request must have. A new answer replaces an older answer with the same binding."""
         pattern = None if self.pattern is None else repr(self.pattern.as_dict())
         return (*self.key, self.scope, self.trace, self.asked, self.effects, pattern)
 
     def matches(self, request: ApprovalRequest) -> bool:
         """Return whether the answer applies to this request.
 
-        SECURITY: the request must match everything the approver saw. A tool without a digest may change between calls.
+        SECURITY: the request must match everything that the approver saw. No answer applies to a tool without a digest,
+        because the tool may change between calls.
         """
         return (
             request.may_be_remembered
@@ -91,14 +92,14 @@ class Remembered:
 
     @property
     def answer(self) -> ApprovalAnswer:
-        """The answer that a matching request gets."""
+        """The answer to a request to which this remembered answer applies."""
         return ApprovalAnswer(
             approved=self.approved, scope=self.scope, by=self.by, note=self.note, pattern=self.pattern, remembered=True
         )
 
 
 class Answers:
-    """Remembered answers by binding. Not thread-safe."""
+    """A collection of remembered answers, one for each binding. Not thread-safe."""
 
     def __init__(self, answers: Iterable[Remembered] = (), *, limit: int = MAX_REMEMBERED_ANSWERS) -> None:
         self._limit = limit
@@ -111,7 +112,7 @@ class Answers:
         return iter(self._order.values())
 
     def add(self, answer: Remembered) -> None:
-        """Add an answer. Over the limit, the oldest answer is dropped, and its calls require approval again."""
+        """Add an answer. If there are then too many, the oldest answer is dropped; its calls require approval again."""
         same = self._by_key.setdefault(answer.key, {})
         binding = answer.binding
         if (replaced := same.get(binding)) is not None:
@@ -130,7 +131,7 @@ class Answers:
             del self._by_key[answer.key]
 
     def find(self, request: ApprovalRequest) -> Remembered | None:
-        """Return the answer that applies to a request. SECURITY: if answers disagree, the denial wins."""
+        """Return the answer that applies to a request. SECURITY: if several answers apply, a denial wins."""
         same = self._by_key.get(request_key(request))
         if not same:
             return None
@@ -144,7 +145,7 @@ class Answers:
 
 
 def request_key(request: ApprovalRequest) -> Key:
-    """Return the properties of a request that a remembered answer must share."""
+    """Return the properties of a request that must equal the `key` of a remembered answer."""
     return request.user, request.tool, request.digest, request.grant
 
 
@@ -158,7 +159,7 @@ def _describe_reason(request: ApprovalRequest) -> str:
 
 
 class Mirror:
-    """The stored answers in memory, read through one open connection. Safe across threads and forks."""
+    """A copy of the stored answers in memory, read through one open connection. Safe across threads and forks."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -171,7 +172,7 @@ class Mirror:
         self._answers = Answers()
 
     def find(self, request: ApprovalRequest) -> Remembered | None:
-        """Return the stored answer that applies to a request, as of now.
+        """Return the stored answer that applies to a request now.
 
         Raises:
             ApprovalError: the file cannot be read.
@@ -203,7 +204,10 @@ class Mirror:
             self._db.close()
 
     def _data_version(self) -> int:
-        """SECURITY: detect a replaced or removed file, whose answers no longer apply."""
+        """Return SQLite's number for the version of the data; 0 if the file does not exist.
+
+        SECURITY: if the file was replaced or removed, its answers no longer apply.
+        """
         found = self._database.status()
         identity = None if found is None else (found.st_dev, found.st_ino)
         if identity != self._opened:
@@ -246,7 +250,7 @@ class Mirror:
 
 
 def remembered_row(answer: Remembered) -> dict[str, Any]:
-    """Return the columns of a remembered answer."""
+    """Return the database columns of a remembered answer."""
     assert answer.pattern is not None
     pattern = json.dumps(answer.pattern.as_dict(), ensure_ascii=False, sort_keys=True)
     row: dict[str, Any] = {
@@ -260,7 +264,7 @@ def remembered_row(answer: Remembered) -> dict[str, Any]:
 
 
 def remembered_of(row: sqlite3.Row) -> Remembered:
-    """Return the remembered answer of a row."""
+    """Return the remembered answer in a database row."""
     return Remembered(
         id=row["id"], approved=bool(row["approved"]), scope=ApprovalScope.ALWAYS, user=row["user"], tool=row["tool"],
         digest=row["digest"], grant=row["granted"], trace="", asked=row["asked"], by=row["answered_by"],

@@ -1,6 +1,6 @@
-"""The request table: store, expire, answer and list the requests that wait for an approver.
+"""A table of requests that wait for an approver: it stores, expires, answers and lists requests.
 
-There are two kinds: `call` (approve this call) and `grant` (add an entry to a tool's grant).
+There are two kinds of requests: to approve a call, and to add an entry to a tool's grant.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ _VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestKind(Generic[R]):
-    """One kind of request: its table and its rules. Every SQL fragment is a constant of this package."""
+    """One kind of request: its database table and its rules. Every SQL fragment is a constant of this package."""
 
     table: str
     schema: str
     view: Callable[[sqlite3.Row, int], R]
-    """Reads a row as of a time in Unix milliseconds: an overdue request is returned as expired."""
+    """Converts a row to a request, at a time in Unix milliseconds. An overdue request is returned as expired."""
     expiring: str
-    """SQL condition of the rows that can expire."""
+    """SQL condition for rows that can expire."""
     closed: str
-    """SQL condition of the rows that may be deleted to bound the table."""
+    """SQL condition for rows that may be deleted to limit the size of the table."""
     cleared: tuple[str, ...] = ()
     """Columns that are set to NULL when a request ends."""
     closed_states: Mapping[str, tuple[str, str]]
-    """From each state that cannot be answered to an error code and the end of its message."""
+    """For each state in which a request cannot be answered: the error code, and the end of the error message."""
 
 
 class RequestTable(Generic[R]):
     """Requests of one kind in a private SQLite file, for any number of threads and processes.
 
-    Each change is one transaction: if a process is killed, the change is either complete or absent.
+    Each change is one transaction. If a process is killed during a change, the change is either complete or absent.
     """
 
     def __init__(self, kind: RequestKind[R], path: Path, *, now: Callable[[], float]) -> None:
@@ -62,7 +62,7 @@ class RequestTable(Generic[R]):
 
     @contextmanager
     def changing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction. Overdue requests are expired first, even if the block fails."""
+        """Open a transaction for the block. Overdue requests expire first, and stay expired even if the block fails."""
         with self.database.writing(scrub=scrub) as db:
             db.row_factory = sqlite3.Row
             if self.end(db, "expired", f"({self._kind.expiring}) AND expires_ms <= ?", self.now_ms()):
@@ -71,7 +71,7 @@ class RequestTable(Generic[R]):
             yield db
 
     def insert(self, db: sqlite3.Connection, row: Mapping[str, Any], *, max_closed: int) -> None:
-        """Add a request, and delete the oldest closed requests over the limit."""
+        """Add a request. If more than `max_closed` requests are closed, delete the oldest of them."""
         insert(db, self._kind.table, row)
         table, closed = self._kind.table, self._kind.closed
         db.execute(
@@ -93,7 +93,7 @@ class RequestTable(Generic[R]):
         return db.execute(sql, (state, *values)).rowcount
 
     def row(self, db: sqlite3.Connection, request_id: str) -> sqlite3.Row | None:
-        """Return the row of one request, or None."""
+        """Return the row of one request, or None if no request has this ID."""
         sql = f"SELECT * FROM {self._kind.table} WHERE id = ?"  # noqa: S608 - a constant
         found: sqlite3.Row | None = db.execute(sql, (request_id,)).fetchone()
         return found
@@ -119,21 +119,21 @@ class RequestTable(Generic[R]):
         return self._kind.view(row, 0)  # as stored: overdue requests were expired when the transaction began
 
     def closed_error(self, row: sqlite3.Row) -> ApprovalError:
-        """Return the error for a request that can no longer be answered or used."""
+        """Return the error for a request that can no longer be answered, or whose answer can no longer be used."""
         code, end = self._kind.closed_states[row["state"]]
         return ApprovalError(f"{row['id']} {end}; nothing was changed", code=code, hint=LIST_HINT)
 
     def get(self, request_id: str) -> R | None:
-        """Return one request in any state, or None."""
+        """Return one request in any state, or None if no request has this ID."""
         return next(iter(self.select("id = ?", request_id)), None)
 
     def pending(self, user: str | None) -> list[R]:
-        """Return the pending requests of one user or of all, oldest first."""
+        """Return the pending requests, oldest first; if `user` is None, the requests of all users."""
         where = "state = 'pending' AND expires_ms > ? AND user = ifnull(?, user) ORDER BY created_ms, id"
         return self.select(where, self.now_ms(), user)
 
     def decided(self, limit: int) -> list[R]:
-        """Return the requests that were answered or ended, latest first."""
+        """Return the requests that are no longer pending, latest first."""
         return self.select("state != 'pending' ORDER BY created_ms DESC, id LIMIT ?", limit)
 
     def select(self, where: str, *values: object) -> list[R]:
@@ -151,13 +151,13 @@ class RequestTable(Generic[R]):
 
 
 def insert(db: sqlite3.Connection, table: str, row: Mapping[str, Any]) -> None:
-    """Insert a row."""
+    """Insert a row into a table."""
     names, marks = ", ".join(row), ", ".join("?" * len(row))
     db.execute(f"INSERT INTO {table} ({names}) VALUES ({marks})", tuple(row.values()))  # noqa: S608 - constants
 
 
 def short_note(text: str) -> str:
-    """Return a note or a name, truncated to the stored size."""
+    """Return a note or a name, truncated to the maximum size that is stored."""
     return text.encode("utf-8", "replace")[:MAX_ANSWER_NOTE_BYTES].decode("utf-8", "ignore")
 
 
@@ -171,7 +171,7 @@ def unusable_error(reason: str) -> ApprovalError:
 
 
 def unknown_request_error(request_id: str) -> ApprovalError:
-    """Return the error for an ID that no request has."""
+    """Return the error for a request ID that does not exist."""
     return ApprovalError(
         f"no request has the ID {request_id!r:.40}; nothing was changed", code="unknown", hint=LIST_HINT
     )

@@ -19,7 +19,7 @@ _MAX_HEAD_LINE = 400
 
 
 def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[list[str], bool]:
-    """Return a request as lines, and whether long lines or lists were cut. Nothing is cut if `whole` is true.
+    """Return a request as lines, and whether a part was cut. If `whole` is true, nothing is cut.
 
     SECURITY: tool, parameters and diff are untrusted. Their lines are indented, and control characters are escaped.
     """
@@ -42,14 +42,14 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
 
 
 class Shown(NamedTuple):
-    """Escaped lines, and whether some of them were cut or omitted."""
+    """Escaped lines, and whether lines were cut or omitted."""
 
     lines: list[str]
     cut: bool
 
 
 def origins_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
-    """Return lines that describe the origin of the values that a flow rule asks about, cut as in `request_lines`."""
+    """Return lines about the origin of the destinations that must be approved, cut as in `request_lines`."""
     return bounded(request.provenance, _MAX_LINE, whole=whole)
 
 
@@ -59,12 +59,12 @@ def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
 
 
 def changes_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
-    """Return the lines of a request's diff, cut as in `request_lines`; empty if no file would change."""
+    """Return the lines of a request's diff, cut as in `request_lines`; no lines if no file would change."""
     return bounded(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
 
 
 def bounded(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Shown:
-    """Return untrusted lines, escaped, and cut as in `request_lines`."""
+    """Escape untrusted lines. Unless `whole` is true, cut long lines, and omit lines after the first 40."""
     escaped = [to_single_line(line) for line in lines]
     if whole:
         return Shown(escaped, False)
@@ -80,12 +80,12 @@ def _format_omitted(count: int, what: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The answer, its scope, and the parameters that it applies to."""
+    """The answer that a user chose, its scope, and the parameters to which it applies."""
 
     approved: bool
     scope: ApprovalScope = ApprovalScope.ONCE
     widened: tuple[tuple[str, Widening], ...] = ()
-    """With `ApprovalScope.ALWAYS`: parameter names or JSON Pointers, and the values that they may have."""
+    """With `ApprovalScope.ALWAYS`: parameters, by name or JSON Pointer, each with the values that it may have."""
     note: str = ""
 
 
@@ -93,18 +93,21 @@ def choose(store: ApprovalStore, request_id: str, choice: Choice, *, user: str, 
     """Answer a request on behalf of the user of its call; return the answer.
 
     Args:
-        store: The queue.
-        request_id: The request.
-        choice: The answer.
+        store: The store that contains the request.
+        request_id: The ID of the request.
+        choice: The answer, as the approver chose it.
         user: The user of the call.
         by: The name of the approver.
 
     Raises:
-        ConfigurationError: a parameter cannot be widened, or the answer is not remembered; nothing was changed.
+        ConfigurationError: `choice` widens a parameter, but that is invalid, or its scope is not `always`. Nothing was
+            changed.
         ApprovalError: see `ApprovalStore.answer`; nothing was changed.
     """
     if choice.widened and choice.scope is not ApprovalScope.ALWAYS:
-        raise ConfigurationError("parameters can only be widened with the scope always", hint="choose that scope")
+        raise ConfigurationError(
+            'a pattern for parameters requires the scope "always"', hint='choose the scope "always", or pass no pattern'
+        )
     pattern = _build_pattern(store, request_id, choice, user) if choice.widened else None
     answer = ApprovalAnswer(approved=choice.approved, scope=choice.scope, by=by, note=choice.note, pattern=pattern)
     store.answer(request_id, answer, user=user)
@@ -122,7 +125,7 @@ def _build_pattern(store: ApprovalStore, request_id: str, choice: Choice, user: 
 
 
 def describe_reach(answer: ApprovalAnswer) -> str:
-    """Describe the scope of an answer, such as `this once`."""
+    """Return a phrase for the calls to which an answer applies, such as `this once`."""
     words = "exactly these parameters" if answer.pattern is None else answer.pattern.words
     return {
         ApprovalScope.ONCE: "this once",

@@ -1,4 +1,4 @@
-"""The store of approval requests that wait for an answer from another process, and of remembered answers."""
+"""The store of approval requests that another process answers, and of remembered answers."""
 
 from __future__ import annotations
 
@@ -62,7 +62,8 @@ _OPEN = "state IN ('pending', 'answered')"
 class ApprovalStore:
     """The approval requests of an installation in one SQLite file, for any number of threads and processes.
 
-    Each change is one transaction: if a process is killed, it is complete or absent. Each answer is used once.
+    Each change is one transaction. If a process is killed during a change, the change is either complete or absent. The
+    answer to a request is used at most once.
 
     Example:
         >>> from pathlib import Path
@@ -80,7 +81,7 @@ class ApprovalStore:
     # Remembered answers.
 
     def remembered(self, request: ApprovalRequest) -> Remembered | None:
-        """Return the stored answer of scope `always` that applies to a request, or None.
+        """Return the remembered answer that applies to a request, or None.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -88,7 +89,7 @@ class ApprovalStore:
         return self._mirror.find(request)
 
     def remember(self, answer: Remembered) -> None:
-        """Store an answer, replacing one with the same binding.
+        """Store a remembered answer. It replaces an answer with the same binding.
 
         Raises:
             ApprovalError: too many answers are stored, or the store cannot be written.
@@ -117,7 +118,7 @@ class ApprovalStore:
         return self._forget("id = ?", answer_id) > 0
 
     def forget_all(self, user: str | None = None) -> int:
-        """Delete the remembered answers of all users or of one user; return their number.
+        """Delete the remembered answers of one user, or of all users if `user` is None; return their number.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -135,11 +136,11 @@ class ApprovalStore:
     # Requests of callers.
 
     def add(self, request: ApprovalRequest) -> None:
-        """Add a request. If it is already stored and open, keep it: its caller was restarted and asks again.
+        """Add a request. If the same request is already stored and open, its restarted caller continues to wait for it.
 
         Raises:
-            ApprovalError: it was already answered or withdrawn, its ID belongs to a different request, it is too large,
-                or the queue is full.
+            ApprovalError: the request has already ended, a different request has its ID, the request is too large, or
+                the queue is full.
         """
         row = _request_row(request)
         if row["size"] > MAX_APPROVAL_BYTES:
@@ -158,10 +159,11 @@ class ApprovalStore:
                 raise self._requests.closed_error(found)
 
     def take(self, request_id: str) -> ApprovalAnswer | None:
-        """Return the answer to a request and mark it used, or return None if the request is pending.
+        """Return the answer to a request and mark the answer as used; return None if the request is pending.
 
         Raises:
-            ApprovalError: it was used, withdrawn, outdated, or has expired.
+            ApprovalError: the request does not exist, its answer was used, or it was withdrawn, is outdated or has
+                expired.
         """
         with self._requests.changing(scrub=True) as db:
             row = self._requests.row(db, request_id)
@@ -187,7 +189,7 @@ class ApprovalStore:
             return None if found is None else State(found[0])
 
     def version(self) -> tuple[int, ...]:
-        """Return numbers that differ after every change of the store by any process.
+        """Return numbers that differ after every change of the store, by any process.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -204,7 +206,7 @@ class ApprovalStore:
             self._requests.end(db, State.WITHDRAWN, f"{_OPEN} AND id = ?", request_id)
 
     def tool_changed(self, tool: str, *, digest: str, grant: str) -> None:
-        """End the requests for another version or grant of a tool, answered or not.
+        """End the requests for another version or grant of a tool, whether or not they were answered.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -217,11 +219,11 @@ class ApprovalStore:
     # Answers and lists.
 
     def answer(self, request_id: str, answer: ApprovalAnswer, *, user: str) -> None:
-        """Answer a request on behalf of the user of its call; an answer of scope `always` is also remembered.
+        """Answer a request on behalf of the user of its call. An answer of scope `always` is also remembered.
 
         Raises:
-            ApprovalError: no request has this ID, it belongs to another user, it is not pending, or the answer cannot
-                be remembered as required. Nothing was changed.
+            ApprovalError: no request has this ID, the request belongs to another user or is not pending, or the answer
+                cannot be remembered although its scope requires that. Nothing was changed.
         """
         with self._requests.changing(scrub=True) as db:
             request = self._requests.answerable(db, request_id, user).request
@@ -239,7 +241,7 @@ class ApprovalStore:
             self._requests.update(db, request_id, values)
 
     def get(self, request_id: str) -> QueuedRequest | None:
-        """Return one request in any state, or None.
+        """Return one request in any state, or None if no request has this ID.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -247,7 +249,7 @@ class ApprovalStore:
         return self._requests.get(request_id)
 
     def pending(self, user: str | None = None) -> list[QueuedRequest]:
-        """Return the pending requests of one user or of all, oldest first.
+        """Return the pending requests, oldest first; if `user` is None, the requests of all users.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -255,7 +257,7 @@ class ApprovalStore:
         return self._requests.pending(user)
 
     def decided(self, limit: int = 100) -> list[QueuedRequest]:
-        """Return the requests that were answered or ended, latest first.
+        """Return the requests that are no longer pending, latest first.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -263,7 +265,7 @@ class ApprovalStore:
         return self._requests.decided(limit)
 
     def close(self) -> None:
-        """Close the connection that is kept open for reading; the store remains usable."""
+        """Close the connection that stays open for reading. The store can still be used; it then opens a new one."""
         self._mirror.close()
 
 
@@ -287,7 +289,7 @@ def _insert_answer(db: sqlite3.Connection, answer: Remembered) -> None:
 
 
 def _increment_counter(db: sqlite3.Connection) -> None:
-    """Make every process read the remembered answers again."""
+    """Increment the counter of changes, so that every process reads the remembered answers again."""
     db.execute("UPDATE counter SET value = value + 1 WHERE name = 'answers'")
 
 
@@ -295,7 +297,7 @@ def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
     if not request.may_be_remembered or (scope is ApprovalScope.SESSION and not request.trace):
         missing = "session" if request.may_be_remembered else "digest"
         raise ApprovalError(
-            f"cannot remember an answer to {request.id}: the call has no {missing} to bind it to",
+            f"cannot remember an answer to {request.id}: the call has no {missing} to bind the answer to",
             code="not-memorable",
             hint=f"approve only this call: wasmrt approvals approve {request.id}",
         )
@@ -304,7 +306,7 @@ def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
 def _request_row(request: ApprovalRequest) -> dict[str, Any]:
     """Return the columns of a new request."""
     flow = (request.provenance, request.destinations)
-    # A list holds the params and the flow lines: all of it is cleared together once the request is answered.
+    # With flow lines, the column contains a list: it is cleared as a whole when the request is answered.
     params = json.dumps([request.params, *flow] if any(flow) else request.params, ensure_ascii=False)
     row: dict[str, Any] = {
         "user": request.user, "tool": request.tool, "digest": request.digest, "granted": request.grant,
@@ -339,7 +341,7 @@ def _read_request(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
 
 
 def _read_answer(row: sqlite3.Row) -> ApprovalAnswer:
-    """Return the answer of a row. An answer of scope `always` has been remembered already."""
+    """Return the answer in a row. An answer of scope `always` has already been remembered."""
     scope = ApprovalScope(row["scope"])
     return ApprovalAnswer(
         approved=bool(row["approved"]), scope=scope, remembered=scope is ApprovalScope.ALWAYS, by=row["answered_by"],

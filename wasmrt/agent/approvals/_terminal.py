@@ -22,7 +22,7 @@ from wasmrt.core.strict_json import JsonError, check_text, read_json
 from wasmrt.core.terminal import printable, to_single_line
 
 _TERMINAL = threading.Lock()
-"""Held while a question is on the screen, so that one request is shown at a time."""
+"""The lock that shows only one request at a time: whichever thread has it may use the terminal."""
 _LOOK_SECONDS = 0.1
 _MAX_LINE_BYTES = 4096
 _MAX_MISTAKES = 5
@@ -30,7 +30,7 @@ _NO_TERMINAL = "no terminal is available"
 
 
 class TerminalApprover:
-    """Asks at the terminal, one request at a time, and denies if there is no terminal.
+    """Asks for approval at the terminal, one request at a time. Without a terminal, it denies requests.
 
     Args:
         stdin: The descriptor to read answers from.
@@ -46,7 +46,7 @@ class TerminalApprover:
         self._stderr = stderr
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer from the terminal. Cancelling this coroutine ends the question."""
+        """Return the answer from the terminal. If this coroutine is cancelled, the question is withdrawn."""
         turn = _Turn(self._stdin, self._stderr)
         try:
             return await run_in_new_thread(turn.ask, request)
@@ -61,7 +61,7 @@ class _Withdrawn(Exception):  # noqa: N818 - not an error
 
 @dataclass(slots=True, eq=False)
 class _Turn:
-    """One request's turn at the terminal."""
+    """The dialog for one request at the terminal."""
 
     stdin: int
     stderr: int
@@ -70,7 +70,7 @@ class _Turn:
     answered: bool = False
 
     def withdraw(self) -> None:
-        """End the turn, from any thread; if the answer was too late, report that."""
+        """End the dialog, from any thread. If the user has already answered, report that the answer was too late."""
         with self.lock:
             self.gone.set()
             if self.answered:
@@ -183,7 +183,7 @@ class _Turn:
         return cut
 
     def _ask_for_line(self, question: str) -> str:
-        """Ask for one line; return an empty string at the end of the input."""
+        """Ask a question, and return one line of input; an empty string at the end of the input."""
         self._write(question)
         while not select.select([self.stdin], [], [], _LOOK_SECONDS)[0]:
             if self.gone.is_set():
@@ -200,7 +200,7 @@ class _Turn:
 
 
 def default_approver() -> Approver:
-    """Return the approver that asks at the terminal, or the one that denies if there is no terminal."""
+    """Return an approver that asks at the terminal, or an approver that denies requests if there is no terminal."""
     return TerminalApprover() if is_terminal() else DenyApprover()
 
 
@@ -214,7 +214,7 @@ def is_terminal(stdin: int = 0, stderr: int = 2) -> bool:
 
 
 def current_user_name() -> str:
-    """Return the name of the user of this process."""
+    """Return the name of the user who runs this process."""
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -1,4 +1,4 @@
-"""Confirmation tokens: signed, counted and short-lived proof that a user confirmed a call."""
+"""Confirmation tokens: signed, short-lived proof that a user confirmed a call, with a counted number of uses."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ INSERT INTO clock VALUES (0, '', 0);
 
 
 class Clock:
-    """Unix milliseconds that never decrease, and always increase between two boots.
+    """A clock in Unix milliseconds that never goes back.
 
-    The latest time is stored. If the wall clock is set back, time continues from the stored value by the clock that
-    counts since boot, including suspend (CLOCK_BOOTTIME), which cannot be set. If the wall clock is set ahead, time
-    stays ahead, so that tokens expire early rather than late.
+    The latest time is stored. If the wall clock is set back, time continues from the stored value, at the speed of the
+    clock that counts from the boot and cannot be set (CLOCK_BOOTTIME). If the wall clock is set ahead, time stays
+    ahead, so that tokens expire early rather than late.
 
     Args:
         wall: Returns Unix seconds.
-        boot: Returns an ID of the current boot, empty if unknown, and the seconds since.
+        boot: Returns an ID of the current boot, empty if unknown, and the seconds since the boot.
     """
 
     def __init__(self, wall: Callable[[], float] | None = None, boot: Callable[[], tuple[str, float]] | None = None):
@@ -46,7 +46,7 @@ class Clock:
         self._boot = boot or _read_boot_clock
 
     def now_ms(self, db: sqlite3.Connection) -> int:
-        """Return the time and store it as the latest, within the caller's transaction."""
+        """Return the time, and store it as the latest time in the caller's transaction."""
         latest_ms, boot, boot_ms = db.execute("SELECT seen_ms, boot, boot_ms FROM clock").fetchone()
         current, seconds = self._boot()
         current_ms = int(seconds * 1000)
@@ -84,7 +84,7 @@ _HINT = "ask the user to confirm this call again"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Redeemed:
-    """An accepted token, including this use."""
+    """An accepted token. `uses_left` is the number of uses after this one."""
 
     id: str
     trace: str
@@ -95,17 +95,17 @@ class Redeemed:
 
 
 class ConfirmationTokens:
-    """Issues and redeems tokens, for any number of threads and processes that share the store and the key.
+    """Issues and redeems tokens. Any number of threads and processes can share the store and the key.
 
-    A token is signed with a key of this installation (keyed BLAKE3) and bound to a trace, tools, effects and,
+    A token is signed with a key of this installation (keyed BLAKE3). It is bound to a trace, tools, effects and,
     optionally, parameters. Each use is counted in a transaction, with a clock that never goes back. If the store is
-    lost, the tokens it issued become invalid.
+    lost, all tokens that were issued with it become invalid.
 
     Args:
-        store_path: The SQLite file that counts uses; created on first use.
-        key_path: The private key file; created on first use.
-        wall: Returns Unix seconds, for tests.
-        boot: Returns the ID of the current boot and the seconds since, for tests.
+        store_path: The SQLite file that counts uses. It is created on first use.
+        key_path: The file with the private key. It is created on first use.
+        wall: Replaces the wall clock in tests; returns Unix seconds.
+        boot: Replaces the boot clock in tests; returns the ID of the current boot and the seconds since the boot.
 
     Example:
         >>> from pathlib import Path
@@ -137,13 +137,13 @@ class ConfirmationTokens:
         reusable: bool = False,
         max_uses: int = 1,
     ) -> str:
-        """Return a new token. Call this only after a user has confirmed.
+        """Return a new token. Call this only after a user has confirmed the call.
 
         Args:
-            trace: The run that the token is valid for.
-            tools: The tools that the token is valid for.
-            scopes: The effects that a call may have.
-            params_digest: Digest (`params_digest`) of the only valid parameters; None for any parameters.
+            trace: The trace for which the token is valid.
+            tools: The tools for which the token is valid.
+            scopes: The effects that a call with the token may have.
+            params_digest: The digest of the only valid parameters, from `params_digest`; None for any parameters.
             ttl_seconds: Seconds until the token expires, at most a day.
             reusable: True for a token with more than one use.
             max_uses: The number of uses of a reusable token.
@@ -182,14 +182,14 @@ class ConfirmationTokens:
         Raises:
             NotAuthorizedError: the token was not issued here (`token-signature`), is for another trace, tool or
                 parameters (`token-trace`, `token-tool`, `token-params`), does not allow an effect of the call
-                (`token-scope`), has expired (`token-expired`), was used (`token-used`), or cannot be checked
+                (`token-scope`), has expired (`token-expired`), has no uses left (`token-used`), or cannot be checked
                 (`token-store`). No use was counted.
         """
         try:
             claims = _verify_claims(token, self._read_key())
             _check_binding(claims, trace, tool, effects, params_digest)
             with self._database.writing() as db:
-                # Return a refusal instead of raising it, so that the transaction stores the clock.
+                # The error is returned instead of raised, so that the transaction still stores the time.
                 used = _count_use(db, claims, self._clock.now_ms(db))
         except ApprovalError as error:
             raise _invalid_token_error("store", "it cannot be checked here") from error
@@ -225,7 +225,7 @@ def _check_binding(
     if tool not in claims["tools"]:
         raise _invalid_token_error("tool", "it is for another tool")
     if not {str(effect) for effect in effects} <= set(claims["scopes"]):
-        raise _invalid_token_error("scope", "the call does more than it allows")
+        raise _invalid_token_error("scope", "the call has effects that the token does not allow")
     if claims["params"] is not None and claims["params"] != params_digest:
         raise _invalid_token_error("params", "it is for other parameters")
 
@@ -250,7 +250,7 @@ def _count_use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> R
 
 
 def _verify_claims(token: str, key: bytes) -> dict[str, Any]:
-    """Return a token's claims. SECURITY: verify the signature over the whole text before parsing any of it."""
+    """Return a token's claims. SECURITY: the signature is verified before any part of the token is parsed."""
     body, _, signature = token.rpartition(".") if _may_be_token(token) else ("", "", "")
     if not compare_digest(_sign(body, key).encode(), signature.encode("utf-8", "replace")):
         raise _invalid_token_error("signature", "it was not issued here")

@@ -166,7 +166,7 @@ class _Calls:
             self._future.cancel()
 
     async def settle(self, waiting: _Waiting, executor: Executor) -> None:
-        """Request approval of the call that the program waits for, and make the call. The program does not run meanwhile.
+        """Request approval of the call that the program waits for, and make the call.
 
         Raises:
             RunSuspendedError: the request was not answered.
