@@ -1,4 +1,4 @@
-"""Flows: labels of a trace's content, provenance of a call's values, and paths through tools. Runs nothing."""
+"""Flows: the labels of a trace's content, the provenance of a call's values, and paths of data through tools."""
 
 from __future__ import annotations
 

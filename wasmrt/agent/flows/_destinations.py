@@ -1,4 +1,4 @@
-"""Destinations: the parameters of a call that decide where data goes or what is changed."""
+"""Find the destinations of a call: the values in its params that decide where data goes or what is changed."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ TIMES = """
 """
 """Words in the names of parameters that hold times and options."""
 ABOUT = "count limit max min size page offset format type name"
-"""Last words of names that describe a property: `file_size` is not a file."""
+"""Last words in names of parameters that describe a property: `file_size` does not name a file."""
 
 
 _EMAIL = re.compile(r"[^\s@<>\"',;]+@([^\s@<>\"',;]+)")
-"""An address. The dot in its domain is checked separately, so that matching takes linear time."""
+"""An email address. The dot in the domain is checked separately, so that matching takes linear time."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
 _WWW = re.compile(r"(?:www\.)?(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}/\S+|www\.(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|\+\d[\d ()-]{6,18}|0x[0-9a-fA-F]{40}")
@@ -54,11 +54,11 @@ _LINKS = re.compile(  # every repetition is bounded, to bound the time
 )
 _ENDS = ".,;:!?)]}'\""
 _NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
-"""Text around an address. After a line break or in brackets, it could be another recipient."""
+"""Text that may surround an address in a value. Text with line breaks or other brackets could add a recipient."""
 _MAX_WHEN = 32
-"""Maximum length of a date with a time and a zone."""
+"""Maximum length of a date with a time and a time zone."""
 _MAX_KEY = 256
-"""Maximum length of a member's name; longer names are cut."""
+"""Maximum length of the name of an object member. Longer names are cut."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -66,11 +66,11 @@ class Kind(StrEnum):
     """The kind of a destination."""
 
     ADDRESS = "address"
-    """A person, a group, an account, a channel."""
+    """A person, a group, an account or a channel."""
     URL = "url"
     PATH = "path"
     ID = "id"
-    """An opaque identifier of a thing that may have a name."""
+    """An identifier of something that may also have a name."""
     AMOUNT = "amount"
     NAME = "name"
     """Any other text, if the meaning of the parameters is unknown."""
@@ -101,19 +101,19 @@ class Destination:
     value: Any
     kind: Kind
     noun: str = ""
-    """The type of thing that an identifier refers to: `file` for `file_id`."""
+    """For an identifier, the type of the thing it identifies: `file` for a value of `file_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """The destinations and the content in a call's params."""
+    """The destinations and the content in the params of a call."""
 
     destinations: tuple[Destination, ...]
     bodies: tuple[str, ...]
     guessed_all: bool = False
-    """True if the meaning of the parameters is unknown, so that every string counts as a destination."""
+    """True if the meaning of the parameters is unknown, so that every string is treated as a destination."""
     cut: bool = False
-    """True if there were more values than the limit."""
+    """True if the params had more values than the limit, and the others were ignored."""
 
     @property
     def carried(self) -> tuple[Destination, ...]:
@@ -126,9 +126,9 @@ class Outgoing:
 def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
     """Return the destinations and the content of a call.
 
-    `named` are the destination parameters declared by the tool's traits; if it is empty, the tool has none. If it is
-    None, destinations are guessed from the names and formats in the schema and from the values. If that finds none,
-    every string counts.
+    `named` are the destination parameters that the tool or the operator declared; if `named` is empty, the tool has no
+    destinations. If `named` is None, destinations are guessed from the names and formats in the schema, and from the
+    values. If this finds no destination, every string is treated as a destination.
     """
     leaves = list(islice(_iter_values(params), MAX_FLOW_VALUES + 1))
     cut = len(leaves) > MAX_FLOW_VALUES
@@ -176,7 +176,7 @@ def is_email(text: str) -> bool:
 
 
 def _split_addresses(value: Any, kind: Kind) -> tuple[Any, ...]:
-    """Split a value with several addresses, or an address with a name: `Bob <bob@example.com>`."""
+    """Split a value into its addresses. Return only the address of `Bob <bob@example.com>`."""
     if kind is not Kind.ADDRESS or not isinstance(value, str) or is_email(value.strip()):
         return (value,)
     found = find_links(value)
@@ -188,7 +188,7 @@ def _split_addresses(value: Any, kind: Kind) -> tuple[Any, ...]:
 
 
 def _iter_values(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield each value in the params with its path and the nearest member name above it."""
+    """Yield each value in the params, with its path and the name of the innermost object member that contains it."""
     if isinstance(value, Mapping):
         for name, part in value.items():
             if path and _kind_by_syntax(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
@@ -222,7 +222,7 @@ def _find_kind(path: str, key: str, value: Any, formats: Mapping[str, Any], name
 
 @lru_cache(maxsize=2048)
 def _guess_kind(key: str, form: str) -> Kind | None:
-    """Guess the kind of a parameter from the format in its schema, or else from the words of its name."""
+    """Guess the kind of a parameter from the format in its schema, or else from the words of the parameter's name."""
     if form in _FORMATS:
         return _FORMATS[form]
     words = _split_words(key)
@@ -240,7 +240,7 @@ def _guess_kind(key: str, form: str) -> Kind | None:
 
 
 def _kind_by_syntax(value: Any) -> Kind | None:
-    """Return the kind of a text according to its syntax."""
+    """Return the kind of a value that has the syntax of a URL or an address, otherwise None."""
     if not isinstance(value, str) or not value or len(value) > 4096:
         return None
     text = value.strip()
@@ -250,7 +250,7 @@ def _kind_by_syntax(value: Any) -> Kind | None:
 
 
 def _is_time_value(key: str, value: str) -> bool:
-    """Return whether a time parameter holds only a date or a time, which is not content."""
+    """Return whether a parameter for times has only a date or a time as its value. Such a value is not content."""
     if len(value) > _MAX_WHEN or not _word_set(key) & _TIMES:
         return False
     for read in (datetime.fromisoformat, time.fromisoformat):

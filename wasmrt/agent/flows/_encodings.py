@@ -1,4 +1,4 @@
-"""Look-alike characters, and encoded words: base64, base32, hexadecimal and character codes."""
+"""Replace look-alike characters, and decode words in base64, base32, hexadecimal or character codes."""
 
 from __future__ import annotations
 
@@ -39,15 +39,15 @@ _ALIKE = {
     "/": "⁄∕⧸",
 }
 _UNLIKE = {"Η": "h", "Ν": "n", "Υ": "y", "В": "b", "Н": "h"}
-"""Capital letters that resemble a different letter than their lowercase forms do."""
+"""Capital letters that look like a Latin letter, but whose lowercase forms look like a different one."""
 _SETS = (0x1F150, 0x1F170, 0x1F1E6)
-"""First letters of the alphabets in circles, squares and flags, which do not decompose."""
+"""The first letters of three alphabets (in circles, in squares, for flags) that Unicode does not decompose."""
 _FILLERS = (0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
 """Invisible letters."""
 CAPITALS: dict[int, str] = {ord(char): plain for char, plain in _UNLIKE.items()}
 CAPITALS |= {first + place: chr(ord("a") + place) for first in _SETS for place in range(26)}
 _MARKS = (*range(0x300, 0x370), *range(0x1AB0, 0x1B00), *range(0x1DC0, 0x1E00), *range(0x20D0, 0x2100))
-"""Combining marks, which remain after a letter is decomposed."""
+"""Combining marks, which remain after Unicode decomposes a letter."""
 CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS))
 CONFUSABLES |= {ord(char): plain for plain, alike in _ALIKE.items() for char in alike}
 
@@ -63,7 +63,7 @@ _BITS = re.compile(r"(?<!\d)[01]{8}(?: ?[01]{8}){5,2000}(?!\d)")
 
 
 def decode_words(text: str) -> Iterator[str]:
-    """Yield the decoded form of each encoded word (RFC 4648, and ASCII codes) that decodes to text."""
+    """Yield the decoded form of each word that is encoded text (RFC 4648, or ASCII codes)."""
     for pattern, decoders in _DECODERS:
         if pattern is _LINES and "\n" not in text:
             continue

@@ -1,7 +1,7 @@
-"""Normal forms of texts, to find a value regardless of its spelling.
+"""Convert texts to normal forms, to find a value regardless of its spelling.
 
-SECURITY: untrusted text is compared in the most tolerant form, so that no spelling hides a value. User text is compared
-in the strictest form, so that a look-alike does not match (`_user_text`).
+SECURITY: these forms are for untrusted text and ignore as many differences as possible, so that no spelling hides a
+value. User text is compared strictly instead, so that a look-alike does not match (`_user_text`).
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from urllib.parse import unquote
 from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, decode_words
 
 MIN_SQUEEZED = 8
-"""Minimum length of a value that may match inside a word; shorter values must match a whole word."""
+"""Minimum length of a value that may match inside a word. Shorter values must match a complete word."""
 _ROUNDS = 4
 _MAX_NUMBER = 60
-"""Maximum length of a number."""
+"""Maximum length of the text of a number."""
 _ESCAPED = re.compile(
     r"%(?:[0-9a-f]{2}|u[0-9a-f]{4})|&#\d{2,7}|&#x[0-9a-f]{2,8}|&[a-z0-9]{2,32};|\\u(?:[0-9a-f]{4}|\{)|\\x[0-9a-f]{2}"
     r"|\\[0-3][0-7]{2}|(?:\\[0-9a-f]{2,6} ?){3}|\bu\+[0-9a-f]{4}|xn--|=[0-9a-f]{2}",
@@ -38,7 +38,7 @@ _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 _CSS = re.compile(r"(?:\\[0-9a-f]{2,6} ?){3,}", re.I)
 _CSS_ONE = re.compile(r"\\([0-9a-f]{2,6}) ?", re.I)
 _TURNED = re.compile("\u202e([^\u202c\u202d\n]{1,2000})")
-"""Text displayed from right to left, and therefore written backwards."""
+"""Text that is displayed from right to left, so that its characters are stored in reverse order."""
 _IN_TAGS = re.compile(r"(?:[^\s<>]{1,200}(?:<[^<>]{1,200}>){1,8}){1,40}[^\s<>]{1,200}")
 _TAG = re.compile(r"<[^<>]{1,200}>")
 _RUN_ON = re.compile(r"(?<=[a-z0-9])(?:AT|DOT)(?=[a-z0-9])")
@@ -62,11 +62,11 @@ _CURRENCY = re.compile(r"(?:[a-z]{3}|[$€£¥])?\s?([\d '’_.,+-]{1,40}?)\s?(?
 _SEPARATORS = re.compile(r"[ '’_·٬]")
 _ASCII_APART = bytes(code for code in range(128) if not chr(code).isalnum())
 _FIRST = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)} | CAPITALS
-"""Replacements before case folding: invisible tag characters for ASCII (Unicode 16.0, section 23.9), and capitals."""
+"""Replacements before case folding, for invisible tag characters (Unicode 16.0, section 23.9) and capital letters."""
 
 
 def skeleton(text: str) -> str:
-    """Return a text with look-alike characters replaced: compatibility forms, case, marks and scripts."""
+    """Return a text in lower case, without accents, and with look-alike characters of other scripts replaced."""
     if text.isascii():
         return text.lower()
     plain = unicodedata.normalize("NFKD", text.translate(_FIRST)).casefold()
@@ -79,7 +79,7 @@ def _has_escape(text: str) -> bool:
 
 
 def decode_escapes(text: str) -> str:
-    """Return a skeleton with percent, HTML, Unicode and Punycode escapes decoded, including nested ones."""
+    """Decode percent, HTML, Unicode and Punycode escapes in a skeleton, including nested escapes."""
     for _ in range(_ROUNDS):
         if not _has_escape(text):
             break
@@ -94,7 +94,7 @@ def decode_escapes(text: str) -> str:
 
 
 def iter_readings(text: str) -> Iterator[str]:
-    """Yield the skeletons of a text, of its decoded lines and of its encoded words."""
+    """Yield the skeletons of a text, of its decoded words and lines, and of other ways to read the text."""
     plain = skeleton(text)
     yield plain
     for word in decode_words(text):
@@ -110,7 +110,7 @@ def iter_readings(text: str) -> Iterator[str]:
 
 
 def _iter_other_readings(text: str) -> Iterator[str]:
-    """Yield words without inner markup, text in its displayed direction, and normalized paths."""
+    """Yield words without markup inside, text in its displayed direction, and normalized paths."""
     if "<" in text:
         yield from (_TAG.sub("", found[0]) for found in _IN_TAGS.finditer(text))
     if "\u202e" in text:
@@ -122,7 +122,7 @@ def _iter_other_readings(text: str) -> Iterator[str]:
 
 
 def squeeze(plain: str) -> bytes:
-    """Return only the letters and digits of a skeleton, without the separate words `at` and `dot`."""
+    """Return the letters and digits of a skeleton, without the separate words "at" and "dot" in several languages."""
     plain = _SPELLED_OUT.sub(" ", plain)
     if plain.isascii():
         return plain.encode().translate(None, _ASCII_APART)
@@ -130,14 +130,17 @@ def squeeze(plain: str) -> bytes:
 
 
 def find_short_words(plain: str) -> set[str]:
-    """Return the words of a skeleton that are too short to match inside words, and short runs such as a host."""
+    """Return the words of a skeleton that are too short to match inside words.
+
+    They include short texts with punctuation, such as a host, without the punctuation.
+    """
     words = {word for word in _WORD.findall(plain) if len(word) < MIN_SQUEEZED}
     runs = {_APART.sub("", run) for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
     return words | {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
 
 
 def find_numbers(plain: str) -> set[str]:
-    """Return the numbers of a skeleton in every possible reading of their separators, and their parts."""
+    """Return the numbers in a skeleton, for each possible meaning of their separators, and the parts of the numbers."""
     written = set(_NUMBER.findall(plain))
     found = {reading for each in written for reading in _list_number_readings(each)}
     parts = {part for each in written if not each.isdigit() for part in _PART.findall(each)}
@@ -161,7 +164,7 @@ def parse_amount(value: object) -> str | None:
 
 
 def parse_number(value: object) -> str | None:
-    """Return a number in its normal form, equal for 1000, 1e3 and "1,000.00"; None if the value is not a number."""
+    """Return a number in its normal form, which is the same for 1000, 1e3 and "1,000.00"; None for other values."""
     if isinstance(value, bool):
         return None
     if isinstance(value, (int, float)):
@@ -175,13 +178,13 @@ def parse_number(value: object) -> str | None:
 
 
 def find_likely_numbers(plain: str) -> set[str]:
-    """Return the numbers of a text in their most likely reading: three digits after a separator mean thousands."""
+    """Return the numbers in a text with their most likely meaning: three digits after a separator mean thousands."""
     return {found for text in _NUMBER.findall(plain) if (found := _read_likely_number(text)) is not None}
 
 
 @lru_cache(maxsize=512)
 def value_forms(value: str) -> tuple[bytes, ...]:
-    """Return the squeezed forms of a value: unchanged, without escapes, and without the tag of an address."""
+    """Return the squeezed forms of a value: of the value itself, without escapes, and without the tag of an address."""
     plain = skeleton(value)
     if not _has_escape(plain) and "+" not in plain:
         return (squeeze(plain) or plain.encode("utf-8", "replace"),)

@@ -1,4 +1,4 @@
-"""Provenance of values, and the labels of a result according to the effects of its call."""
+"""The provenance of values, and the labels of a result, which follow from the effects of the call."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Provenance(StrEnum):
     KNOWN = "known"
     """Trusted by the operator, or approved in this trace."""
     UNSAID = "unsaid"
-    """Found neither in user text nor in untrusted content."""
+    """Found neither in messages of the user nor in untrusted content."""
     UNTRUSTED = "untrusted"
     """Found only in untrusted content."""
 
@@ -37,10 +37,11 @@ _READS = _KEPT | NETWORKING | {Effect.READ_DESKTOP}
 def labels_of(
     effects: frozenset[Effect], seen: frozenset[Label], *, foreign: bool, files_untrusted: bool
 ) -> frozenset[Label]:
-    """Return the labels of a result according to the effects of its call.
+    """Return the labels of a result according to the effects of the call.
 
-    `foreign` is true for a tool from an untrusted source. `seen` are the labels of the trace, which apply to the result
-    of a tool that only transforms its params. `files_untrusted` applies to files and to memory without labels.
+    `seen` are the labels of the trace; they apply to the result of a tool that only transforms its params. `foreign` is
+    true if the tool is from an untrusted source. `files_untrusted` is true if files, and memory without labels, may
+    contain untrusted text.
     """
     labels = set() if effects & _READS else set(seen) - {Label.TRUSTED}
     if foreign or effects & NETWORKING:
@@ -66,7 +67,7 @@ def read_labels(names: Iterable[Label | str]) -> frozenset[Label]:
             found.add(Label(name))
         except ValueError:
             known = ", ".join(Label)
-            raise ConfigurationError(f"{name!r:.40} is not a label", hint=f"labels are {known}") from None
+            raise ConfigurationError(f"{name!r:.40} is not a label", hint=f"known labels: {known}") from None
     if {Label.TRUSTED, Label.UNTRUSTED} <= found:
         raise ConfigurationError("a result cannot be both trusted and untrusted", hint="remove one of the two labels")
     return frozenset(found)

@@ -1,4 +1,4 @@
-"""Paths of data through tools, from private text and untrusted content to tools that send, and their picture."""
+"""Find and draw paths of data through tools, from private text and untrusted content to tools that send data."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _ASKS = 'permission = "ask"'
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A tool's possible parts in a path, each as text; empty if it cannot take the part."""
+    """The parts that a tool can have in a path. A phrase describes each part; it is empty if the part is impossible."""
 
     tool: str
     private: str = ""
-    """The way it reads private text, such as `reads files`."""
+    """A phrase that says how the tool reads private text, such as `reads files`."""
     untrusted: str = ""
-    """The way it reads untrusted content."""
+    """A phrase that says where the tool reads untrusted content, such as `from the network`."""
     sends: str = ""
-    """The way it can send data out."""
+    """A phrase that says how the tool can send data, such as `can send requests, whose paths carry data`."""
     asks: bool = False
-    """True if each call that sends requires approval."""
+    """True if every call of the tool requires approval."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowPath:
-    """A path on which untrusted content can make private text leave, through one, two or three tools."""
+    """A path, through one to three tools, on which untrusted content can cause private text to be sent."""
 
     private: Reach
     untrusted: Reach
@@ -37,7 +37,7 @@ class FlowPath:
 
     @property
     def is_open(self) -> bool:
-        """True if the call that sends requires no approval."""
+        """True if the call that sends the text requires no approval."""
         return not self.sender.asks
 
     @property
@@ -62,7 +62,7 @@ class FlowPath:
 
 @dataclass(frozen=True, slots=True)
 class FlowSummary:
-    """All paths that end with the same tool."""
+    """The shortest of all paths that end with the same tool, and the number of these paths."""
 
     shortest: FlowPath
     count: int
@@ -76,19 +76,19 @@ class FlowSummary:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of the policy that closes open paths, and their number."""
+    """A change of the policy that closes open paths, and the number of these paths."""
 
     tool: str
     breaks: int
 
     @property
     def line(self) -> str:
-        """The change as one line with a dotted key."""
+        """The change as one TOML line with a dotted key."""
         return f'tools.rules."{self.tool}".{_ASKS}'
 
     @property
     def section(self) -> tuple[str, str]:
-        """The change as a separate section, which is valid in a file that has `[tools]`, unlike the line."""
+        """The change as a separate TOML section. Unlike `line`, it is valid in a file that contains `[tools]`."""
         return f'[tools.rules."{self.tool}"]', _ASKS
 
 
@@ -99,7 +99,7 @@ class FlowMap:
     reaches: tuple[Reach, ...]
 
     def paths(self) -> Iterator[FlowPath]:
-        """Yield all paths, those through fewer tools first."""
+        """Return an iterator over all paths. Paths through fewer tools come first."""
         private = [reach for reach in self.reaches if reach.private]
         untrusted = [reach for reach in self.reaches if reach.untrusted]
         senders = [reach for reach in self.reaches if reach.sends]
@@ -107,7 +107,7 @@ class FlowMap:
         return iter(sorted(_take_paths(found), key=lambda path: len(_tools_of(path))))
 
     def summary(self) -> list[FlowSummary]:
-        """Return the shortest path to each sending tool and the number of its paths, open paths first."""
+        """Return the shortest path to each tool that sends data, with the number of paths to it; open paths first."""
         private = [reach for reach in self.reaches if reach.private]
         untrusted = [reach for reach in self.reaches if reach.untrusted]
         found = []
@@ -124,7 +124,7 @@ class FlowMap:
         return self._reading_pairs * sum(1 for reach in self.reaches if reach.sends and not reach.asks)
 
     def changes(self) -> tuple[Change, ...]:
-        """Return the change that closes the paths of each tool that sends without approval."""
+        """Return one change for each tool that sends without approval; it closes all paths to the tool."""
         return tuple(
             Change(reach.tool, self._reading_pairs)
             for reach in self.reaches
@@ -170,7 +170,7 @@ _STYLE = (
 def picture(found: FlowMap, *, styled: bool = True) -> str:
     """Return a map of flows as SVG, with solid lines for open paths and dashed lines for paths that require approval.
 
-    Without `styled` it contains no colors: the page defines them for the class `flows`.
+    If `styled` is false, the SVG contains no styles; the page defines them for the class `flows`.
     """
     columns = [
         [reach for reach in found.reaches if getattr(reach, part)][:_MAX_ROWS]

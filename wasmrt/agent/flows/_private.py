@@ -1,4 +1,4 @@
-"""Private and stored text as keyed marks, which can show that another text contains a part of it."""
+"""Store text as keyed hashes, called marks, which show whether another text contains a part of the stored text."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ _MASK = 0xFFFFFFFF
 
 
 class Marks:
-    """A growing set of strings, stored as hashes, that supports membership tests only.
+    """A growing set of strings that are stored as hashes. It supports only membership tests.
 
-    The probability of a false match is the number of members divided by 2**32.
+    The probability that a test finds a string that was not added is the number of strings divided by 2**32.
     """
 
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._runs: list[array[int]] = []
-        """Sorted runs of hashes; each is more than twice as long as the next, so that there are few."""
+        """Sorted lists of hashes. Each is more than twice as long as the next, so that there are only a few lists."""
 
     @property
     def size(self) -> int:
@@ -59,15 +59,15 @@ class Marks:
 RUN = 24
 """Length of a run of letters and digits."""
 _ANCHOR = re.compile(rb"[0-9bgmp]")
-"""Runs begin only at these characters, at the same places in every text, to reduce the number of stored runs."""
+"""Characters at which runs begin. To store fewer runs, no run begins at another character."""
 _MAY_TELL = re.compile(r"[0-9@]")
 _TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\w-]{0,63}\d)[\w-]{6,64}\b")
-"""Addresses, and words with a digit, such as codes and card numbers: short strings that carry information."""
+"""Short strings that carry information: email addresses, and words with a digit, such as codes and card numbers."""
 _PENDING_BYTES = 256 * 1024
 
 
 class PrivateText:
-    """Marks of the runs and significant words of texts. Once over its limit, it matches every text."""
+    """Marks of the runs and significant words of added texts. If the marks exceed the limit, every text matches."""
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
         self._limit = limit
@@ -91,7 +91,7 @@ class PrivateText:
             self._store_pending()
 
     def occurs_in(self, text: str) -> bool:
-        """Return whether a text contains a stored run or significant word."""
+        """Return whether a text contains a run or a significant word of an added text."""
         self._store_pending()
         if not self._marks and not self.blind:
             return False
@@ -117,7 +117,7 @@ class PrivateText:
 
 
 def compute_marks(text: str) -> set[bytes]:
-    """Return the runs and significant words of a text."""
+    """Return the runs and the significant words of a text, as strings for `Marks`."""
     found: set[bytes] = set()
     for plain in iter_readings(text):
         letters = squeeze(plain)
@@ -129,7 +129,7 @@ def compute_marks(text: str) -> set[bytes]:
 
 
 _MAX_SHORT = 512
-"""Maximum length of a text that is also stored as a whole; longer texts contain runs."""
+"""Maximum length of a text of which a mark of the complete text is stored, too. Longer texts contain runs."""
 _WORD = re.compile(r"[^\W\d]*")
 _HOST = re.compile(  # every repetition is bounded, to bound the time
     r"[a-z][a-z0-9+.-]{0,20}:[/\\]{2,8}(?:[^\s/?#@\\]{0,256}@)?(?:www\.)?([^\s/?#:@\\<>\"'`]{1,253})"
@@ -139,10 +139,10 @@ _HOST = re.compile(  # every repetition is bounded, to bound the time
 
 
 class WrittenText(PrivateText):
-    """Fingerprints of texts that calls wrote after reading untrusted content; shared by all traces, and thread-safe.
+    """Marks of texts that calls wrote after their trace had read untrusted content. All traces share it. Thread-safe.
 
-    A text that is too short for a fingerprint is stored whole, with the hosts of its links. A single word of fewer than
-    eight letters is not stored, because it would match many other texts.
+    In addition to the runs and significant words, the hosts of links are stored, and each short text as a whole. A
+    single word of fewer than eight letters is not stored, because it would match many other texts.
     """
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
@@ -155,7 +155,7 @@ class WrittenText(PrivateText):
             super().add(text)
 
     def occurs_in(self, text: str) -> bool:
-        """Return whether a text contains a stored run, word, host or text."""
+        """Return whether a text contains a run, a significant word or a host of an added text, or the text itself."""
         with self._lock:
             return super().occurs_in(text)
 
@@ -170,7 +170,7 @@ class WrittenText(PrivateText):
 
 
 def _host_marks(text: str) -> set[bytes]:
-    """Return the hosts of the links in a text, but not of its email addresses, whose hosts are too common."""
+    """Return the hosts of the links in a text. The hosts of email addresses are too common and are omitted."""
     found = (match for plain in iter_readings(text) for match in _HOST.finditer(plain))
     return {b"h" + squeeze(match[match.lastindex or 0]) for match in found}
 

@@ -1,4 +1,4 @@
-"""The trace of one conversation or job: the labels of its content, and the provenance of values."""
+"""The trace of one conversation or job, with the labels of its content. It finds the provenance of values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,12 @@ from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYT
 _WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
 _PLAIN_LINK = re.compile(r"(?:https?://)?[a-zA-Z0-9.-]{1,60}(?:/[a-zA-Z0-9._~/-]{0,40})?")
 _AMOUNT = b"\0#"
-"""Prefix of the mark of a known amount."""
+"""The prefix of the mark of a known amount."""
 _LOCAL_PART = re.compile(r"[\w.+'=&~-]{1,64}")
-"""Excludes characters that old servers interpret as a route to another host (`eve%evil.example@example.com`)."""
+"""The part of an email address before the @ sign.
+
+Characters that old servers interpret as a route to another host are excluded (`eve%evil.example@example.com`).
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +44,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Flow:
-    """A call as a flow: the labels of its trace, its destinations and its content."""
+    """The data flow of a call: the labels of its trace, its destinations and its content."""
 
     labels: frozenset[Label]
     destinations: tuple[Traced, ...]
@@ -54,15 +57,15 @@ class Flow:
 
 
 class FlowTrace:
-    """The labels of one trace, and the texts that caused them. Thread-safe.
+    """The content of one trace, and its labels. Thread-safe.
 
-    SECURITY: stored content is never evicted. Content over the limits is treated as untrusted, so that more calls
-    require approval.
+    SECURITY: only `clear` removes content. If content exceeds the limits, values that are not found are treated as
+    untrusted, so that more calls require approval.
     """
 
     def __init__(self, *, automation: bool = False, limit: int = MAX_FLOW_BYTES) -> None:
         self.automation = automation
-        """True for unattended runs: calls that would require approval fail."""
+        """True for a job without a user who could approve calls: calls that would require approval are denied."""
         self._limit = limit
         self._lock = threading.RLock()
         self._labels: frozenset[Label] = frozenset()
@@ -70,13 +73,13 @@ class FlowTrace:
         self._untrusted, self._private = UntrustedText(limit), PrivateText(limit)
         self._ids = Ids()
         self._approved: set[tuple[str, str]] = set()
-        """Tools, and the destinations approved for them."""
+        """Pairs of a tool and a destination that was approved for this tool."""
         self._approved_links: set[tuple[str, str]] = set()
-        """Tools, and the links that they may read because a neighboring link was approved."""
+        """Pairs of a tool and a link that this tool may read because a neighboring link was approved."""
 
     @property
     def labels(self) -> frozenset[Label]:
-        """The labels of everything recorded so far."""
+        """The labels of the content that was recorded so far."""
         return self._labels
 
     @property
@@ -85,7 +88,7 @@ class FlowTrace:
         return self._untrusted.size + self._private.size
 
     def user_said(self, text: str) -> None:
-        """Record a message from the user: destinations named in it need no approval."""
+        """Record a message of the user. Destinations that the message names need no approval."""
         with self._lock:
             self._labels |= {Label.TRUSTED}
             self._user_text.add(text)
@@ -101,10 +104,11 @@ class FlowTrace:
         vouched: Sequence[str] = (),
         asked: Any = None,
     ) -> None:
-        """Record a result, or other model input, with its labels.
+        """Record the result of a call, or other text that the model reads, with its labels.
 
-        `ids` are the parameters that accept identifiers from the result. `vouched` are the members that the operator
-        trusts because the service itself writes them. `asked` are the parameters of the call.
+        `ids` are the names of parameters, of this or any other tool, that accept identifiers from this result.
+        `vouched` are the names of object members in the result that the operator trusts, because only the service
+        itself writes them. `asked` are the params of the call that returned the result.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
@@ -122,28 +126,28 @@ class FlowTrace:
                 self._ids.add(result, ids)
 
     def _record_trusted(self, values: Iterable[Any], asked: Any) -> None:
-        """Record values that the operator trusts, up to a limit; values over it require approval."""
+        """Record values that the operator trusts, up to a limit. Values beyond the limit require approval."""
         if self._known.size >= MAX_FLOW_SAID_BYTES:
             return
-        # SECURITY: a value that only repeats a parameter was chosen by the model and is not trusted.
+        # SECURITY: a value that only repeats a param was chosen by the model, so it is not trusted.
         repeated = b"\n".join(_normalize(each) for each in flow_texts(asked))
         self._known.add(mark for each in values if (mark := _known_mark(each)) and _normalize(each) not in repeated)
 
     def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
-        """Record destinations approved for a tool. They are not approved for other tools, such as one that deletes."""
+        """Record destinations that were approved for a tool. Other tools still need approval for them."""
         with self._lock:
             self._approved |= {(tool, _destination_key(each.destination)) for each in destinations}
 
     def approve_links(self, tool: str, links: Iterable[Destination]) -> None:
-        """Record links that a tool may read, in calls without content only."""
+        """Record links that a tool may read, but only in calls that send no content."""
         with self._lock:
             self._approved_links |= {(tool, _destination_key(each)) for each in links}
 
     def neighboring_links(self, traced: Traced) -> tuple[Destination, ...]:
-        """Return the other links in the text that contains a link, if all are few, plain and untrusted.
+        """Return the untrusted links in the text that contains a link, without that link itself.
 
-        SECURITY: the text must contain the link as a whole. Long links and links with a query can carry data and are
-        excluded. If there are many links, none is returned, because the choice of a link can carry data, too.
+        SECURITY: the text must contain the link as a whole. If the text has many links, or one of them is long or has a
+        query, no link is returned: a query can carry data, and so can the choice of one link among many.
         """
         with self._lock:
             found = [
@@ -157,7 +161,10 @@ class FlowTrace:
             return tuple(each for each in found if self._find_provenance("", each, ()) not in known)
 
     def text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
-        """Return the text that a call stores after untrusted content was read: it stays untrusted when read again."""
+        """Return the text that a call writes, if the trace has read untrusted content.
+
+        The caller marks this text, so that it is untrusted when it is read again.
+        """
         if Label.UNTRUSTED not in self._labels:
             return ()
         values = [str(each.value) for each in outgoing.destinations if each.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)]
@@ -165,9 +172,9 @@ class FlowTrace:
             return (*outgoing.bodies, *(value for value in values if not self._user_text.names(value, Kind.NAME)))
 
     def clear(self, *labels: Label) -> frozenset[Label]:
-        """Remove labels and the text recorded under them, all labels by default; return the removed labels.
+        """Remove labels and the content that has them; return the removed labels. By default, remove all labels.
 
-        For users and operators only: no tool call can invoke it.
+        Only users and operators can do this: no tool call can invoke this method.
         """
         with self._lock:
             cleared = self._labels & (frozenset(labels) if labels else frozenset(Label))
@@ -182,7 +189,7 @@ class FlowTrace:
         return cleared
 
     def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
-        """Return a call as a flow. `known` are destinations that the operator trusts (`*@example.com`)."""
+        """Return the data flow of a call. `known` are destinations that the operator trusts (`*@example.com`)."""
         with self._lock:
             reads = not outgoing.bodies
             traced = tuple(
@@ -206,7 +213,7 @@ class FlowTrace:
             return self._untrusted.find_origin(destination.value)
 
     def _is_named_by_user(self, each: Destination) -> bool:
-        """Return whether the user named the thing that an identifier refers to."""
+        """Return whether the user named the thing that an identifier identifies."""
         names = self._ids.names(each.param, each.value)
         return bool(names) and all(self._user_text.names(name, Kind.NAME) for name in names)
 
@@ -243,7 +250,7 @@ class FlowTrace:
         return any(self._untrusted.contains(link) for link in within)
 
     def _has_untrusted_folder(self, path: object) -> bool:
-        """Return whether a folder of a path that the user did not fully name may come from untrusted content."""
+        """Return whether a folder in a path comes from untrusted content, because the user did not name the folder."""
         if Label.UNTRUSTED not in self._labels:
             return False
         folders = self._user_text.unsaid_folders(path)
@@ -255,9 +262,9 @@ def _destination_key(destination: Destination) -> str:
 
 
 def _complete_values(result: Any) -> Iterable[str]:
-    """Return the values of a result, each as a whole, or the words of a result that is a single text.
+    """Return the complete values in a result. If the result is a single string, return its words.
 
-    SECURITY: a destination inside a longer value is not trusted, because that value may be untrusted.
+    SECURITY: parts of longer values are not returned. A destination inside a longer value is therefore not trusted.
     """
     return (word.strip(".,;:<>()\"'") for word in result.split()) if isinstance(result, str) else flow_texts(result)
 
@@ -267,7 +274,7 @@ def _normalize(value: object) -> bytes:
 
 
 def _known_mark(value: object) -> bytes:
-    """Return the mark of a known value. A number matches only amounts."""
+    """Return the mark of a known value. The mark of a number can match only amounts."""
     if isinstance(value, (int, float)) and (found := parse_number(value)) is not None:
         return _AMOUNT + found.encode()
     return _normalize(value)
@@ -302,7 +309,7 @@ def _matches_pattern(destination: Destination, pattern: str) -> bool:
 
 
 def flow_texts(value: Any) -> Iterator[str]:
-    """Yield every string and number of a result, including member names."""
+    """Yield every string and number in a result, including the names of object members."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""Stored untrusted content, to find values in it and the sentences that contain them."""
+"""Store untrusted content, and find values in it with the sentences that contain them."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from wasmrt.agent.flows._private import Marks
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_SOURCES
 
 _FIRST_BYTES = 4096
-"""Additional space beyond two bytes per byte added, because all words are new at the beginning of a trace."""
+"""Space allowed in addition to two bytes for each added byte: at the beginning of a trace, all words are new."""
 _LONG_BYTES = 1024
 _MAX_SENTENCE = 300
 _MAX_SENTENCES = 500
-"""Maximum number of sentences searched for a value in a different spelling."""
+"""Maximum number of sentences that are searched for a value in a different spelling."""
 _PENDING_BYTES = 256 * 1024
 _SENTENCES = re.compile(r"(?<=[.!?])\s+|\n+")
 _HOST = re.compile(
@@ -49,17 +49,17 @@ _MAX_INSIDE = 4096
 """Maximum length of a value that is searched for other values."""
 _MAX_ADDRESS = 45
 _GAP = b"\0"
-"""Separates two texts, so that no match spans both."""
+"""A separator between two texts, so that no match spans both."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The source of a value: the call that returned it, and the sentence that contains it."""
+    """The source of a value in untrusted content: the call that returned it, and the sentence that contains it."""
 
     tool: str
     call: str
     sentence: str
-    """Possibly cut; empty if the text is no longer stored."""
+    """The sentence, possibly cut; empty if the text is no longer stored."""
 
 
 @dataclass(slots=True)
@@ -67,7 +67,7 @@ class _Source:
     tool: str
     call: str
     packed: bytes | None
-    """The compressed text; None if there was no space for it."""
+    """The compressed text; None if there was no space left for it."""
 
     @property
     def text(self) -> str:
@@ -75,7 +75,7 @@ class _Source:
 
 
 class _Index:
-    """The letters and digits of texts, and marks of their short words and numbers."""
+    """An index of texts: their letters and digits, and marks of their short words and numbers."""
 
     def __init__(self) -> None:
         self._text = bytearray()
@@ -102,7 +102,7 @@ class _Index:
         return True
 
     def contains(self, value: object) -> bool:
-        """Return whether a text contains a value as a whole, in any spelling."""
+        """Return whether the added texts contain a complete value, in any spelling."""
         if (found := parse_amount(value)) is not None and f"#{found}".encode() in self._marks:
             return True
         if not isinstance(value, str):
@@ -116,10 +116,10 @@ class _Index:
 
 
 class UntrustedText:
-    """Untrusted content. Uses at most two bytes per byte added, and never more than its limit.
+    """The untrusted content of a trace. It needs about two bytes for each added byte, and never more than its limit.
 
-    SECURITY: nothing is evicted. Content over the limit is not stored and sets `blind`: from then on, a value that is
-    not found may still be untrusted.
+    SECURITY: stored content is never removed. Content beyond the limit is not stored; instead, `blind` becomes true,
+    because from then on, a value that is not found may nevertheless be untrusted.
     """
 
     def __init__(self, limit: int = MAX_FLOW_BYTES) -> None:
@@ -130,9 +130,9 @@ class UntrustedText:
         self._pending: list[tuple[_Source | None, str]] = []
         self._pending_bytes = 0
         self._long: set[bytes] = set()
-        """Digests of the stored long texts: a resumed program adds the same texts again."""
+        """Digests of the long texts that are stored. A program that is resumed adds the same texts again."""
         self.seen = 0
-        """The number of bytes added, stored or not."""
+        """The number of bytes that were added, including content that was not stored."""
         self.blind = False
 
     @property
@@ -141,7 +141,7 @@ class UntrustedText:
         return self._index.size + self._packed + self._pending_bytes
 
     def add(self, text: str, tool: str = "", call: str = "") -> None:
-        """Add the text of a result. It is indexed on the next lookup."""
+        """Add the text of a result. The text is indexed at the next search."""
         if not text:
             return
         size = _utf8_size(text)
@@ -177,9 +177,9 @@ class UntrustedText:
                 self._packed += len(packed)
 
     def contains(self, value: object) -> bool:
-        """Return whether the content contains a value; for an address or a URL, its domain is sufficient.
+        """Return whether the content contains a value. For an email address or a URL, its domain is sufficient.
 
-        If a value contains others, such as a name followed by an address, one of them is sufficient.
+        If the value contains other values, such as an address after a name, one of these is sufficient.
         """
         self.index_pending()
         return self._contains(value) or any(map(self._contains, find_inner_values(value)))
@@ -192,7 +192,7 @@ class UntrustedText:
         return any(self._index.contains(part) for part in (value, *parts))
 
     def neighboring_links(self, value: object) -> tuple[str, ...]:
-        """Return the other links in the first text that contains a link in the same spelling."""
+        """Return the other links in the first text that contains the link `value` in the same spelling."""
         self.index_pending()
         for source in self._sources:
             found = tuple(dict.fromkeys(find_links(source.text)))
@@ -218,7 +218,7 @@ class UntrustedText:
 
 
 def deciding_parts(value: object) -> tuple[str, ...]:
-    """Return the parts of an address or a URL that decide where data goes: its host and the host's domain."""
+    """Return the parts of an email address or a URL that decide where data goes: its host and the host's domain."""
     if not isinstance(value, str):
         return ()
     plain = decode_escapes(skeleton(value)).strip()
@@ -236,7 +236,7 @@ def deciding_parts(value: object) -> tuple[str, ...]:
 
 
 def find_inner_values(value: object) -> tuple[str, ...]:
-    """Return the links, addresses and accounts inside a longer value."""
+    """Return the links, addresses and account numbers inside a longer value."""
     if not isinstance(value, str) or len(value) > _MAX_INSIDE:
         return ()
     plain = value if value.isascii() and "%" not in value else decode_escapes(skeleton(value))
@@ -249,7 +249,10 @@ def find_inner_values(value: object) -> tuple[str, ...]:
 
 
 def _normalize_ip(host: str) -> bytes:
-    """Return an IP address in its canonical form, or b"" if the host is not one. 3405803783 is 203.0.113.7."""
+    """Return an IP address in its canonical form, or b"" if the host is not an IP address.
+
+    For example, 3405803783 is the address 203.0.113.7.
+    """
     found = _HOST.match(host.lower())
     plain = (found[1] or "" if found else host).strip("[]")
     if not plain or len(plain) > _MAX_ADDRESS or (not plain[0].isalnum() and plain[0] != ":"):
@@ -267,7 +270,7 @@ def _parse_ipv4(parts: list[str]) -> int:
     """Return the number of an IPv4 address in one to four parts: decimal, octal with 0, or hexadecimal with 0x.
 
     Raises:
-        ValueError: it is not an IPv4 address.
+        ValueError: the parts are not an IPv4 address.
     """
     *first, last = (int(part, 16 if part[1:2] == "x" else 8 if part[0] == "0" else 10) for part in parts if part)
     bound = 1 << 8 * (4 - len(first)) if len(first) < 4 else 0
@@ -277,7 +280,7 @@ def _parse_ipv4(parts: list[str]) -> int:
 
 
 def _phone_forms(value: str) -> tuple[bytes, ...]:
-    """Return the digits of a telephone number with and without its country code."""
+    """Return the digits of a telephone number, with and without a country code; empty for other values."""
     plain = skeleton(value).strip().removeprefix("tel:").replace("(0)", "")
     if _PHONE.fullmatch(plain) is None:
         return ()

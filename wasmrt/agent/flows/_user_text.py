@@ -1,7 +1,7 @@
-"""The user's messages, and the names of the things that identifiers refer to.
+"""The messages of the user, and the names of the things that identifiers identify.
 
-SECURITY: a destination found in user text needs no approval. Values are therefore compared as a whole, and only case
-and Unicode normalization are ignored: look-alikes and longer names do not match.
+SECURITY: a destination that the user named needs no approval. Values are therefore compared as a whole, and only
+differences in case and Unicode normalization are ignored: look-alikes and longer names do not match.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _MAX_NAME = 200
 class Ids:
     """The names of things, by parameter and identifier.
 
-    SECURITY: names decide whether an identifier needs approval, so they are only read from results whose structure the
-    operator trusts. An identifier with several names is known only if the user named all of them.
+    SECURITY: the names decide whether an identifier needs approval. They are therefore read only from results whose
+    structure the operator trusts. If an identifier has several names, the user must have named all of them.
     """
 
     def __init__(self, limit: int = MAX_FLOW_IDS) -> None:
@@ -31,7 +31,7 @@ class Ids:
         self._names: dict[tuple[str, str], set[str]] = {}
 
     def add(self, result: Any, params: Sequence[str]) -> None:
-        """Add the things in a result, for the parameters that take their identifiers."""
+        """Add the names of the things in a result. `params` are the parameters that accept their identifiers."""
         for record in _iter_records(result):
             names = {value[:_MAX_NAME] for key in _NAMES if isinstance(value := record.get(key), str) and value.strip()}
             for param in params:
@@ -42,7 +42,7 @@ class Ids:
                         break
 
     def names(self, param: str, value: object) -> frozenset[str]:
-        """Return the names of the thing that a parameter's identifier refers to."""
+        """Return the names of the thing that an identifier in a parameter identifies."""
         return frozenset(self._names.get((param.rpartition(".")[2], str(value)), ()))
 
     def _add_names(self, key: tuple[str, str], names: set[str]) -> None:
@@ -52,9 +52,9 @@ class Ids:
 
 
 def iter_members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
-    """Yield the values of the members with the given names, and the items of lists there.
+    """Yield the values of the object members with the given names. If a value is a list, yield its items.
 
-    SECURITY: text that looks like a member inside a string is not one.
+    SECURITY: text inside a string that looks like an object member is ignored.
     """
     for record in _iter_records(result):
         for name in names:
@@ -76,14 +76,14 @@ def _iter_records(value: Any) -> Iterator[Mapping[str, Any]]:
 
 _MIN_NAME = 3
 _MAX_VALUE = 2048
-"""Maximum length of a destination in user text."""
+"""Maximum length of a destination that is searched for in the user's messages."""
 _MAX_PLACES = 1000
 _URLS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]+|(?<![\w.@/\\%+~-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
-"""URLs and hosts. The domain of an email address does not count: it does not name a web server."""
+"""URLs and hosts. The domain of an email address is not included, because it does not name a web server."""
 _RUN_ON = re.compile(r"(?:https?://|\bwww\.)[a-z0-9.-]{1,253}\.[a-z]{2,24}(?=\.[A-Z][a-z]{2,24}\s)")
 """A link followed by the next sentence without a space: `www.example.com.They sent it`."""
 _MAX_CLAUSE = 200
-"""Maximum length of the clause before a value that is searched for a negation."""
+"""Maximum length of the text before a value in which negations are searched for."""
 _CLAUSE = re.compile(r"[.!?;:\n]\s|[,\n]|\b(?:but|instead|aber|sondern)\b(?! of)")
 _REFUSED = re.compile(
     r"\b(?:not|never|don'?t|don’t|won'?t|mustn'?t|cannot|can'?t|no longer|except|instead of|other than|without|avoid"
@@ -101,7 +101,7 @@ _FILE_ENDINGS = frozenset(re.findall(r"\w+", """
     rst rtf sass scala scss sh so sql sqlite st svg swift tar tex tf tgz tif tiff toml ts tsv tsx txt vb vue
     wasm wav webp whl wit xhtml xls xlsx xml xz yaml yml zig zip zsh
 """))  # fmt: skip
-"""File name extensions that are also top-level domains (README.md, build.sh), or may be ones on a private network."""
+"""File name extensions that are also top-level domains (README.md, build.sh), or could be in a private network."""
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
 _TRAILING = ".,;:!?)]}>'\""
 _NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
@@ -111,13 +111,13 @@ _WEB = ("http://", "https://", "ws://", "wss://")
 
 
 class UserText:
-    """Messages of the user. Messages over the limit are not stored, so destinations in them require approval."""
+    """The messages of the user. Messages beyond the limit are not stored, so that their destinations need approval."""
 
     def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
         self._limit = limit
         self._texts: list[str] = []
         self._hosts: list[str] = []
-        """Hosts of links that are followed by a sentence without a space."""
+        """Hosts of links that are followed by the next sentence without a space."""
         self._numbers: set[str] = set()
         self._size = 0
 
@@ -132,7 +132,10 @@ class UserText:
         self._numbers |= find_likely_numbers(plain)
 
     def names(self, value: object, kind: Kind, noun: str = "") -> bool:
-        """Return whether the user named a destination. `noun` is the type of an identifier: `file` for `file_id`."""
+        """Return whether the user named a destination.
+
+        For an identifier, `noun` is the type of the thing it identifies: `file` for `file_id`.
+        """
         if kind is Kind.AMOUNT and (found := parse_number(value)) is not None:
             return found in self._numbers
         if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -148,7 +151,7 @@ class UserText:
         return self._contains(plain)
 
     def _contains(self, plain: str) -> bool:
-        """Return whether the messages contain a text as a whole; a very short one only in quotes or after # or @."""
+        """Return whether the messages contain a text as a whole; a very short text must follow a quote, # or @."""
         if len(plain) < _MIN_NAME:
             return any(f"{mark}{plain}" in text and self._contains_complete(text, plain) for mark in _MARKED
                        for text in self._texts)  # fmt: skip
@@ -162,21 +165,24 @@ class UserText:
         )
 
     def _names_identifier(self, plain: str, noun: str) -> bool:
-        """Return whether the user named an identifier as such; 13 in a date does not count."""
+        """Return whether the user named an identifier. The number 13 in a date does not name the identifier 13."""
         if len(plain) >= 8 and not plain.isdigit():
             return self._contains(plain)
         pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
         return any(re.search(pattern, text) for text in self._texts)
 
     def _names_file(self, plain: str) -> bool:
-        """Return whether the user named a file. The file name suffices, unless the path is absolute or climbs."""
+        """Return whether the user named a file.
+
+        The name without its folders is sufficient, unless the path is absolute or contains "..".
+        """
         folder, _, name = plain.removeprefix("./").rpartition("/")
         if not folder or plain.startswith(("/", "~")) or ".." in plain or "\\" in plain:
             return not folder and bool(name) and self._contains(name)
         return "." in name and not any(mark in folder for mark in ":%") and self._contains(name)
 
     def unsaid_folders(self, value: object) -> tuple[str, ...]:
-        """Return the folders of a path that the user did not name, if only the file name matches."""
+        """Return the folders in a path that the user did not name; empty if the user named the complete path."""
         plain = _normalize(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
         if not plain or self._contains(plain):
             return ()
@@ -205,7 +211,7 @@ def _normalize(text: str) -> str:
 
 
 def _iter_positions(text: str, plain: str) -> Iterator[int]:
-    """Yield the positions of a text, up to a limit."""
+    """Yield the positions of `plain` in `text`, up to a maximum number."""
     start = text.find(plain)
     for _ in range(_MAX_PLACES):
         if start < 0:
@@ -215,13 +221,13 @@ def _iter_positions(text: str, plain: str) -> Iterator[int]:
 
 
 def _is_negated(text: str, start: int) -> bool:
-    """Return whether the text at a position is excluded by the user, as in `never send it to eve@example.com`."""
+    """Return whether the user negated the text at a position, as in `never send it to eve@example.com`."""
     before = _CLAUSE.split(text[max(0, start - _MAX_CLAUSE) : start])[-1]
     return _REFUSED.search(_REMINDER.sub("", before)) is not None
 
 
 def _is_complete(text: str, start: int, end: int) -> bool:
-    """Return whether the text at a position is complete, not part of a longer name, address or path."""
+    """Return whether the text at a position is complete: it is not a part of a longer name, address or path."""
     before, after = text[max(0, start - 1) : start], text[end : end + 2]
     if before and (before.isalnum() or before in "_@%+/\\-." or unicodedata.combining(text[start])):
         return before == "@" and not text[max(0, start - 2) : start - 1].isalnum()  # a mention
@@ -233,9 +239,9 @@ def _is_complete(text: str, start: int, end: int) -> bool:
 
 
 def _parse_url(url: str) -> tuple[str, str, str] | None:
-    """Return the scheme, which may be empty, the host and the path of a URL.
+    """Return the scheme, the host and the path of a URL. The scheme may be empty.
 
-    Return None if the text is not a URL or is ambiguous.
+    Return None if the text is not a URL, or could be understood in different ways.
     """
     found = _PARTS.fullmatch(url)
     if found is None or "@" in found[2] or "%" in found[2] or ".." in found[3] or "%2e" in found[3]:
@@ -245,7 +251,7 @@ def _parse_url(url: str) -> tuple[str, str, str] | None:
 
 
 def _is_host(host: str, path: str) -> bool:
-    """Return whether a dotted word without a scheme is a host, not a file name, a version or a date."""
+    """Return whether a word with dots but without a scheme is a host, and not a file name, a version or a date."""
     name, _, port = host.partition(":")
     labels = name.split(".")
     if all(label.isdigit() for label in labels):
@@ -254,7 +260,7 @@ def _is_host(host: str, path: str) -> bool:
 
 
 def _is_file(path: str) -> bool:
-    """Return whether a path ends like a file name: README.md/NOTES.md are two files, not a page of a host."""
+    """Return whether a path ends like a file name. `README.md/NOTES.md`, for example, is not a page of a host."""
     return path.rpartition(".")[2] in _FILE_ENDINGS
 
 

@@ -1,4 +1,4 @@
-"""Prepare a tool's output for a model: validate, sanitize, redact, truncate and wrap it."""
+"""Prepare the output of a tool for a model: validate, sanitize, redact, truncate and wrap it."""
 
 from __future__ import annotations
 

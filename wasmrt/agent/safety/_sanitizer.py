@@ -1,6 +1,6 @@
-"""Validate and sanitize text for a model: remove invisible and control characters, defuse control tokens.
+"""Validate and sanitize text for a model: remove invisible and control characters, and defuse control tokens.
 
-The meaning of a text is not checked: no pattern can recognize prompt injection reliably.
+The meaning of the text is not checked, because no pattern can recognize prompt injection reliably.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Threat(StrEnum):
 
 
 class ThreatLevel(StrEnum):
-    """The severity of a threat to a model."""
+    """The severity of a threat."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -53,7 +53,7 @@ _LEVELS: dict[Threat, ThreatLevel] = {
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """One kind of threat found in a text, and its number of occurrences."""
+    """A kind of threat that was found in a text, and the number of its occurrences."""
 
     threat: Threat
     count: int
@@ -65,7 +65,7 @@ class Flag:
 
 
 class PolicyAction(StrEnum):
-    """The treatment of a flag, weakest first."""
+    """The treatment of a threat, from the weakest to the strictest."""
 
     WARN = "warn"
     SANITIZE = "sanitize"
@@ -75,7 +75,7 @@ class PolicyAction(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policy:
-    """One action for each threat level. By default, all threats are sanitized."""
+    """The action for each threat level. By default, all threats are sanitized."""
 
     low: PolicyAction = PolicyAction.SANITIZE
     medium: PolicyAction = PolicyAction.SANITIZE
@@ -94,7 +94,7 @@ _TERMINAL = re.compile(
     r"|\x1b[ -/]*[0-~]?"
 )
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]|\r(?!\n)")
-# DerivedCoreProperties.txt, Default_Ignorable_Code_Point: all of it, by purpose.
+# The following patterns contain all characters with Default_Ignorable_Code_Point (DerivedCoreProperties.txt).
 _TAGS = re.compile("[\U000e0000-\U000e0fff]")
 _BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _INVISIBLE = (
@@ -103,7 +103,7 @@ _INVISIBLE = (
 )
 _ZERO_WIDTH = re.compile(f"[{_INVISIBLE}]")
 _SCRIPTS, _EMOJI = "\u0590-\u1fff", "\u2600-\u27bf\U0001f000-\U0001faff"
-# Unicode 15, section 23.2: a joiner is between two letters, or ends a word; between two emoji, only U+200D is valid.
+# Unicode 15, section 23.2: a joiner stands between two letters or ends a word. Between two emoji, only U+200D is valid.
 _JOINERS = re.compile(
     f"(?<![{_SCRIPTS}{_EMOJI}\ufe0f])[\u200c\u200d]"
     f"|(?<=[{_EMOJI}\ufe0f])(?:\u200c|\u200d(?![{_EMOJI}\u2190-\u25ff\u2b00-\u2bff]))"
@@ -133,7 +133,7 @@ _WRAPPER = re.compile(r"<(\s*(?:/\s*)?tool_output)", re.IGNORECASE)  # linear: n
 _ANY = re.compile(
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
 )
-"""A character that every match of the patterns above contains: most texts need only this check."""
+"""Characters, one of which is in every match of the patterns above. For most texts, this check is sufficient."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +145,16 @@ class Sanitized:
 
 
 class Sanitizer:
-    """Removes invisible content, and defuses tokens of chat templates and of the wrapper.
+    """Removes invisible content, and defuses the tokens of chat templates and the tags of the wrapper.
 
-    If the policy is only to warn of a threat, it is counted but not changed. The wrapper is always protected.
+    Threats with the action `warn` are only counted. The tags of the wrapper are always defused.
     """
 
     def __init__(self, policy: Policy | None = None) -> None:
         self.policy = policy or Policy()
 
     def sanitize(self, text: str) -> Sanitized:
-        """Return the text with every threat removed or defused; other text is unchanged."""
+        """Return the text with every threat removed or defused, and flags for the threats. Other text is unchanged."""
         if not _ANY.search(text):
             return Sanitized(text)
         counts: dict[Threat, int] = {}
@@ -182,12 +182,12 @@ class Sanitizer:
 
 
 def protect_wrapper(text: str) -> str:
-    """Defuse only the tags of the wrapper, so that no text can close it."""
+    """Defuse only the tags of the wrapper, so that the text cannot close the wrapper."""
     return _WRAPPER.sub(r"&lt;\1", text)
 
 
 def _defuse(match: re.Match[str]) -> str:
-    """Return a control token in a readable form that no tokenizer maps to the token."""
+    """Return a control token in a form that people can read, but that no tokenizer recognizes as the token."""
     marker = match.group()
     if marker.startswith("]"):
         marker = "&#93;" + marker[1:]
@@ -198,13 +198,13 @@ MAX_VALIDATED_BYTES = 16 * MIB
 
 
 class Validator:
-    """Replaces unpaired surrogates and flags texts over `max_bytes` of UTF-8."""
+    """Replaces unpaired surrogates, and flags texts that are longer than `max_bytes` in UTF-8."""
 
     def __init__(self, *, max_bytes: int = MAX_VALIDATED_BYTES) -> None:
         self.max_bytes = max_bytes
 
     def validate(self, text: str) -> Sanitized:
-        """Replace unpaired surrogates and flag a text over the limit."""
+        """Return the text with unpaired surrogates replaced, and a flag for each problem."""
         flags = []
         if not text.isascii() and (broken := sum(0xD800 <= ord(c) <= 0xDFFF for c in text)):
             text = "".join("\ufffd" if 0xD800 <= ord(c) <= 0xDFFF else c for c in text)

@@ -1,4 +1,4 @@
-"""Wrap a tool's output for a model: validate, sanitize, redact and truncate it, in that order."""
+"""Validate, sanitize, redact and truncate the output of a tool, in this order, and wrap it for a model."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ MAX_MODEL_OUTPUT_BYTES = 16 * KIB
 
 
 def truncate(text: str, limit: int = MAX_MODEL_OUTPUT_BYTES) -> tuple[str, bool]:
-    """Cut a text to `limit` bytes of UTF-8 at a character boundary, with a notice; return whether it was cut.
+    """Cut a text to `limit` bytes of UTF-8 at a character boundary, and add a notice. Return whether it was cut.
 
-    If possible, JSON stays valid: its lists and strings are shortened, with the number of omitted items.
+    If possible, JSON text remains valid JSON: its lists and strings are shortened, with the number of omitted items.
 
-    SECURITY: truncate after every scan, which would not recognize a secret that was cut.
+    SECURITY: scan a text before it is truncated. A scan would not recognize a secret that was cut.
     """
     data = text.encode("utf-8")
     if len(data) <= limit:
@@ -39,12 +39,15 @@ def truncate(text: str, limit: int = MAX_MODEL_OUTPUT_BYTES) -> tuple[str, bool]
 
 
 _SHAPES = ((256, 2048), (64, 1024), (32, 512), (16, 256), (8, 128), (4, 64), (2, 32))
-"""Maximum entries of a list or object, and characters of a string; the largest shape that fits is used."""
+"""Pairs of the maximum number of entries in a list or object, and of characters in a string.
+
+The first pair for which the JSON text is small enough is used.
+"""
 _MAX_DEPTH = 64
 
 
 def _shorten_json(text: str, limit: int) -> str | None:
-    """Return a JSON text shortened to `limit` bytes; None if it is not JSON or remains too large."""
+    """Shorten JSON text to `limit` bytes. Return None if the text is not JSON, or remains too large."""
     if text[:1] not in ("{", "["):
         return None
     try:
@@ -82,7 +85,7 @@ class WrappedOutput:
 
     text: str
     body: str
-    """The text without the wrapper."""
+    """The prepared text without the wrapper."""
     flags: tuple[Flag, ...]
     truncated: bool
     needs_review: bool
@@ -99,16 +102,19 @@ def wrap_tool_output(
 ) -> WrappedOutput:
     """Validate, sanitize, redact and truncate a tool's output, and wrap it for a model.
 
-    `redact` replaces the secrets in a text, or raises an error to withhold it; it is always called.
-    `requires_sanitization=False` is for tools that return the agent's own output. The wrapper and the truncation notice
-    are not included in `max_output_bytes`.
+    `redact` is always called. It replaces the secrets in a text, or raises an error to withhold the text. Pass
+    `requires_sanitization=False` for tools that return the agent's own text. The wrapper and the truncation notice are
+    not included in `max_output_bytes`.
 
     Raises:
-        LeakError: the policy blocks the output.
+        LeakError: the policy blocks a threat that the output contains.
         ConfigurationError: `max_output_bytes` is not positive, or the name is empty or too long.
     """
     if max_output_bytes < 1 or not 0 < len(name) <= _MAX_NAME_CHARS:
-        raise ConfigurationError(f"a wrapper requires a name of 1 to {_MAX_NAME_CHARS} characters and a positive size")
+        raise ConfigurationError(
+            f"expected a tool name of 1 to {_MAX_NAME_CHARS} characters and a positive max_output_bytes, "
+            f"got a name of {len(name)} characters and {max_output_bytes}"
+        )
     policy = policy or Policy()
     valid = Validator().validate(output)
     if requires_sanitization:
@@ -132,7 +138,9 @@ def _enforce_policy(policy: Policy, flags: tuple[Flag, ...], name: str) -> None:
     blocked = ", ".join(str(f.threat) for f in flags if policy.action(f.threat) is PolicyAction.BLOCK)
     if blocked:
         message = f"the output of {_escape_attribute(name)} was blocked by policy: {blocked}"
-        raise LeakError(message, hint="if this is intended, relax the policy for this level")
+        raise LeakError(
+            message, hint="to pass such output on, change the action of the safety policy for this threat level"
+        )
 
 
 def _escape_attribute(name: str) -> str:
