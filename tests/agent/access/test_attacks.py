@@ -305,7 +305,7 @@ def test_a_once_answer_applies_to_one_of_two_calls_in_a_turn(agent: Agent) -> No
     calls: Any = [{"id": str(n), "name": "reader", "arguments": {"path": "notes/a.md"}} for n in range(2)]
     answers = agent.registry.execute_many(calls, user="ann", trace="talk")
     assert sorted(answer.ok for answer in answers) == [False, True]
-    assert any("used by another call" in answer.text for answer in answers)
+    assert any("another call has used it" in answer.text for answer in answers)
 
 
 def test_an_unusable_store_grants_and_requests_nothing(agent: Agent) -> None:

@@ -41,7 +41,7 @@ def test_widening_params_for_a_single_call_is_rejected(store: ApprovalStore) -> 
     asked = request()
     store.add(asked)
     for scope in (ApprovalScope.ONCE, ApprovalScope.SESSION):
-        with pytest.raises(ConfigurationError, match="only be widened with the scope always"):
+        with pytest.raises(ConfigurationError, match='requires the scope "always"'):
             choose(
                 store, asked.id, Choice(approved=True, scope=scope, widened=(("text", ANY),)), user="alice", by="ann"
             )

@@ -78,7 +78,7 @@ def test_a_permanent_answer_is_widened_as_the_form_says(site: Site, ann: Person)
         ({"may-0": "any", "text-0": "notes/"}, "expected no text"),
         ({"may-0": "same", "text-0": "notes/"}, "no choice was made"),
         ({"may-0": "nothing"}, "no choice was made"),
-        ({"scope": "once", "may-0": "any"}, "only be widened with the scope always"),
+        ({"scope": "once", "may-0": "any"}, "a pattern for parameters requires the scope"),
         ({"answer": "maybe"}, "contains no answer"),
         ({"scope": "forever"}, "contains no answer"),
         ({"scope": ""}, "contains no answer"),

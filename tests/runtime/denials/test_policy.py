@@ -277,7 +277,7 @@ def test_an_invalid_token_is_reported(tmp_path: Path) -> None:
     registry = registry_of(Case(Reason.APPROVAL_REQUIRED, WRITE, {}), {}, tmp_path)
     with pytest.raises(ToolError, match="confirmation tokens are not enabled here") as caught:
         registry.execute(WRITE, CALLS[WRITE], token="x")
-    assert caught.value.hint == "call it without a token"
+    assert caught.value.hint == "call the tool without a token"
 
 
 def test_explain_reports_that_a_call_needs_approval(tmp_path: Path) -> None:
