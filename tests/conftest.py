@@ -4,6 +4,7 @@ from collections.abc import Generator, Iterator
 
 import pytest
 from coverage import Coverage
+from hypothesis import settings
 
 from wasmrt.sandbox.isolation.pool import launcher
 
@@ -11,6 +12,9 @@ pytest_plugins = [
     "tests.compiled", "tests.tiers", "tests.egress.gateway.world", "tests.egress.rates.redis_server",
     "tests.sandbox.guests.fixtures", "tests.interop.mcp_peers.fixtures",
 ]  # fmt: skip
+
+settings.register_profile("without deadline", settings.default, deadline=None)  # of one example, on a busy machine
+settings.load_profile("without deadline")
 
 
 @pytest.hookimpl(wrapper=True)

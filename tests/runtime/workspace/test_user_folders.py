@@ -5,7 +5,7 @@ from urllib.parse import unquote
 
 import pytest
 from blake3 import blake3
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from wasmrt.runtime.workspace import UserFolders, folder_name
@@ -18,13 +18,11 @@ USERS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(one=USERS, other=USERS)
 def test_no_two_users_share_a_folder(one, other):
     assert (folder_name(one).casefold() == folder_name(other).casefold()) == (one == other)
 
 
-@settings(deadline=None)
 @given(user=USERS)
 def test_no_username_equals_another_users_folder_name(user):
     folder = folder_name(user)

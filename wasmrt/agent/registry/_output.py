@@ -247,8 +247,7 @@ class ToolAnswer:
         if style == "mcp":
             return {"content": [{"type": "text", "text": self.text}], "isError": not self.ok}
         if style != "openai":
-            hint = "known formats: openai, anthropic, gemini, mcp"
-            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint=hint)
+            raise ConfigurationError(f"unknown message format: {style!r:.40}", hint="openai, anthropic, gemini or mcp")
         return {"role": "tool", "tool_call_id": self.id, "content": self.text}
 
 
