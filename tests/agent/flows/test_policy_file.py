@@ -76,7 +76,7 @@ def test_a_file_without_flows_has_no_flow_rules(tmp_path: Path) -> None:
         ('[tools.flows]\nknow = ["a"]', "did you mean known?"),
         ('[tools.flows]\nknown = "a"', "must be a list of strings"),
         ('[tools.flows.rules]\nnew-hosts = "allow"', "did you mean new-host?"),
-        ('[tools.flows.rules]\nnew-host = "deny"', "use allow, ask, refuse"),
+        ('[tools.flows.rules]\nnew-host = "deny"', "known actions: allow, ask, refuse"),
         ('[tools.flows.rules]\nnew-host = { labels = ["private"] }', "two flow rules have the same name"),
         ('[tools.flows.rules.mine]\nlabels = ["secret"]', "known labels: trusted, private, untrusted"),
         ('[tools.flows.rules.mine]\nprovenance = ["nobody"]', "must be one of said, known, unsaid, untrusted"),

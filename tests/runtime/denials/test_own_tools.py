@@ -117,7 +117,7 @@ def test_an_unattended_change_names_the_users_command(opened: Open, tmp_path: Pa
         pass
     with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime, load_registry(runtime) as registry:
         step = denied(registry, "skill_install", {"name": "notes"})
-    assert step is not None and "approve it" not in step, "no rule stands in for a look"
+    assert step is not None and "approve such calls" not in step, "no rule stands in for a look"
     command = step.partition("to do it yourself: wasmrt ")[2]
     done = CliRunner().invoke(cli, [*command.split(), "--yes"], prog_name="wasmrt")
     assert done.exit_code == 0, done.stderr

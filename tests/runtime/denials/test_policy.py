@@ -170,7 +170,7 @@ def refused(view: Any, case: Case) -> str | None:
 def test_the_line_named_by_a_policy_denial_allows_the_call(case: Case, tmp_path: Path) -> None:
     step = refused(case.view(registry_of(case, case.config, tmp_path)), case)
     assert step is not None
-    allowing = in_configuration(case.config, step.rpartition("or approve it: ")[2], FOLDER="out")
+    allowing = in_configuration(case.config, step.rpartition("or approve such calls: ")[2], FOLDER="out")
     assert refused(case.view(registry_of(case, allowing, tmp_path)), case) is None, step
 
 
@@ -223,7 +223,9 @@ def test_a_restricting_rule_names_the_line_to_remove(tmp_path: Path) -> None:
     tight = rule(READ, confirmation="always", permission="allow")
     case = Case(Reason.APPROVAL_DENIED, READ, tight, approver=DenyApprover)
     step = refused(registry_of(case, tight, tmp_path), case)
-    assert step is not None and step.endswith('or remove the settings that require it from [tools.rules."notes.read"]')
+    assert step is not None and step.endswith(
+        'or remove the settings that require approval from [tools.rules."notes.read"]'
+    )
     assert refused(registry_of(case, rule(READ, permission="allow"), tmp_path), case) is None
 
 

@@ -162,7 +162,7 @@ class Approvals:
             if not asking.done():
                 asking.cancel()
                 await asyncio.wait({asking}, timeout=_WITHDRAWAL_SECONDS)
-        note = f"not answered within {seconds:.0f} seconds"
+        note = f"the request was not answered within {seconds:.0f} seconds"
         return ApprovalAnswer(approved=False, note=note, timed_out=True)
 
     async def _apply(self, request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:

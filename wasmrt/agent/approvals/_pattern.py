@@ -54,7 +54,8 @@ class Widening:
         elif self.kind is Wide.STARTS and re.fullmatch(r"(?:[a-zA-Z][a-zA-Z0-9+.-]*:)?//[^/]*", self.text):
             # SECURITY: https://example.com* would match https://example.com.evil.test
             raise ConfigurationError(
-                f"{self.text!r:.80} would match other hosts", hint="end the host with a slash: https://example.com/*"
+                f"the prefix {self.text!r:.80} would match other hosts, too",
+                hint="end the host with a slash: https://example.com/*",
             )
 
     @classmethod

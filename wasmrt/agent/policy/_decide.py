@@ -38,7 +38,7 @@ def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
         return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, "tool.network", tool)
     if not preset.allow_write_paths and Effect.WRITE_FILESYSTEM in traits.effects and not traits.enforced:
         hint = f'set allow_write_paths = ["FOLDER"] in [{section_of("presets", preset.name)}]'
-        rule = f"the preset {preset.name} allows no folder to write to, which cannot be enforced for this tool"
+        rule = f"the preset {preset.name} allows writing to no folder, and no sandbox enforces that for this tool"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.write_paths", tool)
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
 

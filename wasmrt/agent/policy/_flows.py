@@ -189,7 +189,8 @@ class FlowPolicy:
                 hint = f"did you mean {near}?" if near else f"known rules: {', '.join(rules) or 'none'}"
                 raise ConfigurationError(f"unknown flow rule: {name!r:.80}", hint=hint)
             if action not in list(FlowAction):
-                raise ConfigurationError(f"unknown action: {action!r:.40}", hint=f"use {', '.join(FlowAction)}")
+                hint = f"known actions: {', '.join(FlowAction)}"
+                raise ConfigurationError(f"unknown action: {action!r:.40}", hint=hint)
             rules[name] = replace(rules[name], action=FlowAction(action))
         return replace(self, rules=tuple(rules.values()))
 

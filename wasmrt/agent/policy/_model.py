@@ -202,9 +202,10 @@ class ToolPolicy:
         if self.preset is not None:
             self.named(self.preset)
         if not isinstance(self.max_output_bytes, int) or self.max_output_bytes < 256:
-            raise ConfigurationError("max_output_bytes must be an integer of at least 256")
+            given = f"{self.max_output_bytes!r:.40}"
+            raise ConfigurationError(f"max_output_bytes: expected an integer of at least 256, got {given}")
         if not all(isinstance(rule, ToolRule) for rule in self.rules):
-            raise ConfigurationError("rules must be ToolRule objects")
+            raise ConfigurationError("rules: expected only ToolRule objects")
 
     def named(self, name: str) -> Preset:
         """Return the preset with this exact name.

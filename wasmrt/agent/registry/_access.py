@@ -213,11 +213,11 @@ def _explain_consequences(grant: Capabilities, addition: Addition, component: st
     lines = []
     if addition.to is GrantList.HTTP and grant.http is not None and grant.http.credentials:
         names = ", ".join(dict.fromkeys(each.secret_name for each in grant.http.credentials))
-        lines.append(f"requests to the hosts of its credentials carry these secrets: {names}")
+        lines.append(f"requests to the hosts of the tool's credentials carry these secrets: {names}")
     if component != name and grant.tools is None:
-        lines.append(f"if kept, it applies to every tool of {component}; for a session, only to this tool")
+        lines.append(f"granted permanently, it applies to every tool of {component}; for a session, only to this tool")
     if addition.to is GrantList.TOOLS:
-        lines.append("you choose the tool that is invoked; it runs under its own grant")
+        lines.append("you choose the tool that is invoked; that tool runs under its own grant")
     return tuple(lines)
 
 

@@ -126,7 +126,8 @@ class ToolCallAccumulator:
             raise InvalidParametersError("a piece of a tool call has no index", hint=_HINT)
         if index not in self._parts:
             if len(self._parts) >= self._max_calls:
-                raise InvalidParametersError(f"over {self._max_calls} tool calls in one turn", hint="make fewer calls")
+                text = f"more than {self._max_calls} tool calls in one turn"
+                raise InvalidParametersError(text, hint="make fewer calls")
             self._parts[index] = _Parts()
         return self._parts[index]
 

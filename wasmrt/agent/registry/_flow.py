@@ -73,7 +73,7 @@ def check_flow(state: CallState) -> Decision | str:
     state.finding, state.linked = finding, _find_neighboring_links(state, trace, finding)
     why = f"{finding.sentence}; {_describe_labels(state.flow.labels)}"
     if finding.refused:
-        hint = "have the user name it (trace.add_user_message), or add it to known in [tools.flows]"
+        hint = "have the user name the destination (trace.add_user_message), or add it to known in [tools.flows]"
         return Decision(False, Reason.UNTRUSTED_FLOW, why, hint, _WHAT, name)
     state.approval_needed = Decision(
         False, Reason.APPROVAL_REQUIRED, why, "the user has to approve it", "tool.approval", name

@@ -149,7 +149,8 @@ def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
 def _check_destinations(made: FunctionTool[Any, Any]) -> None:
     unknown = [name for name in made.destinations or () if name.partition(".")[0] not in made.schema["properties"]]
     if unknown:
-        raise ConfigurationError(f"{made.name} has no parameter {unknown[0]!r}", hint="destinations are parameters")
+        hint = "destinations must be parameters of the function"
+        raise ConfigurationError(f"{made.name} has no parameter {unknown[0]!r}", hint=hint)
 
 
 def _check_actions(made: FunctionTool[Any, Any]) -> None:

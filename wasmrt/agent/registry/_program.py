@@ -155,7 +155,7 @@ class _Calls:
             return self._replay(inner, known)
         self._run.charge(size)
         if size > MAX_CODE_CALL_BYTES:
-            failure = ToolError(f"params are over {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
+            failure = ToolError(f"the params are larger than {MAX_CODE_CALL_BYTES:,} bytes", code="params-too-large")
             return self._record_answer(self._build_failure(asked, self._steps.finish_failed(inner, failure)))
         return self._record_answer(self._make_call(inner, asked))
 

@@ -168,7 +168,7 @@ class ToolRegistry(ToolView):
             WasmrtError: see `WasmToolRuntime.prepare_installed` and `register`.
         """
         if self.runtime is None:
-            raise ConfigurationError("preparing tools requires a runtime", hint="pass one: ToolRegistry(runtime)")
+            raise ConfigurationError("preparing tools requires a runtime", hint="create ToolRegistry(runtime)")
         added = []
         for name in names or [tool.name for tool in Catalog(find_places().data).tools()]:
             self.register(self.runtime.prepare_installed(name), source=ToolSource.INSTALLED)
@@ -182,7 +182,7 @@ class ToolRegistry(ToolView):
             ConfigurationError: the registry has no runtime.
         """
         if self.runtime is None:
-            raise ConfigurationError("code mode requires a runtime", hint="pass one: ToolRegistry(runtime)")
+            raise ConfigurationError("code mode requires a runtime", hint="create ToolRegistry(runtime)")
         from wasmrt.agent.builtin.code_mode import CodeTool, search_tool  # code mode is off by default
 
         for each in (CodeTool(self.runtime), search_tool()):

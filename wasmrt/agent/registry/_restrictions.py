@@ -125,7 +125,7 @@ def decide_effects(
     if listed is not None:
         action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
         if action is None:
-            rule = f"the view allows only some actions, and {traits.action_param!r} is not a known action"
+            rule = f"the view allows only some actions, and the parameter {traits.action_param!r} names no known action"
             hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_MISSING, rule, hint, what, name)
         if action.name not in listed:

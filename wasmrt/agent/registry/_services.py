@@ -82,7 +82,8 @@ class Trace:
             ConfigurationError: a label is unknown, or `by` is empty.
         """
         if not by:
-            raise ConfigurationError("clearing labels requires the name of a person", hint='such as clear(by="ann")')
+            hint = 'for example: clear(by="ann")'
+            raise ConfigurationError("clearing labels requires the name of a person", hint=hint)
         cleared = self._flows.clear(*sorted(read_labels(labels)) if labels else ())
         self._traces.record_clearing(self, cleared, by)
         return cleared

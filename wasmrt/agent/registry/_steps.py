@@ -100,7 +100,7 @@ def check_schema(state: CallState) -> Step:
     try:
         state.params = validator.accept(state.params)
     except InvalidParametersError as error:
-        error.hint = f"see its parameters with: wasmrt tools describe {state.known.name} (in Python: definitions())"
+        error.hint = f"list the tool's parameters: wasmrt tools describe {state.known.name} (in Python: definitions())"
         raise
     return "the arguments match the schema"
 
@@ -261,12 +261,12 @@ def approving_line(state: CallState) -> str:
     if state.tool.requires_approval(state.params):
         return ""
     if state.finding is not None:
-        return "name its destination under known in [tools.flows]"
+        return "add the destination to known in [tools.flows]"
     name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
-        return f"remove the settings that require it from {_list_asking_rules(state)}"
+        return f"remove the settings that require approval from {_list_asking_rules(state)}"
     asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
-    return f'approve it: permission = "allow" in [{section_of("tools.rules", asking)}]'
+    return f'approve such calls: permission = "allow" in [{section_of("tools.rules", asking)}]'
 
 
 def _author_asks(state: CallState) -> bool:
