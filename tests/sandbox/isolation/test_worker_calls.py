@@ -39,6 +39,7 @@ from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import CORE, RUN_WORKER, prepare
 from wasmrt.sandbox.isolation.pool import launcher
 from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file
 from wasmrt.sandbox.isolation.pool.program import MAX_CALLS, MAX_UNCALLED
@@ -92,6 +93,40 @@ def test_a_worker_that_exited_before_its_first_call_is_replaced(runtime: WasmToo
     os.kill(told._process, signal.SIGKILL)
     wait_for_end(told._process)
     assert echo.execute({"a": 1}).result == {"a": 1}
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_new_worker_that_says_it_was_idle_has_broken_the_rules(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch, kept: bool
+) -> None:
+    echo = prepared(runtime)
+    if not kept:
+        echo.execute({"a": 0}, user="ann")  # takes the worker that described the tool
+    calls = []
+
+    def say_bye(worker: Worker, *_: object) -> str:
+        calls.append(worker)
+        raise WorkerGoneError("the worker has already exited", idle=True)
+
+    monkeypatch.setattr(Worker, "run", say_bye)
+    with pytest.raises(WorkerCrashedError, match="broke the rules: a new worker ended"):
+        echo.execute({"a": 1}, user="bob")
+    assert len(calls) == 1 + kept
+    monkeypatch.undo()
+    assert echo.execute({"a": 2}).result == {"a": 2}
+
+
+def test_workers_that_end_at_once_hold_the_caller_no_longer_than_the_deadline(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    echo = prepared(runtime, limits=ResourceLimits(timeout_seconds=0.3))
+
+    def end(worker: Worker, *_: object) -> str:
+        raise WorkerGoneError("the worker has already exited", idle=False)
+
+    monkeypatch.setattr(Worker, "run", end)
+    with pytest.raises(DeadlineExceededError):
+        echo.execute({"a": 1})
 
 
 def test_a_template_exits_cleanly_within_its_seal(runtime: WasmToolRuntime) -> None:

@@ -49,9 +49,14 @@ _READY_BYTES = 11
 
 
 class WorkerGoneError(WasmrtError):
-    """A worker had ended after a long time without calls, before it received this one."""
+    """A worker ended before it received this call."""
 
     code = "worker-gone"
+
+    def __init__(self, message: str, *, idle: bool) -> None:
+        super().__init__(message)
+        self.idle = idle
+        """The worker said that it had waited too long for a call."""
 
 
 class Worker:
@@ -140,10 +145,10 @@ class Worker:
         try:
             channel.send(Kind.CALL, head.pack(), encoded, more)
         except ClosedError as error:  # a call is only begun after it was read to its end
-            raise WorkerGoneError("the worker has already exited") from error
+            raise WorkerGoneError("the worker has already exited", idle=False) from error
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
-            raise WorkerGoneError("the worker has already exited")
+            raise WorkerGoneError("the worker has already exited", idle=True)
         while True:
             if frame.kind == Kind.IMPORT:
                 if server is None:

@@ -82,15 +82,18 @@ class Program:
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
         while True:
-            worker = (
-                self._idle_workers.take(self, user) or self._idle_workers.take(self, None) or self._fork(call.lifetime)
-            )
+            call.lifetime.check()  # SECURITY: compromised workers that end at once must not hold the caller
+            kept = self._idle_workers.take(self, user) or self._idle_workers.take(self, None)
+            worker = kept or self._fork(call.lifetime)
             whole = False
             try:
                 text = worker.run(call, tool, params, context)
                 whole = True
                 return text
-            except WorkerGoneError:
+            except WorkerGoneError as error:
+                if error.idle and kept is None:
+                    early = ProtocolError("a new worker ended, as if it had waited too long")
+                    raise self._crash(worker, early, call.lifetime) from error
                 continue  # it did not receive the call
             except ToolError as error:
                 whole = type(error).__name__ in _ENDED_WELL and call.failure is None
