@@ -8,7 +8,7 @@ from wasmrt.agent.flows._labels import Provenance, labels_of, read_labels
 from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
 from wasmrt.agent.flows._private import WrittenText
 from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced, flow_texts
-from wasmrt.agent.flows._untrusted_text import Origin
+from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText
 from wasmrt.core.labels import Label
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "Provenance",
     "Reach",
     "Traced",
+    "UntrustedText",
     "WrittenText",
     "find_outgoing",
     "flow_texts",

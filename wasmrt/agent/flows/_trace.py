@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +54,10 @@ class Flow:
     """True if the content includes private text."""
     guessed_all: bool = False
     cut: bool = False
+
+
+def _never(_: object) -> bool:
+    return False
 
 
 class FlowTrace:
@@ -188,22 +192,40 @@ class FlowTrace:
                 self._approved, self._approved_links = set(), set()
         return cleared
 
-    def flow(self, tool: str, outgoing: Outgoing, known: Sequence[str] = ()) -> Flow:
-        """Return the data flow of a call. `known` are destinations that the operator trusts (`*@example.com`)."""
+    def flow(
+        self,
+        tool: str,
+        outgoing: Outgoing,
+        known: Sequence[str] = (),
+        *,
+        is_described: Callable[[object], bool] = _never,
+    ) -> Flow:
+        """Return the data flow of a call.
+
+        `known` are destinations that the operator trusts (`*@example.com`). `is_described` returns whether the
+        definition of another author's tool contains a value: then it counts as found in untrusted text.
+        """
         with self._lock:
             reads = not outgoing.bodies
             traced = tuple(
-                Traced(each, self._find_provenance(tool, each, known, reads=reads)) for each in outgoing.destinations
+                Traced(each, self._find_provenance(tool, each, known, is_described, reads=reads))
+                for each in outgoing.destinations
             )
             carried = outgoing.carried  # computed on each access
-            links = tuple(Traced(each, self._find_provenance(tool, each, known)) for each in carried[:MAX_FLOW_VALUES])
+            links = tuple(
+                Traced(each, self._find_provenance(tool, each, known, is_described))
+                for each in carried[:MAX_FLOW_VALUES]
+            )
+            labels = self._labels
+            if any(each.provenance is Provenance.UNTRUSTED for each in (*traced, *links)):
+                labels |= {Label.UNTRUSTED}
             body = "\n".join(outgoing.bodies)
             private = Label.PRIVATE in self._labels and self._private.occurs_in(body)
             fresh = not outgoing.destinations or any(
                 (tool, _destination_key(each)) not in self._approved for each in outgoing.destinations
             )
             return Flow(
-                self._labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
+                labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
                 cut=outgoing.cut or len(carried) > MAX_FLOW_VALUES,
             )  # fmt: skip
 
@@ -218,7 +240,13 @@ class FlowTrace:
         return bool(names) and all(self._user_text.names(name, Kind.NAME) for name in names)
 
     def _find_provenance(
-        self, tool: str, each: Destination, known: Sequence[str], *, reads: bool = False
+        self,
+        tool: str,
+        each: Destination,
+        known: Sequence[str],
+        is_described: Callable[[object], bool] = _never,
+        *,
+        reads: bool = False,
     ) -> Provenance:
         brought = each.kind is Kind.PATH and self._has_untrusted_folder(each.value)
         if (
@@ -237,6 +265,8 @@ class FlowTrace:
             return Provenance.KNOWN
         if each.kind is Kind.ID and self._is_named_by_user(each):
             return Provenance.SAID
+        if is_described(each.value):
+            return Provenance.UNTRUSTED
         if Label.UNTRUSTED not in self._labels:
             return Provenance.UNSAID
         found = brought or self._untrusted.contains(each.value) or self._untrusted.blind

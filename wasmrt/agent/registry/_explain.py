@@ -12,9 +12,10 @@ from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.flows import FlowMap, Label, Reach
 from wasmrt.agent.policy import OUTGOING
 from wasmrt.agent.registry import _access, _flow, _steps
-from wasmrt.agent.registry._flow import OWN_SOURCES, result_labels
+from wasmrt.agent.registry._flow import result_labels
 from wasmrt.agent.registry._pipeline import FORGET_HINT, approval_request
 from wasmrt.agent.registry._state import CallState
+from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.capabilities.model import ANY_HOST
 from wasmrt.core.effects import NETWORKING, Effect, in_words
 from wasmrt.core.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError

@@ -20,7 +20,7 @@ from wasmrt.agent.flows import (
 )
 from wasmrt.agent.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
 from wasmrt.agent.registry._state import CallState
-from wasmrt.agent.registry._tool import ToolSource
+from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.core.effects import NETWORKING, READING
 from wasmrt.core.model import Decision, Reason
 
@@ -28,8 +28,6 @@ _WHAT = "tool.flow"
 _SHOWN = 8
 """Maximum number of destinations whose origin an approval request shows."""
 _BY_ITSELF = flow_policy("default")
-OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
-"""Sources of tools whose code is part of the program. The declarations of these tools are trusted."""
 
 
 def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
@@ -64,7 +62,9 @@ def check_flow(state: CallState) -> Decision | str:
     if not effects - READING and not effects & NETWORKING:
         return f"{_describe_labels(trace.labels)}; the call only reads"
     known = tuple(name for policy in policies_of(state) for name in policy.known)
-    state.flow = trace.flow(state.known.name, _find_outgoing(state), known)
+    state.flow = trace.flow(
+        state.known.name, _find_outgoing(state), known, is_described=lambda value: bool(_find_describing(state, value))
+    )
     finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is None:
@@ -90,7 +90,7 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     finding, trace = state.finding, state.services.traces.find(state.request.user, state.request.trace)
     if finding is None or trace is None:
         return ()
-    lines = [line for each in finding.destinations[:_SHOWN] for line in origin_lines(trace, each)]
+    lines = [line for each in finding.destinations[:_SHOWN] for line in _origin_lines(state, trace, each)]
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
     if state.linked:
@@ -99,6 +99,18 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     if state.flow is not None and state.flow.private_body:
         lines.append("the payload includes private text read earlier in this trace")
     return tuple(lines)
+
+
+def _find_describing(state: CallState, value: object) -> str:
+    """Return the name of another author's tool whose definition contains a value, or an empty string."""
+    return state.services.definitions.find(state.services.store, value, called=state.known)
+
+
+def _origin_lines(state: CallState, trace: FlowTrace, traced: Traced) -> list[str]:
+    tool = _find_describing(state, traced.destination.value) if traced.provenance is Provenance.UNTRUSTED else ""
+    if not tool:
+        return origin_lines(trace, traced)
+    return [f"{traced.named}: {_PROVENANCE[traced.provenance]}", f"  source: the definition of the tool {tool}"]
 
 
 def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:

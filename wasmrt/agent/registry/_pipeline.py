@@ -14,7 +14,7 @@ from wasmrt.agent.registry._executor import Executor
 from wasmrt.agent.registry._output import clean_logs, scan_output
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._state import CallState, denial_error, is_edited, known_receipt, write_receipt
-from wasmrt.agent.registry._tool import ToolSource
+from wasmrt.agent.registry._tool import OWN_SOURCES, ToolSource
 from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision, Reason, ToolOutput
@@ -79,7 +79,7 @@ def _telemetry_code(state: CallState, failure: ToolError) -> str:
     SECURITY: a function could choose a code that contains data it has read, so such a code is not reported.
     """
     chosen = state.ran and not state.in_sandbox and failure.code != type(failure).code
-    return TOOL_ERROR if chosen and state.known.source in _flow.OWN_SOURCES else failure.code
+    return TOOL_ERROR if chosen and state.known.source in OWN_SOURCES else failure.code
 
 
 def _begin_span(state: CallState) -> None:

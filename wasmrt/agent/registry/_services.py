@@ -13,6 +13,7 @@ from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
 from wasmrt.agent.flows import FlowTrace, Label, WrittenText, read_labels
 from wasmrt.agent.policy import ToolPolicy
+from wasmrt.agent.registry._definitions import DefinitionTexts
 from wasmrt.agent.registry._registered import RegisteredTool
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.agent.safety import Policy
@@ -278,6 +279,7 @@ class RegistryServices:
     detector: LeakDetector = field(default_factory=LeakDetector)
     safety: Policy = field(default_factory=Policy)
     traces: Traces = field(default_factory=Traces)
+    definitions: DefinitionTexts = field(default_factory=DefinitionTexts)
     receipts: Callable[[Receipt], None] | None = None
     """Writes the receipts of calls that no runtime records; None if there are no receipts."""
     hashed: Callable[[str], str] | None = None

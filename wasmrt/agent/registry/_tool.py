@@ -169,3 +169,7 @@ class ToolSource(StrEnum):
     def external(self) -> bool:
         """True if the filter for external tools applies: the program's own code did not register the tool."""
         return self not in (ToolSource.BUILTIN, ToolSource.FUNCTION, ToolSource.COMPONENT)
+
+
+OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
+"""Sources of tools whose code is part of the program. The declarations of these tools are trusted."""

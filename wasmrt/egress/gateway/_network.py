@@ -207,8 +207,8 @@ class NetworkConfig:
         resolver: Resolves host names; None for the system's resolver. Every address that it returns is checked.
         ca_file: A PEM file with the trusted certificate authorities. It replaces the system's authorities, so include
             them if you need both. None for the system's.
-        unsafe_unscanned_hosts: Hosts whose responses are passed on even if a part of them cannot be scanned for injected
-            secrets, because it is nested too deeply or in an unknown format. Each such response is recorded.
+        unsafe_unscanned_hosts: Hosts whose responses are passed on even if a part of them cannot be scanned for
+            injected secrets, because it is nested too deeply or in an unknown format. Each such response is recorded.
         max_connections: Maximum open connections to one host at one address, for all calls together.
         connect_timeout_seconds: Timeout for connecting to one address; after that, the call's own timeout applies.
         transport: Sends the requests after all checks; None for real connections. For example, a test's recorded
