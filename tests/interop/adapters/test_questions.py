@@ -93,6 +93,12 @@ def test_graph_tools_outside_a_graph_raise_a_clear_error() -> None:
         tool.invoke({"to": "bob"})
 
 
+def test_a_question_has_the_full_text_of_a_long_request() -> None:
+    request = Desk().registry.asks("write_it", {"to": "x" * 300 + "; rm -rf src"})
+    assert request is not None
+    assert "; rm -rf src" in "\n".join(Question.of(request, "c1").as_dict()["lines"])
+
+
 def test_question_expires() -> None:
     request = Desk().registry.asks("write_it", {"to": "bob"})
     assert request is not None

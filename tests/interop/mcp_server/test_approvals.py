@@ -111,6 +111,17 @@ def test_a_form_offers_the_session_for_tools_with_a_stable_digest(world: World, 
     assert said(line.call("jot", {"name": "b"})) == "jotted b"
 
 
+def test_a_form_that_does_not_show_the_whole_request_only_offers_to_deny_it(world: World, line: Line) -> None:
+    params = {"name": "x" * 200 + "; rm -rf src"}
+    asked = line.call("jot", params, meta=FORMS)
+    shown = asked["inputRequests"]["approval"]["params"]
+    assert shown["requestedSchema"]["properties"]["answer"]["enum"] == ["deny"]
+    assert f"wasmrt approvals show {world.pending()[0]}" in shown["message"]
+    response = {"approval": {"action": "accept", "content": {"answer": "allow once"}}}
+    again = line.call("jot", params, meta=FORMS, inputResponses=response, requestState=asked["requestState"])
+    assert "inputRequests" in again and world.done == []
+
+
 def test_edited_parameters_are_used_and_reported(world: World, line: Line) -> None:
     line.call("write_note", NAME)
     answer(world, params={"name": "edited"})

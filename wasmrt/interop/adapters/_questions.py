@@ -69,7 +69,7 @@ class Question:
             "risk": request.risk,
             "why": request.why.sentence,
             "user": request.user,
-            "lines": request_lines(request)[0][1:],
+            "lines": request_lines(request, whole=True)[0][1:],
         }
 
 

@@ -228,7 +228,13 @@ def page_of(request: ApprovalRequest, pages: str) -> dict[str, Any]:
 def form_of(request: ApprovalRequest) -> dict[str, Any]:
     """Return the params of an elicitation that shows a request and offers a few answers."""
     lines, cut = request_lines(request)
-    more = [f"wasmrt approvals show {request.id} shows the full request"] if cut else []
+    more = []
+    if cut:
+        more = [
+            "",
+            "The request is longer than this form, which therefore only offers to deny it. To see all of it and to",
+            f"approve it, run: wasmrt approvals show {request.id}; then: wasmrt approvals approve {request.id}",
+        ]
     answers = {"type": "string", "title": "Answer", "enum": form_answers(request)}
     return {
         "mode": "form",
@@ -238,7 +244,12 @@ def form_of(request: ApprovalRequest) -> dict[str, Any]:
 
 
 def form_answers(request: ApprovalRequest) -> list[str]:
-    """Return the answers that a form offers."""
+    """Return the answers that a form offers.
+
+    SECURITY: a request that the form does not show completely cannot be approved there, as in the terminal.
+    """
+    if request_lines(request)[1]:
+        return [_DENY]
     return [_ONCE, *([_SESSION] if request.may_be_remembered and request.trace else []), _DENY]
 
 
