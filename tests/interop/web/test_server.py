@@ -7,6 +7,7 @@ import http.client
 import logging
 import threading
 from collections.abc import AsyncGenerator
+from contextlib import ExitStack
 
 import pytest
 
@@ -233,6 +234,20 @@ def test_connections_are_limited_per_client() -> None:
         sock.sendall(server.head())
         read_response(sock)
         assert server.raw(b"").startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHos", b"GET / HTTP/1.1\r\nHost: elsewhere.example\r\n\r\n"])
+def test_silent_slow_and_refused_connections_do_not_keep_others_out(sent: bytes) -> None:
+    with served(bounds=WebBounds(connections=4, connections_per_client=3)) as server, ExitStack() as silent:
+        kept = silent.enter_context(server.connect())
+        kept.sendall(server.head())
+        read_response(kept)
+        for _ in range(12):
+            silent.enter_context(server.connect()).sendall(sent)
+        for _ in range(3):
+            assert server.ask().startswith(b"HTTP/1.1 200 ")
+        kept.sendall(server.head())
+        assert read_response(kept).startswith(b"HTTP/1.1 200 "), "a connection with an admitted request stays"
 
 
 def test_closing_waits_for_responses_and_then_cancels_them() -> None:

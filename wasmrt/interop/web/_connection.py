@@ -41,14 +41,20 @@ class Connection:
     """One client's connection, handled by one task."""
 
     def __init__(self, reader: ClientReader, writer: asyncio.StreamWriter, service: Service, client: str) -> None:
-        self.reader, self._writer, self._service, self._client = reader, writer, service, client
+        self.reader, self._writer, self._service, self.client = reader, writer, service, client
         self._bounds = service.bounds
         self._ahead = b""
         self._h11 = h11.Connection(h11.SERVER)
         self.busy = False
         """A request has begun, and its response is not finished."""
+        self.admitted = False
+        """A complete request has passed the gate."""
         self.last = False
         """The server is closing: the current response is the last."""
+
+    def abort(self) -> None:
+        """Disconnect the client. A task that is cancelled before it has started would not."""
+        self._writer.transport.abort()
 
     async def run(self) -> None:
         """Answer requests until the client disconnects or breaks a rule, or the server closes."""
@@ -75,6 +81,7 @@ class Connection:
             length = body_length(request, self._bounds)
             refusal = await self._service.gate(request)
             if refusal is None:
+                self.admitted = True
                 request = replace(request, body=await self._body())
         except Refused as refused:
             self._service.on_refusal(refused.status)
@@ -121,7 +128,7 @@ class Connection:
             raise Refused(400)
         if self._ahead:  # h11 takes empty data for the end of the connection
             self._h11.receive_data(self._ahead)
-        return parse(event, self._client)
+        return parse(event, self.client)
 
     async def _body(self) -> bytes:
         body = bytearray()

@@ -21,7 +21,7 @@ class WebBounds:
     """
 
     connections: int = 256
-    """Concurrent connections; one more receives 503."""
+    """Concurrent connections. One more ends the oldest without an admitted request, or else receives 503."""
     connections_per_client: int = 192
     """Per IPv4 address, or per /64 of IPv6 (RFC 4291, 2.5.4). All programs on this machine count as one client."""
     head_bytes: int = 32 * KIB

@@ -62,6 +62,7 @@ class WebServer:
         self._server: asyncio.Server | None = None
         self._running: dict[asyncio.Task[None], Connection] = {}
         self._clients: Counter[str] = Counter()
+        self._evicted: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> WebServer:
         await self.start()
@@ -116,7 +117,7 @@ class WebServer:
                 task.cancel()
         if self._running:
             await asyncio.wait(set(self._running), timeout=grace_seconds)
-        tasks = list(self._running)
+        tasks = [*self._running, *self._evicted]
         for task, connection in self._running.items():
             connection.reader.unwatch()
             task.cancel()
@@ -139,10 +140,7 @@ class WebServer:
         peer = writer.get_extra_info("peername")
         address = str(peer[0]).partition("%")[0] if peer else ""
         client = _client(address)
-        if (
-            len(self._running) >= self._bounds.connections
-            or self._clients[client] >= self._bounds.connections_per_client
-        ):
+        if not self._has_room(client):
             self._on_refusal(503)
             writer.write(_BUSY)
             writer.close()
@@ -153,7 +151,30 @@ class WebServer:
         self._clients[client] += 1
         task.add_done_callback(lambda task: self._on_end(task, client))
 
+    def _has_room(self, client: str) -> bool:
+        """Return whether one more connection of a client is within the limits, if needed after ending another one.
+
+        SECURITY: connections without an admitted request cost a client nothing, so the oldest of them makes room.
+        """
+        is_over = self._clients[client] >= self._bounds.connections_per_client
+        if not is_over and len(self._running) < self._bounds.connections:
+            return True
+        for task, connection in self._running.items():
+            owner = _client(connection.client)
+            if not connection.admitted and (owner == client or not is_over):
+                self._evicted.add(task)
+                task.add_done_callback(self._evicted.discard)
+                self._remove(task, owner)
+                task.cancel()
+                connection.abort()
+                return True
+        return False
+
     def _on_end(self, task: asyncio.Task[None], client: str) -> None:
+        if task in self._running:
+            self._remove(task, client)
+
+    def _remove(self, task: asyncio.Task[None], client: str) -> None:
         del self._running[task]
         self._clients[client] -= 1
         if not self._clients[client]:
