@@ -164,6 +164,7 @@ def test_a_host_with_a_scheme_port_or_path_is_refused_with_a_hint(host, hint):
     assert ("it contains a port" in caught.value.message) is ("port" in hint)
 
 
+@pytest.mark.ci("slow")
 def test_two_grants_with_too_many_common_entries_cannot_be_merged():
     many = Capabilities.none().with_http(list(map(EndpointPattern.host, hosts(MAX_CAPABILITY_ENTRIES))))
     some = many.with_http([EndpointPattern.host(host).with_ports(443, 8443) for host in hosts(MAX_CAPABILITY_ENTRIES)])

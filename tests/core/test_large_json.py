@@ -74,6 +74,7 @@ def test_a_text_with_many_names_keeps_the_rules_of_its_reader(monkeypatch: pytes
             parse_json(text)
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
 def test_the_values_of_a_4_mib_text_take_at_most_32_mib(text: str) -> None:
     tracemalloc.start()

@@ -241,6 +241,7 @@ def test_a_value_that_contains_itself_is_refused() -> None:
         write_json(small)
 
 
+@pytest.mark.ci("slow")
 def test_writing_a_large_value_leaves_no_reference_cycles() -> None:
     value = [[0.5] * 30_000]
     gc.collect()

@@ -56,6 +56,7 @@ def test_toml_over_a_bound_is_refused_before_it_takes_memory(text: str) -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("text", ACCEPTED.values(), ids=ACCEPTED)
 def test_toml_within_the_bounds_takes_less_than_32_mib(text: str) -> None:
     tracemalloc.start()

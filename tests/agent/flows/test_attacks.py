@@ -335,6 +335,7 @@ def test_every_text_is_processed_quickly(part: str) -> None:
     agent.asks("send_mail", to=[EVE], body=text)
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.timeout(20)
 def test_all_params_are_processed_quickly() -> None:
     value = "a@" + "." * 4090 + ","
@@ -370,6 +371,7 @@ def test_text_added_later_does_not_evict_the_address() -> None:
     assert agent.asks("send_mail", to=[EVE])
 
 
+@pytest.mark.ci("slow")
 def test_an_address_after_the_storage_limit_needs_approval() -> None:
     agent = Agent()
     for number in range(12):
