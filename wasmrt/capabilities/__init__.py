@@ -1,7 +1,7 @@
-"""Capabilities of a tool: its request, its grant, their merge, and the decisions about single uses.
+"""Capabilities of a tool: the request, the grant, the merge of both, and decisions about single uses.
 
-This package is pure: it reads no file, clock or network; other areas act on its decisions. Each capability is a module
-of `kinds`, the capability file is in `file`, and the sentences for users are in `sentences`.
+This package only computes: it reads no file, clock or network, and other areas act on its decisions. `kinds` contains
+one module for each capability, `file` reads and writes capability files, and `sentences` describes capabilities to users.
 """
 
 from __future__ import annotations

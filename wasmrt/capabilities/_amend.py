@@ -1,4 +1,4 @@
-"""Add or revoke one entry of a grant: an added entry must lie within the request; a revoked entry is removed whole."""
+"""Add one entry to a grant, or revoke one. An added entry must be part of the request. An entry is revoked completely."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _EXAMPLE = "write it like 'http=GET https://api.example.com/v1/', 'workspace=not
 
 
 class Amendment(NamedTuple):
-    """One entry of a grant, in the form that a user writes."""
+    """One entry of a grant, as a user writes it for `wasmrt grant`."""
 
     section: str
     value: str | None
@@ -31,7 +31,7 @@ class Amendment(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> Amendment:
-        """Read `SECTION` or `SECTION=VALUE`.
+        """Parse `SECTION` or `SECTION=VALUE`.
 
         Raises:
             ConfigurationError: the section is unknown, or the value is empty.
@@ -41,14 +41,14 @@ class Amendment(NamedTuple):
         if section not in SECTIONS:
             near = did_you_mean(section, SECTIONS)
             hint = f"did you mean {near}?" if near else f"sections are {', '.join(SECTIONS)}; {_EXAMPLE}"
-            raise ConfigurationError(f"unknown section of a grant: {section!r:.60}", hint=hint)
+            raise ConfigurationError(f"a grant has no section {section!r:.60}", hint=hint)
         if mark and not value.strip():
-            raise ConfigurationError(f"the value is missing in {text!r:.80}", hint=_EXAMPLE)
+            raise ConfigurationError(f"{text!r:.80} has no value after '='", hint=_EXAMPLE)
         return cls(section, value.strip() if mark else None)
 
 
 def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendment) -> Capabilities:
-    """Return the grant with the part of the request that an amendment names. It is never wider than the request.
+    """Add the part of the request that an amendment names to the grant. The result is never wider than the request.
 
     Raises:
         ConfigurationError: the request has no such part.
@@ -73,10 +73,10 @@ def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
 
 
 def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities:
-    """Return the grant without the entries that an amendment covers. It is never wider than the grant.
+    """Remove the entries that an amendment covers from the grant. The result is never wider than the grant.
 
     Raises:
-        ConfigurationError: the grant has no such entry, or only as a part of a wider one.
+        ConfigurationError: the amendment covers no entry of the grant, or only a part of a wider entry.
     """
     left = _without(grant, amendment)
     if left == grant:
@@ -104,7 +104,7 @@ def amendment_of(addition: Addition) -> Amendment:
 
 
 def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
-    """Return the part of some capabilities that an amendment names, or None."""
+    """Return the part of the capabilities `of` that an amendment names, or None."""
     section, value = amendment
     if section == "tools":
         tools = [tool for tool in of.tools or () if value is None or fnmatchcase(tool.name, value)]
@@ -118,11 +118,14 @@ def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
 
 
 def _union(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
-    """Return the entries of both, with the numbers of `one`."""
+    """Return the entries of `one` and `other`, with the numbers of `one`.
+
+    If only `other` has sections for tools, and `one` is not empty, the remaining tools keep their sections of `request`.
+    """
     logins = {login.secret_name: login for login in (*other.logins, *one.logins)}
     tools = None
     if one.tools is not None or other.tools is not None:
-        is_empty = one == Capabilities(limits=one.limits)  # no tool can lose anything
+        is_empty = one == Capabilities(limits=one.limits)  # an empty grant has nothing that a tool could lose
         held = request.tools if one.tools is None and not is_empty else one.tools
         named = {tool.name: tool for tool in (*(other.tools or ()), *(held or ()))}
         tools = tuple(named.values())
@@ -148,11 +151,13 @@ def _without_tools(grant: Capabilities, pattern: str | None) -> Capabilities:
         return replace(grant, tools=tuple(left))
     if pattern is None:
         return Capabilities(limits=grant.limits)
-    raise ConfigurationError("the grant has no sections for single tools", hint="revoke it by its sections")
+    raise ConfigurationError(
+        "the grant has no sections for single tools", hint='revoke the capability itself, such as "http" or "workspace"'
+    )
 
 
 def _consistent(grant: Capabilities) -> Capabilities:
-    """Narrow the sections of tools to the capabilities that the component still has, so that the file stays valid."""
+    """Narrow the section of each tool to the capabilities that the component still has, so that the grant stays valid."""
     if grant.tools is None:
         return grant
     tools = (ToolGrant(tool.name, section_of(grant, tool.name), tool.effects) for tool in grant.tools)

@@ -55,9 +55,9 @@ class Capabilities:
     tool_invoke: ToolInvokeCapability | None = None
     limits: ToolLimits = field(default_factory=ToolLimits)
     tools: tuple[ToolGrant, ...] | None = None
-    """Sections for single tools, sorted by name. With None, every tool has all capabilities of the component. Otherwise
-    a tool without a section has none, and a tool with a section has the capabilities that both the section and the
-    component allow (`wasmrt.capabilities.for_tool`)."""
+    """Sections for single tools, sorted by name. If None, every tool has all capabilities of the component. Otherwise a
+    tool without a section has no capabilities, and a tool with a section has the capabilities that both the section and
+    the component allow (`wasmrt.capabilities.for_tool`)."""
     workspace_write: WorkspaceWriteCapability | None = None
     logins: tuple[LoginCapability, ...] = ()
     """Logins that may be requested from the user, each for a different secret. Logins belong to the component, not to
@@ -65,14 +65,14 @@ class Capabilities:
 
     def __post_init__(self) -> None:
         if not all(isinstance(login, LoginCapability) for login in self.logins):
-            raise ConfigurationError("logins may hold LoginCapability only")
+            raise ConfigurationError("logins must contain only LoginCapability values")
         if len({login.secret_name for login in self.logins}) < len(self.logins):
             raise ConfigurationError("two logins set the same secret", hint="keep one of them")
         object.__setattr__(self, "logins", tuple(self.logins))
         if self.tools is None:
             return
         if not all(isinstance(tool, ToolGrant) for tool in self.tools):
-            raise ConfigurationError("tools may hold ToolGrant only")
+            raise ConfigurationError("tools must contain only ToolGrant values")
         names = [tool.name for tool in self.tools]
         if len(set(names)) < len(names):
             raise ConfigurationError("a tool has two sections", hint="write one section for each tool")
@@ -101,7 +101,7 @@ class Capabilities:
         tools: tuple[ToolGrant, ...] | None = None,
         logins: tuple[LoginCapability, ...] = (),
     ) -> Capabilities:
-        """Return a value with these capabilities, each of a different kind."""
+        """Return the set of these capabilities, of which each must be of a different kind."""
         found = cls(limits=limits or ToolLimits(), tools=tools, logins=logins)
         for part in parts:
             found = found.with_part(part)
@@ -109,7 +109,7 @@ class Capabilities:
 
     @property
     def parts(self) -> tuple[Capability, ...]:
-        """The capabilities that are set, in the order of the file, without limits, logins and sections for tools."""
+        """The capabilities that are not None, in the order of a capability file; no limits, logins or tool sections."""
         found = (self.http, self.workspace_read, self.workspace_write, self.secrets, self.tool_invoke)
         return tuple(part for part in found if part is not None)
 
@@ -118,11 +118,11 @@ class Capabilities:
         return next((part for part in self.parts if isinstance(part, kind)), None)
 
     def section(self, name: str) -> Capability | None:
-        """Return the capability of a section of a capability file, such as `http`, or None."""
+        """Return the capability whose section in a capability file is `name`, such as `http`, or None."""
         return next((part for part in self.parts if part.section == name), None)
 
     def with_part(self, part: Capability) -> Capabilities:
-        """Set the capability of its kind."""
+        """Set a capability, and replace the previous capability of the same kind."""
         changed: dict[str, Any] = {part.attribute: part}
         return replace(self, **changed)
 
@@ -132,37 +132,40 @@ class Capabilities:
         return replace(self, **changed)
 
     def with_http(self, http: HttpCapability | EndpointPattern | Iterable[EndpointPattern]) -> Capabilities:
-        """Allow these requests; a list of entries gets the default limits."""
+        """Allow these HTTP requests, with the default limits unless `http` is a complete `HttpCapability`."""
         if isinstance(http, EndpointPattern):
             http = (http,)
         return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(_listed(http)))
 
     def with_workspace_read(self, prefixes: WorkspaceCapability | Iterable[str]) -> Capabilities:
-        """Allow reading below these prefixes; `""` is the whole workspace."""
+        """Allow reading below these prefixes of the workspace; the prefix `""` covers the whole workspace."""
         given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_listed(prefixes))
         return replace(self, workspace_read=given)
 
     def with_workspace_write(self, prefixes: WorkspaceWriteCapability | Iterable[str]) -> Capabilities:
-        """Allow writing below these prefixes, within the default bounds and without removing; `""` is all of it."""
+        """Allow writing below these prefixes of the workspace, within the default bounds and without removing files.
+
+        The prefix `""` covers the whole workspace.
+        """
         given = prefixes
         if not isinstance(given, WorkspaceWriteCapability):
             given = WorkspaceWriteCapability(_listed(given))
         return replace(self, workspace_write=given)
 
     def with_secrets(self, names: SecretsCapability | Iterable[str]) -> Capabilities:
-        """Allow checking whether these secrets are set; a `*` at the end matches any rest of a name."""
+        """Allow checking whether these secrets are set. A name that ends in `*` matches every name with that prefix."""
         given = names if isinstance(names, SecretsCapability) else SecretsCapability(_listed(names))
         return replace(self, secrets=given)
 
     def with_tool_invoke(self, aliases: ToolInvokeCapability | Mapping[str, str]) -> Capabilities:
-        """Allow calling these tools, by alias."""
+        """Allow calling other tools; `aliases` maps each alias to the name of a tool."""
         given = aliases
         if not isinstance(given, ToolInvokeCapability):
             given = ToolInvokeCapability(tuple(given.items()) if isinstance(given, Mapping) else given)
         return replace(self, tool_invoke=given)
 
     def with_limits(self, limits: ToolLimits) -> Capabilities:
-        """Set the limits that differ from the runtime's."""
+        """Set limits that replace the limits of the runtime."""
         return replace(self, limits=limits)
 
     def with_logins(self, logins: Iterable[LoginCapability]) -> Capabilities:
@@ -170,7 +173,7 @@ class Capabilities:
         return replace(self, logins=_listed(logins))
 
     def with_tools(self, tools: Iterable[ToolGrant]) -> Capabilities:
-        """Narrow single tools: a tool that is not listed has no capability."""
+        """Set the sections of single tools. A tool without a section has no capability."""
         return replace(self, tools=_listed(tools))
 
     def with_addition(self, addition: Addition) -> Capabilities:
@@ -183,11 +186,11 @@ class Capabilities:
         return self.with_all(Capabilities.parse(_file_of(addition)), each_once=False)
 
     def with_all(self, other: Capabilities, *, each_once: bool = True) -> Capabilities:
-        """Add all entries of other capabilities; numbers, limits, sections of tools and logins stay unchanged.
+        """Add all entries of `other`. Numbers, limits, sections of tools and logins stay unchanged.
 
         Args:
-            other: The capabilities.
-            each_once: Leave out entries that other entries cover.
+            other: The capabilities whose entries are added.
+            each_once: Omit entries that another entry already covers.
         """
         found = self
         for part in other.parts:
@@ -197,7 +200,7 @@ class Capabilities:
         return found
 
     def in_numbers_of(self, grant: Capabilities) -> Capabilities:
-        """Return the same entries with the numbers of a grant, for each capability that the grant has, too."""
+        """Return the same entries, but take the numbers of each capability from `grant` if it has the capability."""
         parts = ((part, grant.get(type(part))) for part in self.parts)
         return Capabilities.of(part if theirs is None else theirs.replace_entries(part) for part, theirs in parts)
 
@@ -209,15 +212,18 @@ class Capabilities:
         *,
         unsafe_allowed_networks: Iterable[Network | str] = (),
     ) -> Decision:
-        """Decide one request without the network: its URL, a literal address, and every given address."""
+        """Decide about one HTTP request without network access.
+
+        The decision depends on the method, the URL, and the addresses in `resolves_to`, if given.
+        """
         return decide_http(self.http, method, url, resolves_to, unsafe_allowed_networks)
 
     def explain_workspace(self, path: str) -> Decision:
-        """Decide whether a workspace path may be read; the reader checks whether it exists."""
+        """Decide whether a workspace path may be read. The file need not exist."""
         return decide_path(WorkspaceCapability, self.workspace_read, path)
 
     def explain_workspace_write(self, path: str) -> Decision:
-        """Decide whether a workspace path may be written; the writer checks the size bounds."""
+        """Decide whether a workspace path may be written. The size bounds are checked later, during the write."""
         return decide_path(WorkspaceWriteCapability, self.workspace_write, path)
 
     def explain_secret(self, name: str) -> Decision:
@@ -231,28 +237,31 @@ class Capabilities:
 
 @dataclass(frozen=True, slots=True)
 class ToolGrant:
-    """The section for one tool: its part of the component's capabilities.
+    """The section for one tool of a component: the part of the component's capabilities that this tool gets.
 
     Raises:
-        ConfigurationError: the section contains sections for tools, limits or logins, which belong to the component.
+        ConfigurationError: the section contains tool sections, limits or logins, which only a component can have.
     """
 
     name: str
     """The tool's name in its component or package."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     effects: tuple[Effect, ...] | None = None
-    """The declared effects, or None if none were declared."""
+    """The effects that the section declares, or None without a declaration."""
 
     def __post_init__(self) -> None:
         own = self.capabilities
         if own.tools is not None or own.limits != ToolLimits() or own.logins:
-            raise ConfigurationError(f"the section of tool {self.name!r} may hold neither tools, limits nor logins")
+            raise ConfigurationError(
+                f"the section of tool {self.name!r} must not contain tools, limits or logins",
+                hint="write them for the whole component",
+            )
         if self.effects is not None:
             object.__setattr__(self, "effects", tuple(sorted({Effect(effect) for effect in self.effects})))
 
 
 class Sections(NamedTuple):
-    """A valid capability file."""
+    """The contents of a valid capability file."""
 
     capabilities: Capabilities
     tree: dict[str, Any]
@@ -298,7 +307,10 @@ def _build_logins(tree: dict[str, Any], problems: Problems) -> Iterator[LoginCap
 
 
 def _build_parts(tree: dict[str, Any], at: str, outer: Capabilities, problems: Problems) -> Capabilities:
-    """Return the sections of a component, or of a tool of the component `outer`, whose numbers are the defaults."""
+    """Return the capabilities in `tree`, the JSON data of a component or of one of its tools.
+
+    `outer` is the component of the tool. A number that is missing in `tree` gets its value from `outer`.
+    """
     asked = Capabilities.none()
     for kind in KINDS:
         if tree.get(kind.section) is not None:
@@ -321,14 +333,14 @@ def _build_tool(name: str, tree: dict[str, Any], component: Capabilities, proble
 def _with_known_credentials(
     tree: dict[str, Any], asked: Capabilities, component: Capabilities, place: str, problems: Problems
 ) -> Capabilities:
-    """Return a tool's capabilities, plus those credentials of its component whose names are in the tool's section."""
+    """Add the credentials of the component that the tool's section lists by name to the tool's capabilities `asked`."""
     names, outer, http = tree["credentials"], component.http, asked.http
     known = () if outer is None else tuple(mapping.name for mapping in outer.credentials)
     for name in names:
         if name not in known:
-            problems.add(place, f"http.credentials of the component has no {name!r}{nearest(name, known)}")
+            problems.add(place, f"the component has no credential {name!r} in http.credentials{nearest(name, known)}")
     if http is None and "http" not in tree:
-        problems.add(place, "the tool has no http section, so the credentials would be unused")
+        problems.add(place, 'the credentials would be unused, because the tool has no "http" section')
     if http is None or outer is None:
         return asked
     built = attempt(place, problems, partial(http.with_known_credentials, names, outer))
@@ -342,13 +354,13 @@ def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
     for vendor, login in tree.get("logins", {}).items():
         at = child("logins", vendor)
         if vendor in (auth.get("provider"), auth.get("secret_name")):
-            problems.add(at, "auth already is the login of this vendor")
+            problems.add(at, 'the section "auth" already is the login of this vendor')
         if (other := taken.setdefault(login["secret_name"], at)) != at:
             problems.add(f"{at}.secret_name", f"{other} already sets this secret")
 
 
 def kind_of(grant_list: GrantList) -> type[Capability]:
-    """Return the capability whose section contains this list."""
+    """Return the kind of capability whose section contains `grant_list`."""
     return next(kind for kind in KINDS if kind.grant_list is grant_list)
 
 

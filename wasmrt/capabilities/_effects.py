@@ -1,4 +1,4 @@
-"""Derive effects from grants, and restrict grants to effects. The effects are an upper bound of a tool's behaviour."""
+"""Derive the effects of a grant, and restrict a grant to effects. A tool can have no effect beyond those of its grant."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ T = TypeVar("T", bound=Granted)
 
 
 def effects_of(grant: Capabilities) -> frozenset[Effect]:
-    """Return every effect that a call under `grant` can have. Sections for single tools are ignored.
+    """Return every effect that a call with `grant` can have. Sections for single tools are ignored.
 
-    Calling other tools counts as one effect, because those tools have their own grants and effects.
+    Calling other tools is the single effect `INVOKE_TOOL`, because those tools have their own grants and effects.
     """
     return frozenset().union(*(part.effects() for part in grant.parts))
 
@@ -31,7 +31,10 @@ def effects_of(grant: Capabilities) -> frozenset[Effect]:
 def reached(
     grant: Capabilities, prepared: Callable[[str], T | None], seen: set[str] | None = None
 ) -> Iterator[tuple[str, T]]:
-    """Yield each tool that a grant can call, directly or through other tools, once and with its name."""
+    """Yield the name and the tool for each tool that a grant can call, directly or through other tools.
+
+    `prepared` returns the tool with a name, or None. Tools whose names are in `seen` are omitted.
+    """
     seen = set() if seen is None else seen
     for _, name in () if grant.tool_invoke is None else grant.tool_invoke.aliases:
         if name not in seen and (tool := prepared(name)) is not None:
@@ -41,7 +44,7 @@ def reached(
 
 
 def within_effects(grant: Capabilities, effects: frozenset[Effect]) -> Capabilities:
-    """Return the part of `grant` whose calls have only these effects. It is never wider than `grant`."""
+    """Return the part of `grant` whose uses have only these effects. The result is never wider than `grant`."""
     for part in grant.parts:
         narrowed = part.within_effects(effects)
         grant = grant.without(type(part)) if narrowed is None else grant.with_part(narrowed)

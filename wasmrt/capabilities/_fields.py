@@ -1,6 +1,6 @@
-"""Field types of a JSON document: each one reads a value and writes its JSON Schema.
+"""Field types of a JSON document. Each field type validates a value, and also writes the JSON Schema for such values.
 
-Reader and schema come from one declaration, so that the published schema cannot differ from the reader.
+Both come from the same declaration, so that the published schema cannot differ from the validation.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 from wasmrt.core.names import did_you_mean
 
 INVALID: Final = object()
-"""Returned instead of a refused value, after its problem was added."""
+"""The result of reading an invalid value, after the problem was added to `Problems`."""
 _MAX_PROBLEMS = 100
 _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "null"}
 
 
 class Problems:
-    """Collects the errors of one file as `(path, message)`, in order, up to a hundred."""
+    """The errors of one file as pairs of path and message, in order. After a hundred errors, further ones are dropped."""
 
     __slots__ = ("found",)
 
@@ -36,7 +36,7 @@ class Problems:
 
 
 def child(path: str, key: str | int) -> str:
-    """Return the path of a member, such as `http.allowlist[0].host`."""
+    """Return the JSON path of the member `key` of the value at `path`, such as `http.allowlist[0].host`."""
     if isinstance(key, int):
         return f"{path}[{key}]"
     if not key.replace("_", "").isalnum() or not key.isascii():
@@ -45,10 +45,10 @@ def child(path: str, key: str | int) -> str:
 
 
 class Field(Protocol):
-    """A field type: the values that a document accepts in one place."""
+    """A field type: the values that are valid at one place of a document."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        """Return the value in its canonical spelling, or INVALID after adding the problems."""
+        """Return the value in its canonical spelling, or add its errors to `problems` and return INVALID."""
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema (2020-12) of the field."""
@@ -60,7 +60,10 @@ def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
 
 
 class Text(NamedTuple):
-    """A string. `check` returns its canonical spelling or raises a WasmrtError; the schema uses `pattern` instead."""
+    """A string. `check` returns the canonical spelling of a string, or raises a `WasmrtError` if the string is invalid.
+
+    A JSON Schema cannot call `check`, and contains `pattern` instead.
+    """
 
     max_length: int = 4096
     check: Callable[[str], Any] | None = None
@@ -97,7 +100,7 @@ class Text(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A positive number, an integer unless `fraction`; `example` appears in the error."""
+    """A positive number; an integer unless `fraction` is true. Errors quote `example`."""
 
     fraction: bool = False
     maximum: int = 2**53 - 1
@@ -119,7 +122,7 @@ class Number(NamedTuple):
 
 
 class Flag:
-    """True or false."""
+    """A boolean."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         return value if isinstance(value, bool) else _wrong(value, "true or false", path, problems)
@@ -129,7 +132,7 @@ class Flag:
 
 
 class Anything(NamedTuple):
-    """Any value; with `only_object`, any object."""
+    """Any value, or any object if `only_object` is true."""
 
     only_object: bool = False
 
@@ -143,7 +146,10 @@ class Anything(NamedTuple):
 
 
 class ListOf(NamedTuple):
-    """A list with items of one field type. An invalid item invalidates the list, because a gap could widen it."""
+    """A list with items of one field type.
+
+    An invalid item makes the whole list invalid, because a list without the item could allow more than intended.
+    """
 
     item: Field
     min_items: int = 0
@@ -152,7 +158,7 @@ class ListOf(NamedTuple):
         if not isinstance(value, list):
             return _wrong(value, "a list", path, problems)
         if not self.min_items <= len(value) <= MAX_CAPABILITY_ENTRIES:
-            problems.add(path, f"must hold {self.min_items} to {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
+            problems.add(path, f"must have {self.min_items} to {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
             return INVALID
         items = [self.item.read(item, child(path, index), problems) for index, item in enumerate(value)]
         return INVALID if any(item is INVALID for item in items) else items
@@ -172,7 +178,7 @@ class MapOf(NamedTuple):
         if not isinstance(value, dict):
             return _wrong(value, "an object", path, problems)
         if len(value) > MAX_CAPABILITY_ENTRIES:
-            problems.add(path, f"must hold at most {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
+            problems.add(path, f"must have at most {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
             return INVALID
         members = {}
         for key, member in value.items():
@@ -190,7 +196,7 @@ class MapOf(NamedTuple):
 
 
 class Property(NamedTuple):
-    """One key of an object; `aliases` are other spellings that are read but never written."""
+    """One key of an object. `aliases` are other spellings of the key, which are accepted but never written."""
 
     field: Field
     about: str
@@ -203,9 +209,9 @@ class ObjectSchema(NamedTuple):
 
     properties: Mapping[str, Property]
     either: tuple[tuple[str, str], ...] = ()
-    """Pairs of keys that exclude each other."""
+    """Pairs of keys that must not both be set."""
     needs_one: tuple[tuple[str, str], ...] = ()
-    """Pairs of keys of which one is required."""
+    """Pairs of keys of which at least one must be set."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
@@ -217,9 +223,9 @@ class ObjectSchema(NamedTuple):
             at = child(path, written)
             key = spellings.get(written)
             if key is None:
-                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or _known(self.properties)}")
+                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or _list_known(self.properties)}")
             elif key in result:
-                problems.add(at, f"two spellings of one key; keep {key!r} only")
+                problems.add(at, f"is a second spelling of the key {key!r}; keep only {key!r}")
             else:
                 result[key] = self.properties[key].field.read(item, at, problems)
         for key, prop in self.properties.items():
@@ -251,15 +257,15 @@ class ObjectSchema(NamedTuple):
 
 
 def nearest(word: str, known_words: tuple[str, ...]) -> str:
-    """Return `; did you mean 'x'?` with the closest known word, or an empty string."""
+    """Return `; did you mean 'x'?` for the known word that is most similar, or `""` if no known word is similar."""
     near = did_you_mean(word, known_words)
     return f"; did you mean {str(near)!r}?" if near else ""
 
 
-def _known(words: Mapping[str, object]) -> str:
+def _list_known(words: Mapping[str, object]) -> str:
     return f"; known here: {', '.join(words)}"
 
 
 def whole(number: float) -> float:
-    """Return an integral float as an int, as JSON writes it."""
+    """Return a float without a fraction as an int, and every other number unchanged."""
     return int(number) if isinstance(number, float) and number.is_integer() else number

@@ -1,4 +1,4 @@
-"""Extend a grant after denials: the entries that would allow them, a user's narrower entry, and the new grant."""
+"""Extend a grant after denials: find the entries that would allow the denied uses, and add them to the grant."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from wasmrt.core.model import Addition, Decision, GrantList, Withheld
 
 
 def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
-    """Return the entries that would have allowed the denied uses, each with the first denial that needs it.
+    """Return the entries that would have allowed the denied uses, each with the first denial that it would have avoided.
 
-    Denials that no entry can lift, for example for a private address, are left out.
+    Denials that no entry could have avoided, for example of a private address, are omitted.
     """
     found: dict[Addition, Decision] = {}
     for decision in decisions:
@@ -30,7 +30,7 @@ def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
 
 
 def covers(outer: Addition, inner: Addition) -> bool:
-    """Return whether one entry allows everything that another one does. A placeholder alias covers only itself."""
+    """Return whether `outer` allows everything that `inner` allows. An entry for an alias covers only an equal entry."""
     if outer.to is not inner.to:
         return False
     if outer.to is GrantList.TOOLS:
@@ -39,12 +39,12 @@ def covers(outer: Addition, inner: Addition) -> bool:
 
 
 def narrowed(asked: Addition, text: str) -> Addition:
-    """Return the entry that a user wrote instead of the requested one, as JSON or in the form of `wasmrt grant`.
+    """Parse the entry that a user wrote instead of the requested entry, as JSON or as an argument of `wasmrt grant`.
 
-    SECURITY: the entry must lie within the requested one. For an alias, it names the tool.
+    SECURITY: the entry must not be wider than the requested entry. For an alias, the user's text is the tool's name.
 
     Raises:
-        ConfigurationError: the text is not a valid entry, or is wider than the requested one.
+        ConfigurationError: the text is not a valid entry, or is wider than the requested entry.
     """
     entry = asked._replace(entry=_entry(asked, text.strip()))
     try:
@@ -61,18 +61,20 @@ def narrowed(asked: Addition, text: str) -> Addition:
 
 
 def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None = None) -> Capabilities:
-    """Return a grant with entries added; the rest of the grant stays unchanged.
+    """Add entries to a grant. The rest of the grant stays unchanged.
 
     Args:
         grant: The grant of a component.
-        additions: The entries.
-        tool: The tool that gets the entries, if the grant has sections for tools. Other tools get nothing.
+        additions: The entries to add.
+        tool: The only tool that gets the entries, if the grant has sections for tools.
 
     Raises:
-        ConfigurationError: a list is full, or an entry does not name a tool.
+        ConfigurationError: a list of the grant is full, or an alias has a placeholder instead of a tool's name.
     """
     if any(SOME_TOOL in _aliases(each).values() for each in additions):
-        raise ConfigurationError("the entry does not name a tool", hint="name it: --narrower TOOL")
+        raise ConfigurationError(
+            "the entry does not say which tool the alias means", hint="pass the tool's name: --narrower TOOL"
+        )
     try:
         whole = extended(grant, additions)
         if grant.tools is None:
@@ -89,7 +91,7 @@ def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None =
 
 
 def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
-    """Return capabilities with the fewest entries added that allow the additions; existing entries stay unchanged."""
+    """Add the fewest entries that allow all `additions` to the capabilities `base`. Existing entries stay unchanged."""
     requested = [Capabilities.none().with_addition(addition) for addition in additions]
     for kind in KINDS:
         parts = [part for each in requested if (part := each.get(kind)) is not None]
@@ -113,7 +115,7 @@ def _aliases(addition: Addition) -> dict[str, str]:
 
 
 def _entry(asked: Addition, text: str) -> str:
-    """Return a user's text as the JSON of an entry."""
+    """Convert the text of a user to the JSON of an entry."""
     try:
         read = json.loads(text)
     except (ValueError, RecursionError):

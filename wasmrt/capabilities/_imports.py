@@ -13,7 +13,7 @@ _SECTIONS: Mapping[str, str] = {name: kind.section for kind in KINDS for name in
 
 
 def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
-    """Map each capability that a component's imports need to the first import that needs it.
+    """Return the capabilities that a component's imports need, each with the first import that needs it.
 
     Imports that every tool may use (logs, clocks, random numbers, progress) need no capability.
     """

@@ -40,7 +40,10 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
 
 
 def for_tool(capabilities: Capabilities, name: str) -> Capabilities:
-    """Return the capabilities of one tool: its section within those of the component, without other tools' sections.
+    """Return the capabilities of the tool `name` in a component.
+
+    If the component has sections for tools, these are the capabilities that both the tool's section and the component
+    allow.
 
     Raises:
         ConfigurationError: as for `merge`.
@@ -49,13 +52,13 @@ def for_tool(capabilities: Capabilities, name: str) -> Capabilities:
     if capabilities.tools is None:
         return whole
     section = next((tool.capabilities for tool in capabilities.tools if tool.name == name), Capabilities.none())
-    # SECURITY: a section is merged, not trusted: it is never wider than the component's capabilities.
+    # SECURITY: the section is merged with the component's capabilities, so that it cannot allow more than these.
     common = merge(section, replace(whole, limits=section.limits))
     return replace(common, limits=capabilities.limits, logins=capabilities.logins)
 
 
 def section_of(capabilities: Capabilities, name: str) -> Capabilities:
-    """Return the capabilities of one tool as its section stores them, without limits and logins.
+    """Return the capabilities of the tool `name` without limits and logins, as the tool's section stores them.
 
     Raises:
         ConfigurationError: as for `merge`.
@@ -64,7 +67,7 @@ def section_of(capabilities: Capabilities, name: str) -> Capabilities:
 
 
 def within_write_paths(capabilities: Capabilities, paths: Iterable[str]) -> Capabilities:
-    """Return the capabilities with writing restricted to these folders of the workspace. They are never wider.
+    """Restrict writing to these folders of the workspace. The result is never wider than `capabilities`.
 
     Raises:
         ConfigurationError: a folder is not a valid prefix.

@@ -19,7 +19,7 @@ def format_number(name: str, value: float) -> str:
 
 
 def format_count(count: int) -> str:
-    """Format a large number: `500 million`."""
+    """Format a count, and shorten large ones: `1,200`, `500 million`."""
     for unit, name in ((_BILLION, "billion"), (_MILLION, "million")):
         if count >= unit:
             return f"{_rounded(count / unit)} {name}"
@@ -27,7 +27,7 @@ def format_count(count: int) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Format a time: `2 minutes`, `30 seconds`."""
+    """Format a duration: `2 minutes`, `30 seconds`."""
     for unit, name in ((3600, "hour"), (60, "minute")):
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:g} {name}{'s' * (seconds != unit)}"
@@ -35,7 +35,7 @@ def format_seconds(seconds: float) -> str:
 
 
 def format_bytes(size: int) -> str:
-    """Format a size: `2 MiB`, `about 1.2 MiB`."""
+    """Format a size in bytes: `2 MiB`, `about 1.2 MiB`."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
             return f"{_rounded(size / unit)} {name}"

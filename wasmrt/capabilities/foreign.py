@@ -1,4 +1,4 @@
-"""Import permission files of other hosts as capability files."""
+"""Convert permission files of other tool runtimes to capability files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ __all__ = ["Imported", "import_policy", "import_sidecar"]
 _ROUNDS = 200
 _PATH_PART = re.compile(r"\[(\d+)\]|\[\"((?:[^\"\\]|\\.)*)\"\]|([^.\[\]]+)")
 _COLLECTIONS = ("allowlist", "allowed_endpoints", "credentials", "aliases", "tools")
-"""Lists and maps with independent entries: a mistake in one entry does not affect the others."""
+"""Lists and maps with independent entries, so that an invalid entry can be omitted without changing the others."""
 _UNITS = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "ki": 1 << 10, "mi": 1 << 20, "gi": 1 << 30}
 _HOST = re.compile(r"(?:(https?)://)?([^/:]+)(?::([0-9]{1,5}))?(/.*)?$")
 
 
 class Imported(NamedTuple):
-    """A capability file converted from another host's file; it never grants more than that file."""
+    """A capability file that was converted from another runtime's file. It never allows more than that file."""
 
     file: CapabilityFile
     left: tuple[str, ...]
@@ -35,12 +35,12 @@ class Imported(NamedTuple):
 
 
 def import_sidecar(text: str | bytes) -> Imported:
-    """Convert a sidecar of an older IronClaw release, omitting entries that a capability file cannot express.
+    """Convert a sidecar of an older IronClaw release, and omit entries that a capability file cannot express.
 
-    SECURITY: an entry with an unknown key is omitted completely, because that key may narrow the entry.
+    SECURITY: an entry with an unknown key is omitted completely, because the unknown key may narrow the entry.
 
     Raises:
-        CapabilityFileError: the text is not a JSON object, or it is the file of a channel or hook.
+        CapabilityFileError: the text is not a JSON object, describes a channel or hook, or has too many errors.
     """
     try:
         tree = read_json(text, max_bytes=MAX_CAPABILITY_FILE_BYTES, max_depth=MAX_CAPABILITY_FILE_DEPTH)
@@ -55,11 +55,13 @@ def import_sidecar(text: str | bytes) -> Imported:
             if not _delete(tree, _entry_path(path)):
                 raise
             left.append(f"{path}: {message}")
-    raise CapabilityFileError("the file has too many errors to import", hint="wasmrt caps check FILE")
+    raise CapabilityFileError(
+        f"cannot import a file with {_ROUNDS} errors or more", hint="list the errors: wasmrt caps check FILE"
+    )
 
 
 def _entry_path(path: str) -> list[str | int]:
-    """Return the path of the smallest part that can be omitted for a mistake: an entry, otherwise a section."""
+    """Return the path of the part to omit because of an error at `path`: one entry if possible, else the section."""
     parts: list[str | int] = [
         int(number) if number else json.loads(f'"{quoted}"') if quoted else plain
         for number, quoted, plain in _PATH_PART.findall(path)
@@ -72,7 +74,7 @@ def _entry_path(path: str) -> list[str | int]:
 
 
 def _delete(tree: Any, path: list[str | int]) -> bool:
-    """Delete the value at a path; return False if there is none."""
+    """Delete the value at a path. Return False if the path has no value."""
     *parents, last = path or ["$"]
     try:
         for part in parents:
@@ -84,10 +86,10 @@ def _delete(tree: Any, path: list[str | int]) -> bool:
 
 
 def import_policy(text: str) -> Imported:
-    """Convert Wassette's policy.yaml: its hosts, folders and memory limit.
+    """Convert a policy.yaml of Wassette. Only its hosts, folders and memory limit are converted.
 
     Raises:
-        CapabilityFileError: the text is not strict YAML, or has no permissions.
+        CapabilityFileError: the text is not strict YAML, or `permissions` is not a mapping.
     """
     tree, mistakes = read_yaml(
         text, max_bytes=MAX_CAPABILITY_FILE_BYTES, max_depth=MAX_CAPABILITY_FILE_DEPTH, nulls=True
@@ -101,7 +103,7 @@ def import_policy(text: str) -> Imported:
     permissions = tree.get("permissions") if isinstance(tree, dict) else None
     if not isinstance(tree, dict) or not isinstance(permissions, dict):
         raise CapabilityFileError(
-            "this file is not a policy: `permissions` must be a mapping",
+            'the file is not a policy: "permissions" must be a mapping',
             problems=(("permissions", "must be a mapping"),),
             hint="check that the file is Wassette's policy.yaml",
         )
@@ -133,15 +135,15 @@ def import_policy(text: str) -> Imported:
 
 
 def _allowed(section: str, value: Any, left: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield the allowed entries of a section with their paths; yield nothing if the section denies anything."""
+    """Yield the path and the value of each allowed entry of a section, but nothing if the section denies anything."""
     at = f"permissions.{section}"
     if not isinstance(value, dict):
-        left.append(f"{at}: must be a mapping with allow and deny")
+        left.append(f'{at}: must be a mapping with "allow" and "deny"')
         return
     left += [f"{at}.{key}: unknown key" for key in value if key not in ("allow", "deny")]
     if value.get("deny"):
         # SECURITY: a capability file cannot deny part of an allowed entry, so importing the entries would widen access.
-        left.append(f"{at}: omitted, because a capability file cannot express `deny`; list only the allowed entries")
+        left.append(f'{at}: omitted, because a capability file cannot express "deny"; list only the allowed entries')
         return
     entries = value.get("allow") or []
     if not isinstance(entries, list):
@@ -156,7 +158,7 @@ def _endpoint(at: str, entry: Any, left: list[str]) -> EndpointPattern | None:
     if match is None:
         is_range = isinstance(entry, dict) and "cidr" in entry
         left.append(
-            f"{at}: only the operator can allow an address range, with unsafe_allowed_networks"
+            f'{at}: only the operator can allow a range of addresses, with the setting "unsafe_allowed_networks"'
             if is_range
             else f"{at}: must be a single host"
         )
@@ -184,7 +186,9 @@ def _prefix(at: str, entry: Any, left: list[str]) -> str | None:
         return None
     try:
         if folder.startswith("/") or not folder.strip("/"):
-            raise CapabilityFileError("only folders in the workspace can be read", hint="use a path relative to it")
+            raise CapabilityFileError(
+                "only folders in the workspace can be read", hint="write a path that is relative to the workspace"
+            )
         return read_prefix(folder)
     except WasmrtError as error:
         left.append(f"{at}: {error.message}")

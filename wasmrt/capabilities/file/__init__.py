@@ -1,6 +1,6 @@
-"""The capability file: its reader, which reports every error, its writer and its JSON Schema.
+"""Read, write and describe capability files. The reader reports all errors together.
 
-Other strict files use the same field types.
+The field types exported here also validate other files, such as manifests of packages.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ class AuthSection:
 
     @property
     def vendor(self) -> str:
-        """The name for `wasmrt auth --vendor`: the provider, or the secret if there is no provider."""
+        """The name for `wasmrt auth --vendor`: the provider or, without a provider, the name of the secret."""
         return self.provider or self.secret_name
 
     @property
@@ -47,7 +47,7 @@ class AuthSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetupSecret:
-    """A secret that the user is asked for before the first run."""
+    """A secret that the user enters before the first run."""
 
     name: str
     prompt: str = ""
@@ -55,7 +55,7 @@ class SetupSecret:
 
 
 def build_auth(tree: dict[str, Any]) -> AuthSection:
-    """Return the section from its checked JSON."""
+    """Build the section from its validated JSON data."""
     plain = {key: value for key, value in tree.items() if key not in ("oauth", "validation_endpoint")}
     oauth, validation = tree.get("oauth"), tree.get("validation_endpoint")
     return AuthSection(
@@ -68,7 +68,7 @@ def build_auth(tree: dict[str, Any]) -> AuthSection:
 
 
 def build_setup(tree: dict[str, Any]) -> tuple[SetupSecret, ...]:
-    """Return the secrets of a checked `setup` section, required ones first."""
+    """Return the secrets in the validated JSON data of a `setup` section, required ones first."""
     asked = [(item, False) for item in tree.get("required_secrets", ())]
     asked += [(item, True) for item in tree.get("optional_secrets", ())]
     return tuple(

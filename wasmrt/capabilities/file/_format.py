@@ -1,4 +1,4 @@
-"""Write a capability file in canonical form: fixed order, no defaults, one line for each allowlist entry."""
+"""Write a capability file in canonical form: in a fixed order, without default values, each allowlist entry on a line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _WIDTH = 110
 
 
 def format_file(file: CapabilityFile | Capabilities) -> str:
-    """Return the text of a file, with a newline at its end; `parse` reads it back as the same value."""
+    """Return the text of a capability file, with a newline at the end. `parse` reads the text as an equal value."""
     return f"{_write(as_tree(file), 0)}\n"
 
 
@@ -49,7 +49,7 @@ def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
 
 
 def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
-    """Return a tool's section as JSON data, with the component's credentials by name and without its numbers."""
+    """Return the section of a tool as JSON data. It lists credentials of the component by name, and omits its numbers."""
     tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
     theirs = () if component.http is None else component.http.credentials
     http = tool.capabilities.http
@@ -72,7 +72,7 @@ def _auth(auth: AuthSection) -> dict[str, Any]:
 
 
 def _changed(owner: Any, *names: str) -> dict[str, Any]:
-    """Return the fields that differ from their defaults as JSON data."""
+    """Return those of the named fields whose values differ from the defaults, as JSON data."""
     defaults = {f.name: f.default for f in fields(owner)}
     values = {name: getattr(owner, name) for name in names if getattr(owner, name) != defaults[name]}
     return {name: _as_json(name, value) for name, value in values.items()}

@@ -14,7 +14,7 @@ from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CapabilityFile:
-    """One capability file. Files with the same content are equal, whatever their spelling."""
+    """One capability file. Two files are equal if they differ only in layout or in accepted spellings of keys."""
 
     capabilities: Capabilities = field(default_factory=Capabilities)
     description: str | None = None
@@ -24,9 +24,9 @@ class CapabilityFile:
     logins: tuple[AuthSection, ...] = ()
     """Logins for further vendors, each for a different secret."""
     setup_secrets: tuple[SetupSecret, ...] = ()
-    """Read from `setup`, required ones first."""
+    """The secrets of the section `setup`, required ones first."""
     sections: Mapping[str, Any] = field(default_factory=dict, hash=False)
-    """The other descriptive sections, validated and stored as JSON: `setup`, `discovery_summary`, ..."""
+    """The remaining descriptive sections (`setup`, `discovery_summary` and others) as validated JSON data."""
 
     def __post_init__(self) -> None:
         # A login is described in two places: as a section for the user, and as a capability.
@@ -36,7 +36,7 @@ class CapabilityFile:
 
     @property
     def every_login(self) -> tuple[AuthSection, ...]:
-        """All login sections, `auth` first."""
+        """The section `auth`, if there is one, and then all sections of `logins`."""
         return (*(() if self.auth is None else (self.auth,)), *self.logins)
 
 

@@ -1,4 +1,4 @@
-"""The capabilities, one module for each. `KINDS` lists them in the order of the file and of the sentences."""
+"""The kinds of capabilities, with one module for each. `KINDS` has the order of capability files and of sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ KINDS: tuple[type[Capability], ...] = (
     ToolInvokeCapability,
 )
 BY_SECTION = {kind.section: kind for kind in KINDS}
-"""Capabilities by their section name in a file."""
+"""The kinds of capabilities, by the names of their sections in a capability file."""
 
 __all__ = [
     "BY_SECTION",

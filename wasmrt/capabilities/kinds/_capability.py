@@ -1,7 +1,7 @@
-"""Base classes of all capabilities: the operations for the file, the merge, amendments and sentences.
+"""Base classes of all capabilities: operations for capability files, merges, amendments and sentences.
 
-A capability is a frozen value. Its class declares its section of the file and implements each operation as a method,
-so that code outside its module does not depend on the set of capabilities.
+Capabilities are frozen values. Each class declares its section of a capability file, and implements each operation as a
+method. Code outside of the modules for the classes therefore works with every kind of capability.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Change(NamedTuple):
 
 
 class FileWarning(NamedTuple):
-    """One entry of a valid capability file that deserves a review."""
+    """A warning about one entry of a valid capability file that the user should review."""
 
     path: str
     message: str
@@ -64,7 +64,7 @@ class Flow(NamedTuple):
     """The data that a tool can read through a capability, and its possible destinations."""
 
     reads: str = ""
-    """A phrase for the part of the workspace that the tool reads."""
+    """A phrase for the part of the workspace that the tool can read, such as `under notes/`."""
     private: tuple[str, ...] = ()
     """Hosts whose responses depend on the user's secrets."""
     out: tuple[str, ...] = ()
@@ -72,13 +72,13 @@ class Flow(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Compares two sets of numbers, and describes each change from the older to the newer value."""
+    """Compares the numbers of two versions, and describes each change from the old value to the new one."""
 
     narrower: bool
-    """True if the first value is the newer one."""
+    """True if `before` in `larger` is the new version, so that the changes make it narrower."""
 
     def larger(self, section: str, before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
-        """Yield a change for each number that is larger in `after`."""
+        """Yield a change for each number that is larger in `after` than in `before`."""
         for name, larger in after.items():
             smaller = before[name]
             if larger <= smaller:
@@ -96,45 +96,48 @@ class Capability(ABC):
 
     __slots__ = ()
     section: ClassVar[str]
-    """The name of its section in a capability file."""
+    """The name of the capability's section in a capability file."""
     attribute: ClassVar[str]
-    """The name of its field in `Capabilities`."""
+    """The name of the capability's field in `Capabilities`."""
     file_section: ClassVar[Property]
-    """The reader of the section, which also provides its JSON Schema."""
+    """The declaration of the section, for reading it and for its JSON Schema."""
     grant_list: ClassVar[GrantList]
-    """The list of the section that takes additional entries."""
+    """The list in the section to which entries can be added."""
     example: ClassVar[Any] = "..."
     """An example entry as JSON data, for hints about missing sections."""
     amendments: ClassVar[tuple[str, ...]]
-    """The names that `wasmrt grant` accepts for its parts; the first one is the section."""
+    """The names that `wasmrt grant` accepts for parts of the capability. The first name is the section."""
     imports: ClassVar[tuple[str, ...]]
     """Imports that need this capability: an interface, or `interface#function`."""
     usable_imports: ClassVar[tuple[str, ...]] = ()
-    """Imports that can use this capability, but need only a different one."""
+    """Imports that can use this capability, but only require a different capability."""
     replaces: ClassVar[str] = ""
-    """A section that imports no longer need if they can use this capability."""
+    """The section that imports do not require if they can use this capability instead."""
     act: ClassVar[tuple[str, str]]
-    """Verb and object of the permission, for the sentence that lists missing permissions."""
+    """The verb and the object of the permission, for the sentence that lists missing permissions."""
 
     @classmethod
     @abstractmethod
     def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self | None:
-        """Return the capability of a checked section, or None after adding problems.
+        """Build the capability from a validated section. If it is invalid, add the errors to `problems`, return None.
 
         Args:
-            tree: The section as `file_section` reads it.
-            outer: The component's capability, for a section of one tool; it sets the default numbers.
-            place: The section's JSON path.
+            tree: The section as read by `file_section`.
+            outer: For the section of one tool: the component's capability, which provides missing numbers.
+            place: The JSON path of the section.
             problems: Collects the errors.
         """
 
     @abstractmethod
     def as_json(self, outer: Self | None) -> Any:
-        """Return the section as JSON data, without values equal to those of `outer` (default: an empty capability)."""
+        """Return the section as JSON data. Numbers and credentials that are equal in `outer` are omitted.
+
+        None for `outer` means a capability with default values.
+        """
 
     @classmethod
     def addition_tree(cls, entry: Any) -> Any:
-        """Return the JSON data of a section with only this entry."""
+        """Return the JSON data of a section that contains only this entry."""
         return {cls.grant_list.partition(".")[2]: [entry]}
 
     @classmethod
@@ -144,7 +147,10 @@ class Capability(ABC):
 
     @classmethod
     def amendment_value(cls, entry: str) -> str | None:
-        """Return the amendment value for the JSON of an entry, or None for the whole section."""
+        """Return the value that names an entry in an amendment, or None if the entry is the whole section.
+
+        `entry` is the JSON of the entry.
+        """
         value = json.loads(entry)
         return str(value) if value else None
 
@@ -154,23 +160,23 @@ class Capability(ABC):
 
     @abstractmethod
     def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
-        """Yield each entry that `outer`, the component's capability, does not cover: its JSON path and a message."""
+        """Yield the JSON path and an error message for each entry that `outer`, the component's one, does not cover."""
 
     @abstractmethod
     def intersect(self, other: Self) -> Self:
-        """Return the capability that allows only uses that both allow."""
+        """Return the capability for the uses that both `self` and `other` allow."""
 
     @abstractmethod
     def extend(self, other: Self) -> Self:
-        """Return this capability with the entries of `other` appended; its numbers stay unchanged."""
+        """Append the entries of `other`. The numbers stay unchanged."""
 
     @abstractmethod
     def replace_entries(self, other: Self) -> Self:
-        """Return a capability with only the entries of `other`, and the numbers of this one."""
+        """Return a capability with the entries of `other` and the numbers of this capability."""
 
     @abstractmethod
     def unite(self, other: Self) -> Self:
-        """Return a capability with all entries of both, without duplicates, and the numbers of this one."""
+        """Add the entries of `other` that this capability does not have yet. The numbers stay unchanged."""
 
     @classmethod
     @abstractmethod
@@ -183,43 +189,43 @@ class Capability(ABC):
 
     @abstractmethod
     def covers_entries(self, other: Self) -> bool:
-        """Return whether the entries cover all entries of `other`."""
+        """Return whether the entries of this capability cover all entries of `other`."""
 
     @abstractmethod
     def covers_value(self, name: str, value: str) -> bool:
-        """Return whether the entries cover an amendment completely, not only in part."""
+        """Return whether the entries cover everything that an amendment names, not only a part of it."""
 
     @abstractmethod
     def part(self, name: str, value: str | None) -> Self | None:
-        """Return the part that an amendment names, or None. A value of None names the whole section."""
+        """Return the part of this capability that an amendment names, or None. The value None means the whole section."""
 
     @abstractmethod
     def without(self, name: str, value: str | None) -> Self | None:
-        """Return the capability without the entries that an amendment covers, or None if no entry is left."""
+        """Remove the entries that an amendment covers. Return None if no entry is left."""
 
     @abstractmethod
     def effects(self) -> frozenset[Effect]:
-        """Return every effect that uses of the capability can have."""
+        """Return all effects that uses of this capability can have."""
 
     @abstractmethod
     def within_effects(self, effects: frozenset[Effect]) -> Self | None:
-        """Return the part whose uses have only these effects, or None."""
+        """Return the part of this capability whose uses have only these effects, or None if there is no such part."""
 
     @abstractmethod
     def sentences(self, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
-        """Yield a sentence without a subject for each permission."""
+        """Yield a sentence for each permission, without the subject (the tool): `may read files under notes/`."""
 
     def flow(self, networks: Sequence[Network]) -> Flow:
-        """Return the data that a tool can read through the capability, and its possible destinations."""
+        """Return the data that a tool can read through this capability, and the places where it can send data."""
         return Flow()
 
     @abstractmethod
     def added(self, before: Self | None, numbers: Numbers) -> Iterator[Change]:
-        """Yield the permissions that `before` does not have."""
+        """Yield a change for each permission that `before`, the capability of the other version, does not have."""
 
     @abstractmethod
     def warnings(self) -> Iterator[FileWarning]:
-        """Yield warnings about entries that deserve a review."""
+        """Yield warnings about entries that the user should review."""
 
 
 class ListedCapability(Capability, Generic[E]):
@@ -234,7 +240,7 @@ class ListedCapability(Capability, Generic[E]):
 
     @abstractmethod
     def with_entries(self, entries: Iterable[E]) -> Self:
-        """Return a copy with these entries."""
+        """Replace all entries; the numbers stay unchanged."""
 
     @staticmethod
     @abstractmethod
@@ -243,14 +249,14 @@ class ListedCapability(Capability, Generic[E]):
 
     @abstractmethod
     def describe(self, entry: E) -> str:
-        """Return a sentence without a subject for an entry."""
+        """Describe an entry in a sentence without the subject: `may read files under notes/`."""
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers by their paths in the section; a larger number allows more."""
+        """Return the numbers of the capability by their paths in the section. A larger number allows more."""
         return {}
 
     def added_settings(self, before: Self | None) -> Iterator[Change]:
-        """Yield the permissions beyond `before` that are neither entries nor numbers."""
+        """Yield a change for each permission that `before` lacks and that is neither an entry nor a number."""
         return iter(())
 
     def is_empty(self) -> bool:
@@ -314,18 +320,18 @@ class PatternCapability(ListedCapability[str]):
 
 
 def narrower(one: E, other: E, within: Callable[[E, E], bool]) -> E | None:
-    """Return the entry that the other one covers, or None."""
+    """Return `one` if `other` covers it, `other` if `one` covers it, and otherwise None."""
     return one if within(one, other) else other if within(other, one) else None
 
 
 def common_entries(one: Iterable[E], other: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
-    """Return the entries that both lists cover."""
+    """Return the entries for everything that both lists of entries cover."""
     pairs = (narrower(a, b, within) for a, b in product(one, other))
     return widest((entry for entry in pairs if entry is not None), within)
 
 
 def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
-    """Return the items that no other item covers.
+    """Omit every item that another item covers, and return the rest.
 
     Raises:
         ConfigurationError: more items are left than a capability file may contain.
@@ -339,14 +345,14 @@ def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
             break
     if len(kept) > MAX_CAPABILITY_ENTRIES:
         raise ConfigurationError(
-            f"request and grant have more than {MAX_CAPABILITY_ENTRIES} entries in common",
+            f"the merged list would have more than {MAX_CAPABILITY_ENTRIES} entries",
             hint="write the grant with fewer, wider entries",
         )
     return kept
 
 
 def attempt(place: str, problems: Problems, make: Callable[[], T]) -> T | None:
-    """Return the result of `make`. If it fails, add its error as a problem at `place` and return None."""
+    """Return the result of `make`. If `make` raises a `WasmrtError`, add a problem at `place` and return None."""
     try:
         return make()
     except WasmrtError as error:

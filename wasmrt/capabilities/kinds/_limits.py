@@ -1,4 +1,4 @@
-"""Limits: rate limits, and the resource limits of one tool that replace those of the runtime."""
+"""Rate limits, and resource limits of one tool that replace the limits of the runtime."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ class RateLimitConfig:
         check_numbers(self, "requests_per_minute", "requests_per_hour", maximum=MAX_REQUESTS)
 
     def intersect(self, other: RateLimitConfig) -> RateLimitConfig:
-        """Return the lower rate of both for each window."""
+        """Return the lower of the two rates for each window."""
         return RateLimitConfig(
             min(self.requests_per_minute, other.requests_per_minute),
             min(self.requests_per_hour, other.requests_per_hour),
         )
 
     def numbers(self) -> dict[str, float]:
-        """Return the rates by their paths in a section."""
+        """Return the rates by their paths in the section that contains `rate_limit`."""
         return {f"rate_limit.{name}": number for name, number in asdict(self).items()}
 
     def as_json(self, outer: RateLimitConfig) -> dict[str, Any]:
-        """Return the JSON data of the section for the rates that differ from `outer`."""
+        """Return `rate_limit` and its JSON data for a section. Rates that are equal in `outer` are omitted."""
         theirs = asdict(outer)
         changed = {name: number for name, number in asdict(self).items() if number != theirs[name]}
         return {"rate_limit": changed} if changed else {}
 
     def describe(self) -> str:
-        """Describe the rates: `60 times a minute and 1000 times an hour`."""
+        """Describe the rates: `60 times a minute and 1,000 times an hour`."""
         return f"{self.requests_per_minute:,} times a minute and {self.requests_per_hour:,} times an hour"
 
 
@@ -75,10 +75,10 @@ RATE = Property(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolLimits:
-    """Limits of one tool that replace the limits of the runtime; None keeps a limit of the runtime.
+    """Limits of one tool that replace the limits of the runtime. If a limit is None, the runtime's limit applies.
 
     Raises:
-        ConfigurationError: a limit is not a positive number, or the timeout is over a day.
+        ConfigurationError: a limit is not a positive number, or the timeout is longer than a day.
     """
 
     memory_bytes: int | None = None
@@ -98,17 +98,17 @@ class ToolLimits:
         return {f.name: value for f in fields(self) if (value := getattr(self, f.name)) is not None}
 
     def over(self, defaults: ResourceLimits) -> ResourceLimits:
-        """Return the runtime's limits with the limits of this tool applied."""
+        """Replace the runtime's limits `defaults` by the limits of this tool that are not None."""
         return replace(defaults, **self.overrides())
 
     def intersect(self, other: ToolLimits, defaults: ResourceLimits) -> ToolLimits:
-        """Return the lower value of each limit; a limit of None counts as that of the runtime."""
+        """Return the lower value of each limit. For a limit that is None, the value in `defaults` is compared."""
         theirs, usual = asdict(other.over(defaults)), asdict(defaults)
         least = {name: min(value, theirs[name]) for name, value in asdict(self.over(defaults)).items()}
         return ToolLimits(**{name: value for name, value in least.items() if value != usual[name]})
 
     def added(self, before: ToolLimits, defaults: ResourceLimits, numbers: Numbers) -> Iterator[Change]:
-        """Yield each limit that is larger than `before`."""
+        """Yield a change for each limit that is larger than in `before`."""
         return numbers.larger("limits", asdict(before.over(defaults)), asdict(self.over(defaults)))
 
     def describe(self) -> str:
@@ -120,20 +120,24 @@ LIMITS = Property(
     field=ObjectSchema(
         {
             "memory_bytes": Property(
-                field=Number(example="67108864 for 64 MiB"), about="All linear memories together.", aliases=("memory",)
+                field=Number(example="67108864 for 64 MiB"),
+                about="The total size of all linear memories.",
+                aliases=("memory",),
             ),
-            "fuel": Property(field=Number(example="500000000"), about="The approximate number of instructions."),
+            "fuel": Property(
+                field=Number(example="500000000"), about="The approximate number of instructions of a call."
+            ),
             "timeout_seconds": Property(
                 field=Number(fraction=True, maximum=MAX_CALL_TIMEOUT_SECONDS, example="30 for half a minute"),
-                about="The duration of one call, including host calls.",
+                about="The maximum duration of one call, including host calls.",
                 aliases=("timeout",),
             ),
             "output_bytes": Property(
-                field=Number(example="1048576 for 1 MiB"), about="The size of the result.", aliases=("output",)
+                field=Number(example="1048576 for 1 MiB"), about="The maximum size of the result.", aliases=("output",)
             ),
-            "table_elements": Property(field=Number(), about="The elements of each table."),
-            "instances": Property(field=Number(), about="The number of core instances."),
+            "table_elements": Property(field=Number(), about="The maximum number of elements in each table."),
+            "instances": Property(field=Number(), about="The maximum number of core instances."),
         }
     ),
-    about="Limits that replace those of the runtime.",
+    about="Limits that replace the limits of the runtime.",
 )

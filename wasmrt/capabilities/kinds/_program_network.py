@@ -1,4 +1,4 @@
-"""The hosts that a confined program may reach: allowlist entries that a proxy can enforce."""
+"""The hosts to which a confined program may connect, as allowlist entries that a proxy can enforce."""
 
 from __future__ import annotations
 
@@ -14,14 +14,15 @@ _HINT = 'write it like network = ["packages.example.com", {host = "mirror.exampl
 
 
 def read_program_network(value: Any) -> tuple[EndpointPattern, ...]:
-    """Read a list of hosts; each is a name, or an entry as in `http.allowlist` of a capability file.
+    """Parse a list of hosts. Each is a name, or an entry as in `http.allowlist` of a capability file.
 
     Raises:
-        ConfigurationError: an entry is invalid, or restricts paths or methods of https, which TLS hides from the proxy.
+        ConfigurationError: an entry is invalid, or restricts the paths or methods of https requests, which the proxy
+            cannot see.
     """
     if not isinstance(value, list | tuple) or len(value) > MAX_CAPABILITY_ENTRIES:
-        raise ConfigurationError(f"network must be a list of up to {MAX_CAPABILITY_ENTRIES} hosts", hint=_HINT)
-    return tuple(_entry(each, child("network", index)) for index, each in enumerate(value))
+        raise ConfigurationError(f'"network" must be a list of up to {MAX_CAPABILITY_ENTRIES} hosts', hint=_HINT)
+    return tuple(_read_host_entry(each, child("network", index)) for index, each in enumerate(value))
 
 
 def program_network_line(entry: EndpointPattern) -> str:
@@ -38,7 +39,7 @@ def program_network_line(entry: EndpointPattern) -> str:
     return f"{where} ({'; '.join(parts)})"
 
 
-def _entry(value: Any, place: str) -> EndpointPattern:
+def _read_host_entry(value: Any, place: str) -> EndpointPattern:
     entry = read_entry({"host": value} if isinstance(value, str) else value, place, hint=_HINT)
     narrowed = [name for name in ("path", "path_prefix", "methods") if getattr(entry, name)]
     if narrowed and "https" in entry.schemes:

@@ -1,4 +1,4 @@
-"""The capability to check which secrets are set: their names, never their values."""
+"""The capability to check whether secrets with certain names are set. It never gives access to their values."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from wasmrt.core.url import Network
 
 @dataclass(frozen=True, slots=True)
 class SecretsCapability(PatternCapability):
-    """Names of secrets whose existence a guest may check: exact names, or prefixes that end in `*`.
+    """The secrets whose existence a guest may check: exact names, or prefixes of names followed by `*`.
 
     Example:
         >>> from wasmrt import SecretsCapability
@@ -41,13 +41,13 @@ class SecretsCapability(PatternCapability):
             {
                 "allowed_names": Property(
                     field=ListOf(item=Text(max_length=128, check=read_secret_glob, pattern=r"^[A-Za-z0-9_.-]*\*?$")),
-                    about="Names that the tool may check for existence; a '*' at the end matches any rest of a name.",
+                    about="The names of these secrets. A name that ends in '*' matches every name with that prefix.",
                     required=True,
                     aliases=("allowed",),
                 )
             }
         ),
-        about="Secrets that may be checked for existence.",
+        about="Secrets whose existence the tool may check. It never gets their values.",
     )
 
     def __post_init__(self) -> None:
@@ -55,7 +55,7 @@ class SecretsCapability(PatternCapability):
         object.__setattr__(self, "allowed_names", unique(read_secret_glob, self.allowed_names))
 
     def allows(self, name: str) -> bool:
-        """Return whether a guest may check a name; case is ignored."""
+        """Return whether a guest may check the existence of the secret `name`. Case is ignored."""
         return any(glob_covers(pattern, name.lower()) for pattern in self.allowed_names)
 
     @classmethod
@@ -97,11 +97,11 @@ class SecretsCapability(PatternCapability):
 
     def warnings(self) -> Iterator[FileWarning]:
         if "*" in self.allowed_names:
-            yield FileWarning(str(self.grant_list), "'*' lets the tool find out which secrets exist at all")
+            yield FileWarning(str(self.grant_list), "'*' lets the tool check the existence of every secret")
 
 
 def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
-    """Decide whether a guest may check if a secret exists."""
+    """Decide whether a guest may check the existence of a secret."""
     try:
         spelled = read_secret_name(name)
     except ConfigurationError as problem:

@@ -19,14 +19,14 @@ from wasmrt.core.model import Addition, Decision, GrantList, Reason
 from wasmrt.core.url import Network
 
 SOME_TOOL = "NAME-OF-THE-TOOL"
-"""The placeholder for the tool in a suggested entry, because only the user knows which tool an alias means."""
+"""The placeholder for the tool's name in a suggested entry. Only the user knows which tool an alias means."""
 _ALIAS = Text(max_length=64, check=read_alias, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.-]*$")
 _TOOL = Text(max_length=256, check=read_tool_name, pattern=r"^[!-~]+$")
 
 
 @dataclass(frozen=True, slots=True)
 class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
-    """The tools that may be called, by alias. The guest does not see their names.
+    """The tools that a guest may call by alias. The guest does not learn the tools' names.
 
     Example:
         >>> from wasmrt import ToolInvokeCapability
@@ -35,7 +35,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
     """
 
     aliases: tuple[tuple[str, str], ...] = ()
-    """Pairs of alias and tool name, sorted. A mapping is accepted, too."""
+    """Sorted pairs of an alias and a tool name. The constructor also accepts a mapping."""
     rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
 
     section: ClassVar = "tool_invoke"
@@ -49,7 +49,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         field=ObjectSchema(
             {
                 "aliases": Property(
-                    field=MapOf(item=_TOOL, key=_ALIAS), about="The tool of each alias.", required=True
+                    field=MapOf(item=_TOOL, key=_ALIAS), about="The name of the tool for each alias.", required=True
                 ),
                 "rate_limit": RATE,
             }
@@ -62,16 +62,16 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         try:
             object.__setattr__(self, "aliases", tuple(sorted((str(a), str(t)) for a, t in pairs)))
         except (TypeError, ValueError):
-            raise ConfigurationError("aliases must map an alias to a tool's name") from None
+            raise ConfigurationError("aliases must map each alias to the name of a tool") from None
         set_tuple(self, "aliases", tuple)
         if len(dict(self.aliases)) < len(self.aliases):
-            raise ConfigurationError("an alias has two tools")
+            raise ConfigurationError("an alias is listed with two tools", hint="keep one tool for each alias")
         for alias, tool in self.aliases:
             read_alias(alias)
             read_tool_name(tool)
 
     def resolve(self, alias: str) -> str | None:
-        """Return the tool behind an alias, or None."""
+        """Return the name of the tool for an alias, or None."""
         return dict(self.aliases).get(alias)
 
     @classmethod
@@ -123,7 +123,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         return (Addition(self.grant_list, json.dumps({alias: tool})) for alias, tool in self.aliases)
 
     def covers_entries(self, other: Self) -> bool:
-        # A suggested entry contains SOME_TOOL, so only its alias is compared.
+        # A suggested entry contains the placeholder SOME_TOOL instead of a name, so only the aliases are compared.
         return all(self.resolve(alias) for alias, _ in other.aliases)
 
     def covers_value(self, name: str, value: str) -> bool:
@@ -159,7 +159,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
 
 
 def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
-    """Decide whether a guest may call the tool behind an alias."""
+    """Decide whether a guest may call a tool by the alias `alias`."""
     try:
         spelled = read_alias(alias)
     except ConfigurationError as problem:

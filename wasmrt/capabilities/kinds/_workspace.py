@@ -1,4 +1,4 @@
-"""The capabilities to read and to write the workspace: path prefixes, and bounds for the writes of a call."""
+"""The capabilities to read and to write the workspace below path prefixes, with bounds for the writes of a call."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from wasmrt.core.url import Network
 
 def _read_listed_prefix(text: str) -> str:
     if not text:
-        raise ConfigurationError("an empty prefix", hint="write true for the whole workspace")
+        raise ConfigurationError("the prefix is empty", hint="write true for the whole workspace")
     return read_prefix(text)
 
 
@@ -62,7 +62,7 @@ class _Prefixes(Field):
 
 
 class _Section(Field):
-    """A section as an object, or `true` for the whole workspace and `false` for no access."""
+    """A section: an object, `true` for the whole workspace, or `false` for no access."""
 
     def __init__(self, listed: ObjectSchema) -> None:
         self._listed = listed
@@ -77,7 +77,7 @@ class _Section(Field):
 
 
 class _Prefixed(PatternCapability):
-    """A list of prefixes of the workspace."""
+    """A capability for the files under certain prefixes of the workspace."""
 
     __slots__ = ()
     allowed_prefixes: tuple[str, ...]
@@ -92,14 +92,14 @@ class _Prefixed(PatternCapability):
 
     @classmethod
     def addition_tree(cls, entry: Any) -> Any:
-        # SECURITY: only the empty prefix means the whole workspace; other falsy values do not.
+        # SECURITY: the value is compared to "", because other falsy values do not mean the whole workspace.
         return True if entry == "" else {"allowed_prefixes": [entry]}
 
     def describe(self, entry: str) -> str:
         return f"may {self.act[0]} {format_prefix(entry)}"
 
     def allows(self, path: str) -> bool:
-        """Return whether a valid path is under a prefix; whole segments are compared."""
+        """Return whether a valid path is under one of the prefixes. Only complete path segments match."""
         return is_under_prefixes(path, self.allowed_prefixes)
 
     def warnings(self) -> Iterator[FileWarning]:
@@ -115,7 +115,7 @@ def _set_prefixes(owner: _Prefixed) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCapability(_Prefixed):
-    """The parts of the workspace that may be read. The prefix `""` covers all of it; an empty list covers nothing.
+    """The parts of the workspace that may be read. The prefix `""` covers the whole workspace; no prefix covers nothing.
 
     Example:
         >>> from wasmrt import WorkspaceCapability
@@ -138,7 +138,7 @@ class WorkspaceCapability(_Prefixed):
                 {
                     "allowed_prefixes": Property(
                         field=_LISTED_PREFIXES,
-                        about="Folders or files, such as 'context/'. An empty list allows nothing.",
+                        about="Paths of folders or files, such as 'context/'. An empty list allows nothing.",
                         required=True,
                     )
                 }
@@ -186,7 +186,7 @@ class WorkspaceCapability(_Prefixed):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceWriteCapability(_Prefixed):
-    """The parts of the workspace that may be written, and bounds for writes. The prefix `""` covers all of it.
+    """The parts of the workspace that may be written, and bounds for writes. The prefix `""` covers the whole workspace.
 
     Reading is a separate capability. Identity files and wasmrt's own files can never be written.
     """
@@ -195,11 +195,11 @@ class WorkspaceWriteCapability(_Prefixed):
     max_file_bytes: int = DEFAULT_WRITE_FILE_BYTES
     """The maximum size of one file."""
     max_bytes: int = DEFAULT_WRITE_BYTES
-    """The maximum total size of one call's writes; writing a file twice counts twice."""
+    """The maximum total size of all writes of one call. A file that is written twice counts twice."""
     max_files: int = DEFAULT_WRITE_FILES
-    """The maximum number of names that one call creates, writes, moves or removes."""
+    """The maximum number of files and folders that one call creates, writes, moves or removes."""
     remove: bool = False
-    """True if the call may remove files and empty folders that it has not created."""
+    """True if a call may remove files and empty folders that the call itself has not created."""
 
     section: ClassVar = "workspace_write"
     attribute: ClassVar = "workspace_write"
@@ -218,25 +218,28 @@ class WorkspaceWriteCapability(_Prefixed):
                 {
                     "allowed_prefixes": Property(
                         field=_Prefixes(),
-                        about="Folders or files, such as 'out/', or true for the whole workspace.",
+                        about="Paths of folders or files, such as 'out/', or true for the whole workspace.",
                         required=True,
                     ),
                     "max_file_bytes": Property(
                         field=Number(maximum=MAX_WRITE_BYTES, example="1048576 for 1 MiB"),
-                        about="The size of one file; 4 MiB by default.",
+                        about="The maximum size of one file; 5 MiB by default.",
                     ),
                     "max_bytes": Property(
-                        field=Number(maximum=MAX_WRITE_BYTES), about="All writes of a call together; 16 MiB by default."
+                        field=Number(maximum=MAX_WRITE_BYTES),
+                        about="The maximum total size of all writes of a call; 16 MiB by default.",
                     ),
                     "max_files": Property(
                         field=Number(maximum=MAX_WRITE_FILES),
-                        about="The number of names that a call creates or changes; 100 by default.",
+                        about="The maximum number of files that a call creates or changes; 100 by default.",
                     ),
-                    "remove": Property(field=Flag(), about="True to let a call remove files that it has not created."),
+                    "remove": Property(
+                        field=Flag(), about="True if a call may remove files that existed before the call."
+                    ),
                 }
             )
         ),
-        about="Files that may be written; reading is a separate section.",
+        about="Files that may be written. Reading them requires the section `workspace`.",
     )
 
     def __post_init__(self) -> None:
@@ -244,7 +247,7 @@ class WorkspaceWriteCapability(_Prefixed):
         check_numbers(self, "max_file_bytes", "max_bytes", maximum=MAX_WRITE_BYTES)
         check_numbers(self, "max_files", maximum=MAX_WRITE_FILES)
         if not isinstance(self.remove, bool):
-            raise ConfigurationError("remove must be true or false")
+            raise ConfigurationError('"remove" must be true or false')
 
     @classmethod
     def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self:
@@ -279,7 +282,7 @@ class WorkspaceWriteCapability(_Prefixed):
         )
 
     def within_folders(self, paths: Iterable[str]) -> Self:
-        """Return the capability with writing restricted to these folders of the workspace.
+        """Restrict writing to these folders of the workspace.
 
         Raises:
             ConfigurationError: a folder is not a valid prefix.
@@ -313,18 +316,21 @@ class WorkspaceWriteCapability(_Prefixed):
 
     def added_settings(self, before: Self | None) -> Iterator[Change]:
         if self.remove and not (before and before.remove):
-            yield Change(f"{self.section}.remove", "may remove files that it has not created")
+            yield Change(f"{self.section}.remove", "may remove files that existed before the call")
 
     def warnings(self) -> Iterator[FileWarning]:
         yield from _Prefixed.warnings(self)
         if "" in self.allowed_prefixes:
             yield FileWarning(self.section, "every file of the workspace may be written, except protected files")
         if self.remove:
-            yield FileWarning(f"{self.section}.remove", "files may be removed that the tool has not created")
+            yield FileWarning(f"{self.section}.remove", "a call may remove files that existed before it")
 
 
 def decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> Decision:
-    """Decide whether a path may be used, by its text only: read for `WorkspaceCapability`, otherwise written."""
+    """Decide whether a path may be read (`WorkspaceCapability`) or written (`WorkspaceWriteCapability`).
+
+    The decision depends only on the text of the path, not on the file system.
+    """
 
     def deny(reason: Reason, rule: str, suggestion: str | Suggestion) -> Decision:
         return Decision(False, reason, rule, suggestion, kind.section, subject)
@@ -332,9 +338,9 @@ def decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> 
     subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii") if isinstance(path, str) else ""
     problem = path_problem(path)
     if problem:
-        return deny(Reason.INVALID_PATH, problem, "write it relative to the workspace, like context/notes.md")
+        return deny(Reason.INVALID_PATH, problem, 'write a path relative to the workspace, like "context/notes.md"')
     if kind is WorkspaceWriteCapability and (problem := protected_problem(path)) is not None:
-        # SECURITY: checked before the grant, because an entry suggested by a denial could not allow this file.
+        # SECURITY: checked before the grant. Otherwise the denial would suggest an entry, which could not allow the file.
         return deny(Reason.PROTECTED_FILE, problem, "let the tool write a different file")
     plain = plain_path(path)
     folder = plain.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""The parts of capabilities (entries, credentials, paths and names), validated on creation."""
+"""The values that capabilities consist of: entries, credentials, paths and names. Each is validated on creation."""
 
 from __future__ import annotations
 

@@ -11,10 +11,10 @@ _MAX_NUMBER = 2**53 - 1  # the largest integer that all JSON readers represent e
 
 
 def check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> None:
-    """Check that each named attribute is positive and at most `maximum`. Only seconds may have a fraction.
+    """Check that each named attribute is a number from 0 (exclusive) to `maximum`. Only seconds may have a fraction.
 
     Raises:
-        ConfigurationError: an attribute is not such a number.
+        ConfigurationError: an attribute is not a number, is not positive, or is too large.
     """
     for name in names:
         value = getattr(owner, name)
@@ -25,10 +25,10 @@ def check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> Non
 
 
 def set_tuple(owner: object, name: str, kind: type) -> None:
-    """Replace an attribute of a frozen value, any iterable of `kind`, by a tuple.
+    """Convert an attribute of a frozen value from an iterable to a tuple.
 
     Raises:
-        ConfigurationError: the value is not a list, contains other types, or has too many entries.
+        ConfigurationError: the attribute is not a list, contains items that are not of type `kind`, or is too long.
     """
     value = getattr(owner, name)
     if isinstance(value, (str, Mapping)) or not isinstance(value, Iterable):

@@ -1,4 +1,4 @@
-"""Compare parts of capabilities: whether one covers another, and the part that both cover."""
+"""Compare entries and credentials: check whether one covers another, and compute the part that both cover."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def host_within(inner: str, outer: str) -> bool:
 
 
 def path_within(inner: str | None, outer: str | None) -> bool:
-    """Return whether prefix `outer` covers every path under prefix `inner`."""
+    """Return whether the path prefix `outer` covers every path under the prefix `inner`. None covers every path."""
     return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
 
 
@@ -42,7 +42,7 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
 
 
 def common_ports(one: CredentialMapping, other: CredentialMapping) -> tuple[int, ...] | None:
-    """Return the ports to which both credentials are sent, or None."""
+    """Return the ports to which both credentials are sent, or None if there is no such port."""
     if one.ports == other.ports:
         return one.ports
     return tuple(sorted(set(one.ports or USUAL_PORTS) & set(other.ports or USUAL_PORTS))) or None
@@ -90,7 +90,7 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
 def common_credentials(
     request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
 ) -> tuple[CredentialMapping, ...]:
-    """Return the credentials that are in both lists, limited to the hosts, paths and ports of both."""
+    """Return the credentials that are in both lists, each limited to the hosts, paths and ports that both lists allow."""
     merged: dict[tuple[object, ...], CredentialMapping] = {}
     names: set[str] = set()
     for asked, given in product(request, grant):
@@ -125,13 +125,13 @@ def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...
 
 
 def _covering(host: str) -> list[str]:
-    """Return the pattern, and every `*.` pattern that covers it."""
+    """Return `host`, which may be a pattern, and every `*.` pattern that covers `host`."""
     labels = host.removeprefix("*.").split(".")
     return [host, *("*." + ".".join(labels[at:]) for at in range(1, len(labels)))]
 
 
 def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return the path prefixes that both lists cover, or None. An empty list covers every path."""
+    """Return prefixes for the paths that both lists cover, or None for no path. An empty list covers every path."""
     if not one or not other:
         return one or other
     both = [p for a, b in product(one, other) if (p := _narrower_path(a, b)) is not None]

@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
 USUAL_PORTS = (DEFAULT_PORTS["https"],)
-"""The ports of a credential without ports, unless the allowlist of its hosts has a different one."""
+"""The ports of a credential without ports, unless the allowlist has a different single port for the hosts."""
 
 
 _AWS_WORD = re.compile(r"[a-z0-9-]{1,64}\Z")
@@ -45,16 +45,17 @@ def read_secret_name(text: object) -> str:
     """Return a secret's name in lower case.
 
     Raises:
-        ConfigurationError: the name holds anything but letters, digits, `_`, `-` and `.`.
+        ConfigurationError: the name is empty or too long, or contains characters other than letters, digits, `_`, `-`
+            and `.`.
     """
     name = text.lower() if isinstance(text, str) else ""
     if not is_secret_name(name):
-        raise ConfigurationError(f"secret name {text!r} may hold letters, digits, '_', '-' and '.' only")
+        raise ConfigurationError(f"secret name {text!r} must contain only letters, digits, '_', '-' and '.'")
     return name
 
 
 class LocationType(StrEnum):
-    """The locations in a request that can contain a secret."""
+    """The locations in a request that can contain a secret or a signature."""
 
     BEARER = "bearer"
     BASIC = "basic"
@@ -62,14 +63,14 @@ class LocationType(StrEnum):
     QUERY_PARAM = "query_param"
     URL_PATH = "url_path"
     AWS_SIGV4 = "aws_sigv4"
-    """The request is signed; the secret is `ID:SECRET` of an access key, or `ID:SECRET:SESSION-TOKEN`."""
+    """A signature of the request. The secret is an access key: `ID:SECRET` or `ID:SECRET:SESSION-TOKEN`."""
     HMAC_SHA256 = "hmac_sha256"
-    """The body is signed."""
+    """A signature of the body."""
 
 
 @dataclass(frozen=True, slots=True)
 class CredentialLocation:
-    """The location of a secret in a request. Use the constructors; each one takes the parts of its type.
+    """The location of a secret in a request. Create it with the method for its type, such as `bearer()` or `header()`.
 
     Raises:
         ConfigurationError: a part is missing, or contains characters that could change other parts of the request.
@@ -82,7 +83,7 @@ class CredentialLocation:
 
     type: LocationType
     name: str = ""
-    """The header or query parameter."""
+    """The name of the header or query parameter."""
     prefix: str = ""
     """Text before the secret in a header."""
     username: str = ""
@@ -95,7 +96,7 @@ class CredentialLocation:
     encoding: str = ""
     """The encoding of a signature: `hex` (the default) or `base64`."""
     timestamp_name: str = ""
-    """The header for the time, if the time is signed with the body."""
+    """The name of the header for the time, if the time is signed together with the body."""
 
     @classmethod
     def bearer(cls) -> CredentialLocation:
@@ -131,7 +132,10 @@ class CredentialLocation:
     def hmac_sha256(
         cls, name: str, prefix: str = "", *, encoding: str = "hex", timestamp_name: str = ""
     ) -> CredentialLocation:
-        """Sign the body with HMAC-SHA256, in a header after `prefix`; `timestamp_name` adds the time."""
+        """Sign the body with HMAC-SHA256, and send the signature in the header `name`, after `prefix`.
+
+        With `timestamp_name`, the time is sent in that header, and signed together with the body.
+        """
         return cls(LocationType.HMAC_SHA256, name=name, prefix=prefix, encoding=encoding, timestamp_name=timestamp_name)
 
     def __post_init__(self) -> None:
@@ -149,7 +153,7 @@ class CredentialLocation:
                     _check_header(self.timestamp_name, "")
                 if self.encoding not in ("", *_ENCODINGS) or self.timestamp_name.lower() == self.name.lower():
                     raise ConfigurationError(
-                        f"a signature needs a separate header, and {' or '.join(_ENCODINGS)} encoding"
+                        f"a signature needs a different header than the time, and the encoding {' or '.join(_ENCODINGS)}"
                     )
                 object.__setattr__(self, "encoding", self.encoding or _ENCODINGS[0])
             case LocationType.AWS_SIGV4 if not _AWS_WORD.match(self.region) or not _AWS_WORD.match(self.service):
@@ -164,26 +168,26 @@ class CredentialLocation:
 
     @property
     def header_name(self) -> str | None:
-        """The lower-case name of the header that the guest must not set, or None for a location in the URL."""
+        """The lower-case name of the header that contains the secret or signature, or None for a location in the URL."""
         if self.type in (LocationType.BEARER, LocationType.BASIC, LocationType.AWS_SIGV4):
             return "authorization"
         return self.name.lower() if self.type in (LocationType.HEADER, LocationType.HMAC_SHA256) else None
 
     @property
     def header_names(self) -> tuple[str, ...]:
-        """The lower-case names of all headers that the guest must not set."""
+        """The lower-case names of all headers that the host sets for this location, which the guest must not set."""
         if self.type is LocationType.AWS_SIGV4:
             return _AWS_HEADERS
         return tuple(name.lower() for name in (self.header_name, self.timestamp_name) if name)
 
     @property
     def signs(self) -> bool:
-        """True if the secret signs requests and is never sent itself."""
+        """True if the secret only signs requests, and is never sent."""
         return self.type in (LocationType.AWS_SIGV4, LocationType.HMAC_SHA256)
 
     @property
     def slot(self) -> str:
-        """A unique name of the location, so that two credentials never use the same one."""
+        """A text that is equal for two locations if a request can contain only one of them."""
         if self.header_name is not None:
             return f"header {self.header_name}"
         return f"query {self.name}" if self.type is LocationType.QUERY_PARAM else f"path {{{self.placeholder}}}"
@@ -198,10 +202,10 @@ class CredentialLocation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CredentialMapping:
-    """A secret, its location, and the hosts and paths whose requests carry it.
+    """A credential: a secret, its location in a request, and the hosts and paths whose requests carry the secret.
 
-    Without path patterns, it applies to all paths of the hosts. If the secret is not set, such a request is refused
-    unless the credential is `optional`.
+    Without path patterns, requests to all paths of the hosts carry the secret. If the secret is not set, these requests
+    are refused, or sent without the secret if the credential is `optional`.
 
     Raises:
         ConfigurationError: there is no host, or a part is ambiguous or invalid.
@@ -221,19 +225,23 @@ class CredentialMapping:
     path_patterns: tuple[str, ...] = ()
     optional: bool = False
     ports: tuple[int, ...] = ()
-    """The ports of the hosts. If empty, 443, or the only port in the allowlist if it differs. `HttpCapability` stores
-    the result here."""
+    """The ports of the hosts. If it is empty, `HttpCapability` sets it to 443, or to the only port that the allowlist
+    has for the hosts."""
     name: str = ""
-    """Its key in the capability file; by default the name of the secret."""
+    """The key of the credential in the capability file; by default the name of the secret."""
 
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "secret_name", read_secret_name(self.secret_name))
         put(self, "name", self.name or self.secret_name)
         if len(self.name) > _MAX_NAME_LENGTH or not _VISIBLE.match(self.name):
-            raise ConfigurationError("a credential's name must be short and of visible characters")
+            raise ConfigurationError(
+                f"a credential's name must have at most {_MAX_NAME_LENGTH} characters, all visible ASCII"
+            )
         if not isinstance(self.location, CredentialLocation) or not isinstance(self.optional, bool):
-            raise ConfigurationError(f"credential {self.name!r}: location or optional has a wrong type")
+            raise ConfigurationError(
+                f"credential {self.name!r}: location must be a CredentialLocation, and optional a bool"
+            )
         if not self.host_patterns:
             raise ConfigurationError(f"credential {self.name!r} has no host", hint='add "host_patterns"')
         put(self, "host_patterns", _read_each(self.host_patterns, read_host_pattern))
@@ -245,12 +253,12 @@ class CredentialMapping:
         return self._host_rank(url) is not None and self._path_rank(url) is not None
 
     def has_place(self, url: ParsedUrl) -> bool:
-        """Return whether a request to `url` has the location; a placeholder in the path may be missing."""
+        """Return whether a request to `url` contains the location. A path may lack the placeholder; others always exist."""
         location = self.location
         return location.type is not LocationType.URL_PATH or f"{{{location.placeholder}}}" in url.path
 
     def precedence(self, url: ParsedUrl) -> tuple[int, int, str, str]:
-        """Return a sort key for matching credentials, from general to specific: path prefix, host, then names."""
+        """Return a sort key that orders matching credentials from general to specific: by path, host, then names."""
         return (self._path_rank(url) or 0, self._host_rank(url) or 0, self.secret_name, self.name)
 
     def _host_rank(self, url: ParsedUrl) -> int | None:
@@ -263,7 +271,7 @@ class CredentialMapping:
         return max((len(p) for p in self.path_patterns if is_under(p, url.segments)), default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the credential as in a capability file, without its name, which is the key."""
+        """Return the credential as in a capability file. The name is omitted, because it is the key of the credential."""
         data: dict[str, Any] = {
             "secret_name": self.secret_name,
             "location": self.location.as_dict(),
@@ -279,10 +287,10 @@ class CredentialMapping:
 
 
 def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> tuple[CredentialMapping, ...]:
-    """Return the credentials for a request to `url`: the most specific one for each location.
+    """Return the credentials that a request to `url` carries, only the most specific one for each location.
 
-    SECURITY: a credential belongs to a scheme, a host and a port. Over http it matches on every port, so that the
-    request is refused instead of being sent without the credential.
+    SECURITY: a credential is only sent to its ports over https. For an http URL, credentials of all ports are returned,
+    so that the caller refuses the request instead of sending it without the credential.
     """
     winners: dict[str, CredentialMapping] = {}
     for mapping in sorted((m for m in credentials if m.matches(url)), key=lambda m: m.precedence(url)):
@@ -292,16 +300,17 @@ def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUr
 
 
 def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl) -> CredentialMapping | None:
-    """Return a credential that a request to `url` would send over plain http, or None."""
+    """Return a credential that a request to `url` would send unencrypted, or None."""
     if url.scheme == "https":
         return None
     return next((mapping for mapping in matching_credentials(credentials, url) if mapping.has_place(url)), None)
 
 
 def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> tuple[int, ...]:
-    """Return the ports of a credential for these hosts that has no ports: 443, or the only port in the allowlist.
+    """Return the default ports of a credential for these hosts: 443, or the only port that the allowlist has for a host.
 
-    The hosts may have different ports, unless a host would then get the credential on a port of another host only.
+    If hosts have different ports, the result contains all of them. It is 443 if a host would then get the credential
+    on a port that is only the default port of another host.
     """
     entries, default = tuple(allowlist), DEFAULT_PORTS["https"]
     listed = [
@@ -320,7 +329,7 @@ def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> t
 
 
 def with_ports(mapping: CredentialMapping, allowlist: Iterable[EndpointPattern]) -> CredentialMapping:
-    """Return the credential; if it has no ports, with the usual ports for this allowlist."""
+    """Set the ports of a credential without ports to the default ports for this allowlist."""
     return mapping if mapping.ports else replace(mapping, ports=usual_ports(mapping.host_patterns, allowlist))
 
 

@@ -1,4 +1,4 @@
-"""One allowlist entry: a host with the ports, paths and methods that it covers."""
+"""Entries of an allowlist: a host with the ports, paths and methods that an entry covers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ READ_METHODS = ("GET", "HEAD")
 """Methods that only read (RFC 9110, 9.2.1); OPTIONS and TRACE are left out because no tool needs them."""
 MAX_PREFIX_LENGTH = 2048
 ANY_HOST = "*"
-"""The host of an entry for every public host; no host in a file is read as this value."""
+"""The host of an entry for every public host. A capability file cannot contain this value as a host."""
 _WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
 _PATH = re.compile(r"/[\x21-\x7e]*\Z")
 
@@ -35,7 +35,7 @@ def read_host_pattern(text: object) -> str:
     """Return the canonical spelling of an exact host or a `*.` pattern.
 
     Raises:
-        ConfigurationError: the pattern is invalid, or covers the names of more than one domain.
+        ConfigurationError: the pattern is invalid, or is a wildcard below a top-level domain, such as `*.com`.
     """
     if not isinstance(text, str):
         raise ConfigurationError(f"a host must be text, not {type(text).__name__}")
@@ -65,14 +65,17 @@ def _host_hint(text: str) -> str | None:
     if found := _WITH_PORT.match(text):
         return f'write the port separately: "host": "{found[1]}", "port": {found[2] or 443}'
     if any(mark in text for mark in ":[]"):
-        return 'write only an IPv6 address, like "2606:4700::1111" or "[2606:4700::1111]", and IPv4 without brackets'
+        return (
+            'write an IPv6 address like "2606:4700::1111" or "[2606:4700::1111]", and an IPv4 address without brackets'
+        )
     return None
 
 
 def host_matches(pattern: str, host: str) -> bool:
     """Return whether a pattern covers a host. `*.` covers subdomains at any depth, but not the domain itself.
 
-    Both must be canonical. `ANY_HOST` covers every host; the address check ensures that its addresses are public.
+    Both arguments must be in canonical spelling. `ANY_HOST` covers every host; whether the host is public is checked by
+    its addresses.
     """
     if pattern == ANY_HOST:
         return True
@@ -82,10 +85,10 @@ def host_matches(pattern: str, host: str) -> bool:
 
 
 def read_path_prefix(text: object) -> str:
-    """Return `text` if it can be compared segment by segment.
+    """Return `text` unchanged if it is a valid path prefix.
 
     Raises:
-        ConfigurationError: the prefix is relative, or contains a query, a dot segment or an invalid escape.
+        ConfigurationError: the prefix is relative or too long, or contains a query, a dot segment or an invalid escape.
     """
     if not isinstance(text, str) or not _PATH.match(text) or any(c in text for c in '?#\\*"'):
         raise ConfigurationError(
@@ -129,12 +132,14 @@ class EndpointPattern:
     def __post_init__(self) -> None:
         put = object.__setattr__
         if not isinstance(self.public_only, bool):
-            raise ConfigurationError("public_only must be true or false")
+            raise ConfigurationError('"public_only" must be true or false')
         if self.host_pattern != ANY_HOST or not self.public_only:
             put(self, "host_pattern", read_host_pattern(self.host_pattern))
         if self.path is not None:
             if self.path_prefix is not None:
-                raise ConfigurationError("an entry has a path or a path_prefix, not both", hint="keep one")
+                raise ConfigurationError(
+                    'an entry must not have both "path" and "path_prefix"', hint="keep one of these keys"
+                )
             put(self, "path", read_path_prefix(self.path))
         if self.path_prefix is not None:
             prefix = read_path_prefix(self.path_prefix)
@@ -150,7 +155,7 @@ class EndpointPattern:
 
     @classmethod
     def any_public_host(cls) -> EndpointPattern:
-        """Allow all hosts with public addresses, over https, for page fetchers. It excludes credentials."""
+        """Allow all hosts with public addresses, over https. Such an entry cannot be combined with credentials."""
         return cls(ANY_HOST, public_only=True)
 
     def with_path_prefix(self, prefix: str) -> EndpointPattern:
@@ -174,13 +179,13 @@ class EndpointPattern:
         return replace(self, schemes=_flat(schemes))
 
     def covers_path(self, segments: tuple[str, ...] | None) -> bool:
-        """Return whether the entry covers a path, given as segments. None is a path that cannot be parsed."""
+        """Return whether the entry covers a path, given as segments, or as None if the path cannot be split."""
         if self.path is None:
             return is_under(self.path_prefix, segments)
         return segments is not None and segments == split_path(self.path)
 
     def ports_for(self, scheme: str) -> tuple[int, ...]:
-        """Return the ports that are covered for `scheme`; empty if the scheme is not covered."""
+        """Return the ports that the entry covers for `scheme`, or `()` if the entry does not cover `scheme`."""
         if scheme not in self.schemes:
             return ()
         return self.ports or (DEFAULT_PORTS[scheme],)
@@ -209,7 +214,7 @@ class EndpointPattern:
 
 
 def _flat(items: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the items with nested lists flattened."""
+    """Replace each list among the items by its own items."""
     flat: list[Any] = []
     for item in items:
         flat += item if isinstance(item, (list, tuple, set, frozenset)) else [item]

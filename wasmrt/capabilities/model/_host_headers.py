@@ -32,7 +32,7 @@ _NAMES = frozenset(
         "x-cluster-client-ip",
         "true-client-ip",
         "client-ip",
-        # Frameworks use these instead of the request line, which is what the allowlist checks.
+        # Frameworks use the method in these headers instead of the method in the request line, which the allowlist checks.
         "x-http-method",
         "x-http-method-override",
         "x-method-override",
@@ -42,7 +42,7 @@ _PREFIXES = ("x-forwarded-", "x-original-", "x-rewrite-")
 
 
 def folded_header(name: str) -> str:
-    """Return a header name as the most lenient servers read it: some CGI programs read `X_Api.Key` as `X-Api-Key`."""
+    """Return the form of a header name in which lenient servers compare it: some read `X_Api.Key` as `x-api-key`."""
     return _PUNCTUATION.sub("-", name.lower())
 
 

@@ -1,6 +1,6 @@
-"""Names in the workspace that no tool may write: an agent's identity files, and files that wasmrt bases decisions on.
+"""Files in the workspace that no tool may write: an agent's identity files, and files that set permissions.
 
-Source: IronClaw's file tools; the identity files become part of the prompt of the agent's model.
+The list is from IronClaw's file tools. The identity files become part of the prompt of the agent's model.
 """
 
 from __future__ import annotations
@@ -21,7 +21,10 @@ _UNSEEN = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u316
 
 
 def protected_problem(path: str) -> str | None:
-    """Return the reason why a valid path is never written, or None. The reason never quotes the path."""
+    """Return the reason why no tool may write a valid path, or None if the path is not protected.
+
+    The reason never quotes the path.
+    """
     names = [_folded(name) for name in plain_path(path).split("/")]
     if names[0] in _FOLDERS:
         return "the folder defines the agent's identity, which tools must not write"
@@ -34,13 +37,13 @@ def protected_problem(path: str) -> str | None:
 
 
 def is_prompt_file(path: str) -> bool:
-    """Return whether a valid path in an agent's memory, in any folder, is a file that becomes part of the prompt."""
+    """Return whether a valid path in an agent's memory names a file that becomes part of the prompt, in any folder."""
     return not _PROMPT.isdisjoint(_folded(name) for name in path.split("/"))
 
 
 def _folded(name: str) -> str:
-    # SECURITY: some file systems treat names as equal that differ in case or Unicode form, in invisible characters, or
-    # in dots and spaces at the end.
+    # SECURITY: for some file systems, two names are equal if they differ only in case, Unicode form, invisible
+    # characters, or dots and spaces at the end.
     plain = unicodedata.normalize("NFKC", name)
     seen = "".join(c for c in plain if not is_invisible(c))
     return unicodedata.normalize("NFKC", seen.casefold()).strip().rstrip(". ")

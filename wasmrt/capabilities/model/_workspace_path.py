@@ -1,4 +1,4 @@
-"""Validate workspace paths as text: relative, with forward slashes, and without parts that systems read differently."""
+"""Validate the text of workspace paths: relative, with forward slashes, and with the same meaning on every system."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ _DRIVE = re.compile(r"[A-Za-z]:")
 
 
 def path_problem(path: object) -> str | None:
-    """Return the reason why a path is invalid, or None. The reason never quotes the path.
+    """Return the reason why a path is invalid, or None if the path is valid. The reason never quotes the path.
 
-    Percent signs and unusual letters are part of a name; they are neither decoded nor normalised. Only empty and `.`
-    segments are ignored.
+    Names are neither percent-decoded nor normalized. Empty and `.` segments are allowed and ignored.
     """
     if not isinstance(path, str):
         return "the path is not text"
@@ -49,14 +48,14 @@ def _segment_problem(path: str) -> str | None:
 
 
 def read_prefix(text: str) -> str:
-    """Return a workspace prefix; `""` is the whole workspace.
+    """Return the canonical spelling of a workspace prefix. The prefix `""` means the whole workspace.
 
     Raises:
         ConfigurationError: the prefix is not a valid relative path.
     """
     problem = path_problem(text) if text else None
     if text and not problem and not plain_path(text):
-        problem = "it is not a folder"
+        problem = "it names the workspace itself, not a part of it"
     if problem:
         raise ConfigurationError(
             f"invalid workspace prefix {text!r}: {problem}",
@@ -66,11 +65,11 @@ def read_prefix(text: str) -> str:
 
 
 def plain_path(path: str) -> str:
-    """Return a valid path without empty and `.` segments; `""` is the workspace itself."""
+    """Remove empty and `.` segments from a valid path. The result `""` means the workspace itself."""
     return "/".join(segment for segment in path.split("/") if segment not in ("", "."))
 
 
 def is_under_prefixes(path: str, prefixes: tuple[str, ...]) -> bool:
-    """Return whether a valid path is under a prefix. `notes` and `notes/` cover `notes` and below, but not `notes2`."""
+    """Return whether a valid path is under one of the prefixes. `notes` and `notes/` both cover `notes` and `notes/a`."""
     whole = plain_path(path) + "/"
     return any(not prefix or whole.startswith(prefix.removesuffix("/") + "/") for prefix in prefixes)

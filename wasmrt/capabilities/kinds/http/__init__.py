@@ -1,4 +1,4 @@
-"""The capability to send HTTP requests: its section of the file, decisions and sentences."""
+"""The capability to send HTTP requests: the section of a capability file, decisions about requests, and sentences."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decide whether an allowlist covers a request, and otherwise suggest the entry that would allow it."""
+"""Decide whether an allowlist covers a request. If not, suggest the entry that would allow the request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from wasmrt.core.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, 
 
 _PATH_LENGTH = 512
 _PUBLIC_ALONE = Step("use a tool whose capability file lists this host; this entry only allows public addresses")
-# In the order of the checks: the entry that fails last is the closest one, and its failure is the reason.
+# The reasons in the order of the checks. The entry that passes the most checks determines the reason of a denial.
 _STAGES = (
     Reason.HOST_NOT_ALLOWED,
     Reason.INSECURE_SCHEME,
@@ -35,8 +35,9 @@ _RULES = {
 class AllowlistValidator:
     """Check URLs against an allowlist, without network access.
 
-    `networks` are the operator's exemptions, and `credentials` those of the grant. They do not affect the decision;
-    they only prevent the suggestion of an entry that the address check or the injector would refuse.
+    `networks` are the internal networks that the operator exempts, and `credentials` are the credentials of the grant.
+    Both do not affect decisions, only suggestions: an entry is not suggested if the request would still be refused
+    because of an address or a credential.
     """
 
     __slots__ = ("_credentials", "_networks", "_patterns")
@@ -67,7 +68,7 @@ class AllowlistValidator:
         verb = method.upper() if isinstance(method, str) else ""
         if verb not in METHODS:
             rule = f"the method is not one of {', '.join(METHODS)}"
-            return _denied(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of them")
+            return _denied(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of these methods")
         if not self._patterns:
             return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, self._suggest(url, verb))
         closest = -1
@@ -83,7 +84,7 @@ class AllowlistValidator:
         return _denied(reason, _RULES[reason], subject, self._suggest(url, verb))
 
     def networks_for(self, url: ParsedUrl, method: str) -> Sequence[Network]:
-        """Return the exempted networks that apply to an allowed request.
+        """Return the networks that the operator exempts, if the exemption applies to an allowed request.
 
         SECURITY: no exemption applies if all entries that cover the request are for public addresses only. A network
         that the operator exempts for one tool must not become reachable for a tool that may request any public host.
@@ -91,7 +92,7 @@ class AllowlistValidator:
         return () if self._is_public_alone(url, method) else self._networks
 
     def with_step(self, refused: Decision, url: ParsedUrl, method: str) -> Decision:
-        """Return an address denial with a suitable suggestion: not an exemption, if exemptions do not apply."""
+        """Replace the suggestion of an address denial if it is an exemption and exemptions do not apply to the request."""
         if isinstance(refused.suggestion, Exemption) and self._is_public_alone(url, method):
             return refused._replace(suggestion=_PUBLIC_ALONE)
         return refused
@@ -131,13 +132,13 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
 def suggest_entry(
     url: ParsedUrl, method: str, networks: Sequence[Network], *, new_section: bool = False
 ) -> Suggestion | None:
-    """Suggest the entry that would allow a request, or a step if no entry can, because of its address or form."""
+    """Suggest the entry that would allow a request. If no entry can allow the request, suggest a different step."""
     if (refused := check_host(url, networks)) is not None:
         return refused.suggestion
     try:
         entry = _entry_for(url, method)
     except ConfigurationError as problem:
-        return Step(f"no entry can cover it: {problem.message}")
+        return Step(f"no entry can cover this request: {problem.message}")
     return Addition(GrantList.HTTP, entry.as_line(), new_section)
 
 
@@ -145,7 +146,7 @@ def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
     """Return the narrowest entry that covers a request.
 
     Raises:
-        ConfigurationError: the method is unknown, or the path cannot be a prefix or starts with an overlong segment.
+        ConfigurationError: the method is unknown, the path cannot be a prefix, or its first segment is too long.
     """
     path = url.path
     if len(path) > _PATH_LENGTH:

@@ -84,7 +84,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
 
     allowlist: tuple[EndpointPattern, ...] = ()
     credentials: tuple[CredentialMapping, ...] = ()
-    """Can be given as a mapping from names to credentials. A credential without ports gets its usual ports here."""
+    """The constructor also accepts a mapping from names to credentials. It sets the ports of credentials without ports."""
     rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
     max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES
@@ -102,7 +102,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
     def __post_init__(self) -> None:
         if isinstance(self.credentials, Mapping):
             if not all(isinstance(mapping, CredentialMapping) for mapping in self.credentials.values()):
-                raise ConfigurationError("credentials may hold CredentialMapping only")
+                raise ConfigurationError("credentials must contain only CredentialMapping values")
             named = tuple(replace(mapping, name=name) for name, mapping in self.credentials.items())
             object.__setattr__(self, "credentials", named)
         set_tuple(self, "allowlist", EndpointPattern)
@@ -113,10 +113,10 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if places > _MAX_CREDENTIAL_PLACES:
             raise ConfigurationError(f"the credentials have more than {_MAX_CREDENTIAL_PLACES} hosts and paths")
         if self.credentials and any(entry.host_pattern == ANY_HOST for entry in self.allowlist):
-            # SECURITY: with a credential, untrusted pages could cause private responses to be sent to any host.
+            # SECURITY: with both, an untrusted page could make the tool send private responses to any host.
             raise ConfigurationError(
-                "any_public_host cannot be combined with credentials",
-                hint="list the hosts, or remove one of the two",
+                '"any_public_host" cannot be combined with credentials',
+                hint='list the hosts instead of "any_public_host", or remove the credentials',
             )
         names = [mapping.name for mapping in self.credentials]
         if len(set(names)) < len(names):
@@ -125,7 +125,10 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         object.__setattr__(self, "credentials", tuple(with_ports(each, self.allowlist) for each in self.credentials))
 
     def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
-        """Return the credentials for a request to `url`: the most specific for each header or other place."""
+        """Return the credentials that a request to `url` carries.
+
+        If several credentials have the same location (such as the same header), only the most specific one is returned.
+        """
         return matching_credentials(self.credentials, url)
 
     @classmethod
@@ -169,7 +172,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         )
 
     def with_known_credentials(self, names: Iterable[str], component: Self) -> Self:
-        """Return this capability with the named credentials of the component appended."""
+        """Append those credentials of the component whose names are in `names`."""
         mine = {mapping.name for mapping in self.credentials}
         known = {mapping.name: mapping for mapping in component.credentials}
         more = tuple(known[name] for name in dict.fromkeys(names) if name in known and name not in mine)
@@ -227,7 +230,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
 
     @classmethod
     def condense(cls, parts: Sequence[Self]) -> Self:
-        """Return one entry for each place, with all methods that are requested there."""
+        """Return the capability with one entry for all entries that differ only in their methods."""
         methods: dict[EndpointPattern, list[str]] = {}
         for entry in (entry for part in parts for entry in part.allowlist):
             methods.setdefault(entry.with_methods(), []).extend(entry.methods)
@@ -327,7 +330,7 @@ def decide_http(
     resolves_to: Iterable[str] | None,
     unsafe_allowed_networks: Iterable[Network | str],
 ) -> Decision:
-    """Decide a request by its URL and, if they are given, by the addresses of its host."""
+    """Decide about a request by the URL and, if `resolves_to` is given, also by these addresses of the host."""
     networks = parse_networks(unsafe_allowed_networks)
     try:
         parsed = parse_url(url)

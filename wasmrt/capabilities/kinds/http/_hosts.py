@@ -1,4 +1,4 @@
-"""Decide whether a host is public, by its name or its addresses."""
+"""Decide by the name or the addresses of a host whether the host is public."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _PRIVATE_NAMES = ("localhost", "localdomain", "local", "internal", "home.arpa")
 
 
 def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | None:
-    """Return a denial for a host that is known to be internal without DNS, or None.
+    """Return a denial if the host is recognizably internal without a DNS lookup, or None.
 
-    RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa), ICANN's reservation of internal.
+    Internal names are reserved by RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa) and ICANN (internal).
     """
     rule = internal_host(url.host, networks)
     if rule is None:
@@ -31,7 +31,7 @@ def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | N
 
 
 def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
-    """Return the reason why a canonical host or host pattern is internal, or None."""
+    """Return the reason why a host or host pattern in canonical spelling is internal, or None if it is not internal."""
     if (address := parse_address(host)) is not None:
         return _address_problem(str(address), networks)
     last_two = host.split(".")[-2:]
@@ -40,7 +40,10 @@ def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
 
 
 def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] = (), subject: str = "") -> Decision:
-    """Decide whether a host with these addresses may be contacted: it must have one, all public or exempt."""
+    """Decide whether a request may be sent to a host with these addresses.
+
+    The host must have an address, and each address must be public or in one of the exempted `networks`.
+    """
     exempt = parse_networks(networks)
     count = 0
     for address in addresses:
@@ -56,12 +59,12 @@ def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
     kind = classify_address(address)
     if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
         return None
-    shown = address if kind is not AddressClass.UNREADABLE else "an answer that is not an address"
+    shown = address if kind is not AddressClass.UNREADABLE else "a DNS answer that is not an address"
     return f"{shown} is {kind}, not public"
 
 
 def _exemption(address: str | None) -> Exemption:
-    """Return the exemption that an operator can set: the network with only this address, if it is valid."""
+    """Return the exemption for the network that contains only this address; without a network if `address` is invalid."""
     kind = AddressClass.UNREADABLE if address is None else classify_address(address)
     if address is None or kind in (AddressClass.UNREADABLE, AddressClass.PUBLIC):
         return Exemption(None)

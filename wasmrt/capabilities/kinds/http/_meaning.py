@@ -1,4 +1,4 @@
-"""Describe the effect of a grant on the user's accounts and files."""
+"""Describe how a tool can affect the user's accounts at known services."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _READING = frozenset(READ_METHODS)
 
 
 def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]:
-    """Return a sentence for each permission at a service, permissions to change data first."""
+    """Return a sentence for each permission at a service. Permissions to change data come first."""
     known = tuple(services)
     found: dict[str, bool] = {}
     for reach in allowed:
@@ -25,7 +25,7 @@ def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]
 
 
 def _powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bool]]:
-    """Yield the phrases for the requests of an entry, each with whether it changes data."""
+    """Yield a phrase for each permission that requests of an entry have, and True if they can change data."""
     entry = reach.entry
     for part in reach.carried:
         known = [(service, power, power.as_you) for service, power in powers_of(part, services) if power.as_you]

@@ -1,4 +1,4 @@
-"""Determine the requests that a grant effectively allows: entries without the parts that the runtime would refuse."""
+"""Determine the requests that a grant effectively allows, without the requests that the runtime would refuse."""
 
 from __future__ import annotations
 
@@ -22,21 +22,24 @@ ANYWHERE = "ANY PUBLIC SITE"
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """One entry of an allowlist, with the credentials for its requests."""
+    """One entry of an allowlist, with the credentials that its requests carry."""
 
     entry: EndpointPattern
-    """The entry, restricted to requests that can be sent."""
+    """The entry, restricted to requests that the runtime does not refuse."""
     credentials: tuple[CredentialMapping, ...]
     carried: tuple[EndpointPattern, ...] = ()
     """The parts of the entry whose requests carry a credential."""
     refused: str = ""
-    """The reason why all its requests are refused; empty if they are not."""
+    """The reason why all requests of the entry are refused; empty if the runtime allows some of them."""
 
 
 def each_reach(
     allowlist: Iterable[EndpointPattern], credentials: Sequence[CredentialMapping], networks: Sequence[Network]
 ) -> Iterator[Reach]:
-    """Yield each entry of an allowlist; `networks` are internal networks that an operator exempts."""
+    """Yield each entry of an allowlist with the credentials that its requests carry, or the reason why it has no effect.
+
+    `networks` are the internal networks that the operator exempts from the address check.
+    """
     for entry in allowlist:
         problem = internal_host(entry.host_pattern, () if entry.public_only else networks)
         if problem is not None:
@@ -45,16 +48,16 @@ def each_reach(
             continue
         exposed = next((m for m in credentials if _is_exposed(m, entry)), None)
         if exposed is not None and entry.schemes == ("http",):
-            yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would go with it unencrypted")
+            yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would be sent unencrypted")
             continue
         if exposed is not None:
-            entry = replace(entry, schemes=("https",))  # its http requests are refused
+            entry = replace(entry, schemes=("https",))  # the runtime refuses the http requests of this entry
         sent = tuple(m for m in credentials if goes_with(m, entry))
         yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
 
 
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Return whether a request that the entry allows could carry the credential."""
+    """Return whether some request that the entry allows carries the credential."""
     return (
         bool(common_hosts(mapping.host_patterns, (entry.host_pattern,)))
         and not set(mapping.ports).isdisjoint(entry.ports_for("https"))
@@ -63,7 +66,7 @@ def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
 
 
 def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Return whether some path of the entry carries the credential."""
+    """Return whether requests to some path of the entry carry the credential."""
     if entry.path is None:
         prefix = (entry.path_prefix,) if entry.path_prefix else ()
         return common_paths(mapping.path_patterns, prefix) is not None
@@ -75,14 +78,14 @@ def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
 
 
 def _is_exposed(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
-    """Return whether every http request of the entry would carry the credential, and is therefore refused."""
+    """Return whether every http request of the entry would carry the credential. Such requests are refused."""
     if "http" not in entry.schemes or mapping.location.type is LocationType.URL_PATH:
         return False
     return any(endpoint_within(entry, cover) for cover in _covers(mapping, entry))
 
 
 def _covers(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
-    """Return the parts of `entry` whose requests carry the credential."""
+    """Return an entry for each combination of a host and a path of the credential, otherwise like `entry`."""
     paths = mapping.path_patterns or (None,)
     return [
         replace(entry, host_pattern=host, path=None, path_prefix=path)

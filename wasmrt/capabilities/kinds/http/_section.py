@@ -53,41 +53,49 @@ _LOCATIONS: dict[str, ObjectSchema] = {
     LocationType.BASIC: ObjectSchema({"username": Property(field=_WORD, about="The user name.", required=True)}),
     LocationType.HEADER: ObjectSchema(
         {
-            "name": Property(field=_WORD, about="The header.", required=True, aliases=("header_name",)),
+            "name": Property(field=_WORD, about="The name of the header.", required=True, aliases=("header_name",)),
             "prefix": Property(field=_WORD, about="Text before the secret, such as 'Bearer '."),
         }
     ),
-    LocationType.QUERY_PARAM: ObjectSchema({"name": Property(field=_WORD, about="The parameter.", required=True)}),
+    LocationType.QUERY_PARAM: ObjectSchema(
+        {"name": Property(field=_WORD, about="The name of the query parameter.", required=True)}
+    ),
     LocationType.URL_PATH: ObjectSchema(
         {
             "placeholder": Property(
                 field=_WORD,
-                about="The host replaces it, in braces, in the path.",
+                about="A name. The tool writes the name in braces in the path, and the host inserts the secret there.",
                 required=True,
             )
         }
     ),
     LocationType.AWS_SIGV4: ObjectSchema(
         {
-            "region": Property(field=_WORD, about="The region, such as eu-central-1.", required=True),
+            "region": Property(field=_WORD, about="The AWS region, such as eu-central-1.", required=True),
             "service": Property(
-                field=_WORD, about="The service, such as s3; the secret is ID:SECRET of an access key.", required=True
+                field=_WORD,
+                about="The AWS service, such as s3. The secret must be an access key in the form ID:SECRET.",
+                required=True,
             ),
         }
     ),
     LocationType.HMAC_SHA256: ObjectSchema(
         {
-            "name": Property(field=_WORD, about="The header of the signature of the body.", required=True),
+            "name": Property(field=_WORD, about="The header for the signature of the body.", required=True),
             "prefix": Property(field=_WORD, about="Text before the signature, such as 'sha256='."),
-            "encoding": Property(field=Text(choices=("hex", "base64")), about="hex by default."),
-            "timestamp_name": Property(field=_WORD, about="A header for the Unix time; 'TIME.BODY' is signed then."),
+            "encoding": Property(
+                field=Text(choices=("hex", "base64")), about="The encoding of the signature; hex by default."
+            ),
+            "timestamp_name": Property(
+                field=_WORD, about="A header for the Unix time. If set, the signed text is 'TIME.BODY', not the body."
+            ),
         }
     ),
 }
 
 
 class _Location(Field):
-    """The place of a credential: one object for each type."""
+    """The location of a credential: an object whose other keys depend on its `type`."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict) or not isinstance(value.get("type"), str):
@@ -118,37 +126,50 @@ class _Location(Field):
 
 _ENDPOINT = ObjectSchema(
     {
-        "host": Property(field=_HOST, about="A host, or '*.example.com' for every name below it. Required."),
+        "host": Property(
+            field=_HOST, about="A host name or address, or '*.example.com' for every subdomain of example.com."
+        ),
         "any_public_host": Property(
             field=Flag(),
-            about="Allow every public host; replaces host, and excludes credentials.",
+            about="Set this to true instead of `host` to allow every public host. Cannot be combined with credentials.",
         ),
         "public_only": Property(
             field=Flag(),
-            about="Allow only public addresses, even if an operator exempts others; implied by any_public_host.",
+            about="True to allow only public addresses, even if the operator exempts internal networks. "
+            "`any_public_host` implies it.",
         ),
-        "port": Property(field=_PORT, about="443 for https by default."),
-        "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Several ports."),
-        "scheme": Property(field=_SCHEME, about="https by default."),
-        "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Several schemes."),
-        "path_prefix": Property(field=_PATH, about="Whole segments: /v1/ covers paths below it; every path if absent."),
-        "path": Property(field=_PATH, about="Only this path without its subpaths, instead of a prefix."),
-        "methods": Property(field=ListOf(item=_METHOD), about="Every method by default."),
+        "port": Property(field=_PORT, about="The allowed port; by default 443 for https and 80 for http."),
+        "ports": Property(field=ListOf(item=_PORT, min_items=1), about="The allowed ports, instead of `port`."),
+        "scheme": Property(field=_SCHEME, about="The allowed scheme; https by default."),
+        "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="The allowed schemes, instead of `scheme`."),
+        "path_prefix": Property(
+            field=_PATH,
+            about="Allow only paths that begin with these complete segments, such as /v1/; by default every path.",
+        ),
+        "path": Property(field=_PATH, about="Allow only this path, without its subpaths, instead of `path_prefix`."),
+        "methods": Property(field=ListOf(item=_METHOD), about="The allowed methods; by default every method."),
     },
     either=(("port", "ports"), ("scheme", "schemes"), ("path_prefix", "path")),
     needs_one=(("host", "any_public_host"),),
 )
 _CREDENTIAL = ObjectSchema(
     {
-        "secret_name": Property(field=_SECRET, about="The stored secret.", required=True),
-        "location": Property(field=_Location(), about="The part of the request that contains it.", required=True),
-        "host_patterns": Property(field=ListOf(item=_HOST, min_items=1), about="The hosts that get it.", required=True),
-        "path_patterns": Property(field=ListOf(item=_PATH), about="Only paths under these prefixes get it."),
+        "secret_name": Property(field=_SECRET, about="The name of the stored secret.", required=True),
+        "location": Property(field=_Location(), about="The part of a request that contains the secret.", required=True),
+        "host_patterns": Property(
+            field=ListOf(item=_HOST, min_items=1), about="The hosts to which the secret is sent.", required=True
+        ),
+        "path_patterns": Property(
+            field=ListOf(item=_PATH),
+            about="Send the secret only to paths under these prefixes; by default to every path.",
+        ),
         "ports": Property(
             field=ListOf(item=_PORT, min_items=1),
-            about="The ports that get it; by default 443, or the only listed port.",
+            about="The ports to which the secret is sent; by default 443, or the only port of the host in the allowlist.",
         ),
-        "optional": Property(field=Flag(), about="Send the request without the secret if it is not set."),
+        "optional": Property(
+            field=Flag(), about="True to send requests without the secret if it is not set, instead of refusing them."
+        ),
     }
 )
 HTTP = Property(
@@ -159,11 +180,15 @@ HTTP = Property(
             ),
             "credentials": Property(field=MapOf(item=_CREDENTIAL), about="Secrets that the host adds to requests."),
             "rate_limit": RATE,
-            "max_request_bytes": Property(field=Number(example="1048576 for 1 MiB"), about="1 MiB by default."),
-            "max_response_bytes": Property(field=Number(example="10485760 for 10 MiB"), about="10 MiB by default."),
+            "max_request_bytes": Property(
+                field=Number(example="1048576 for 1 MiB"), about="The maximum size of a request; 1 MiB by default."
+            ),
+            "max_response_bytes": Property(
+                field=Number(example="10485760 for 10 MiB"), about="The maximum size of a response; 10 MiB by default."
+            ),
             "timeout_seconds": Property(
                 field=Number(fraction=True, maximum=MAX_HTTP_TIMEOUT_SECONDS),
-                about="30 by default.",
+                about="The maximum duration of a request; 30 by default.",
                 aliases=("timeout", "timeout_secs"),
             ),
         }
@@ -190,16 +215,18 @@ def read_entry(value: Any, place: str, *, hint: str) -> EndpointPattern:
 
 
 def build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
-    """Return the allowlist entry from its checked JSON data.
+    """Build an allowlist entry from its validated JSON data.
 
     Raises:
-        ConfigurationError: its parts conflict.
+        ConfigurationError: the entry has both `host` and `any_public_host`, or neither, or has an invalid part.
     """
     ports = tree.get("ports", [tree["port"]] if "port" in tree else [])
     schemes = tree.get("schemes", [tree.get("scheme", "https")])
     is_any, public = tree.get("any_public_host", False), tree.get("public_only", False)
     if is_any == ("host" in tree):
-        raise ConfigurationError("an entry has either a host or any_public_host: true", hint="keep one")
+        raise ConfigurationError(
+            'an entry must have either "host" or "any_public_host": true', hint="keep one of these keys"
+        )
     return EndpointPattern(
         ANY_HOST if is_any else tree["host"],
         tree.get("path_prefix"),
@@ -234,7 +261,7 @@ def read_endpoint(text: str) -> EndpointPattern:
         try:
             tree = _ENDPOINT.read(json.loads(text), place, problems)
         except (ValueError, RecursionError):
-            raise CapabilityFileError(f"the entry is not JSON: {text!r:.80}", hint=_EXAMPLE) from None
+            raise CapabilityFileError(f"the entry is not valid JSON: {text!r:.80}", hint=_EXAMPLE) from None
         entry = None if tree is INVALID else attempt(place, problems, lambda: build_endpoint(tree))
         if entry is None:
             found = "; ".join(f"{at}: {sentence}" for at, sentence in problems.found)

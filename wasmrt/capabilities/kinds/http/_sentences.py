@@ -25,7 +25,7 @@ _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 def format_host(host_pattern: str) -> str:
-    """Format the host of an entry; `ANY PUBLIC SITE` means every public host."""
+    """Format the host of an entry. Every public host is formatted as `ANY PUBLIC SITE`."""
     return ANYWHERE if host_pattern == ANY_HOST else host_pattern
 
 
@@ -76,7 +76,7 @@ def _place(location: CredentialLocation) -> str:
             return f"in the query parameter {location.name}"
         case LocationType.AWS_SIGV4:
             return f"for {location.service} of AWS in {location.region}"
-        case LocationType.URL_PATH:  # pragma: no branch - the last there is
+        case LocationType.URL_PATH:  # pragma: no branch - the last type
             return f"in the URL instead of {{{location.placeholder}}}"
 
 
@@ -95,8 +95,8 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
     for mapping in credentials:
         if mapping not in used:
             yield (
-                f"has your secret {mapping.secret_name} for {join_words(map(format_host, mapping.host_patterns))}, "
-                "where no request may go"
+                f"lists your secret {mapping.secret_name} for {join_words(map(format_host, mapping.host_patterns))}, "
+                "but may send no request that carries it"
             )
 
 
@@ -127,7 +127,7 @@ def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarn
         if (problem := internal_host(entry.host_pattern)) is not None:
             yield FileWarning(
                 child(at, "host"),
-                f"{problem}: no request uses this entry unless an operator exempts its address"
+                f"{problem}: requests are refused unless the operator exempts the address of the host"
                 " (unsafe_allowed_networks)",
             )
         if entry.path is None and entry.path_prefix in (None, "/"):
@@ -140,7 +140,10 @@ def _on_every_path(at: str, entry: EndpointPattern) -> Iterator[FileWarning]:
     if not entry.methods:
         yield FileWarning(at, "every path and method of the host is allowed")
     elif changing:
-        yield FileWarning(at, f"{join_words(changing)} may go to every path of the host: no path_prefix narrows it")
+        yield FileWarning(
+            at,
+            f'{join_words(changing)} requests to every path of the host are allowed; add "path_prefix" to narrow them',
+        )
 
 
 def credential_warnings(
@@ -150,7 +153,7 @@ def credential_warnings(
     for mapping in credentials:
         at = child("http.credentials", mapping.name)
         if not mapping.path_patterns:
-            yield FileWarning(at, "without path_patterns the secret goes with every request to its hosts")
+            yield FileWarning(at, 'without "path_patterns" every request to these hosts carries the secret')
         if any(pattern.startswith("*.") for pattern in mapping.host_patterns):
             yield FileWarning(child(at, "host_patterns"), "with a wildcard the secret is sent to all subdomains")
         entries = [
@@ -161,4 +164,4 @@ def credential_warnings(
         if not entries:
             yield FileWarning(at, "no entry of http.allowlist covers a request that carries this secret")
         elif not any("https" in entry.schemes for entry in entries):
-            yield FileWarning(at, "secrets are only sent over https, but its hosts are only allowed over http")
+            yield FileWarning(at, "secrets are only sent over https, but these hosts are only allowed over http")

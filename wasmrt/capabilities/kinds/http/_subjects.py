@@ -1,4 +1,4 @@
-"""Describe requests in plain ASCII, without possible secrets. Callers truncate the result after scanning it."""
+"""Describe requests in plain ASCII, without parts that often contain secrets. Callers scan the result, then truncate it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def describe_request(url: ParsedUrl, method: str) -> str:
 
 
 def describe_unread(url: object, method: str, redact: Callable[[str], str] = str) -> str:
-    """Describe a request whose URL cannot be parsed: plain ASCII without query, fragment, user name and password.
+    """Describe a request whose URL cannot be parsed, without the URL's query, fragment, user name and password.
 
-    Non-printable characters are removed before `redact` is called, because they could hide a secret from it.
+    Non-printable characters are removed before `redact` is called, because they could hide a secret from `redact`.
     """
     text = url if isinstance(url, str) else ""
     scheme = found[0] if (found := _SCHEME.match(text)) else ""
