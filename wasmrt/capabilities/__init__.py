@@ -1,7 +1,7 @@
 """Capabilities of a tool: the request, the grant, the merge of both, and decisions about single uses.
 
 This package only computes: it reads no file, clock or network, and other areas act on its decisions. `kinds` contains
-one module for each capability, `file` reads and writes capability files, and `sentences` describes capabilities to users.
+one module for each capability, `file` reads and writes capability files, `sentences` describes capabilities to users.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Add one entry to a grant, or revoke one. An added entry must be part of the request. An entry is revoked completely."""
+"""Add one entry to a grant, or revoke one. An added entry must be part of the request; a revoked one is removed whole."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
 def _union(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
     """Return the entries of `one` and `other`, with the numbers of `one`.
 
-    If only `other` has sections for tools, and `one` is not empty, the remaining tools keep their sections of `request`.
+    If only `other` has sections for tools, and `one` is not empty, the other tools keep their sections of `request`.
     """
     logins = {login.secret_name: login for login in (*other.logins, *one.logins)}
     tools = None
@@ -157,7 +157,7 @@ def _without_tools(grant: Capabilities, pattern: str | None) -> Capabilities:
 
 
 def _consistent(grant: Capabilities) -> Capabilities:
-    """Narrow the section of each tool to the capabilities that the component still has, so that the grant stays valid."""
+    """Narrow the section of each tool to the capabilities that the component still has: a valid grant requires this."""
     if grant.tools is None:
         return grant
     tools = (ToolGrant(tool.name, section_of(grant, tool.name), tool.effects) for tool in grant.tools)

@@ -1,4 +1,4 @@
-"""Derive the effects of a grant, and restrict a grant to effects. A tool can have no effect beyond those of its grant."""
+"""Derive the effects of a grant, and restrict a grant to effects. A tool cannot have effects beyond its grant."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _KINDS = {dict: "an object", list: "a list", str: "text", bool: "true or false",
 
 
 class Problems:
-    """The errors of one file as pairs of path and message, in order. After a hundred errors, further ones are dropped."""
+    """The errors of one file, as pairs of path and message. After a hundred errors, further ones are dropped."""
 
     __slots__ = ("found",)
 

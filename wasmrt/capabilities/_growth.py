@@ -16,7 +16,7 @@ from wasmrt.core.model import Addition, Decision, GrantList, Withheld
 
 
 def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
-    """Return the entries that would have allowed the denied uses, each with the first denial that it would have avoided.
+    """Return the entries that would have allowed the denied uses, each with the first denial that the entry avoids.
 
     Denials that no entry could have avoided, for example of a private address, are omitted.
     """
@@ -30,7 +30,7 @@ def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
 
 
 def covers(outer: Addition, inner: Addition) -> bool:
-    """Return whether `outer` allows everything that `inner` allows. An entry for an alias covers only an equal entry."""
+    """Return whether `outer` allows everything that `inner` allows. An entry for an alias only covers an equal entry."""
     if outer.to is not inner.to:
         return False
     if outer.to is GrantList.TOOLS:

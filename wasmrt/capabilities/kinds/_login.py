@@ -1,4 +1,4 @@
-"""Logins of a user at a service: the URLs, the client, the scopes, the stored secret, and sentences about all of them."""
+"""Logins of a user at a service: URLs, client, scopes and the stored secret, with sentences that describe them."""
 
 from __future__ import annotations
 

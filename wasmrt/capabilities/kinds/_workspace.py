@@ -115,7 +115,7 @@ def _set_prefixes(owner: _Prefixed) -> None:
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceCapability(_Prefixed):
-    """The parts of the workspace that may be read. The prefix `""` covers the whole workspace; no prefix covers nothing.
+    """The parts of the workspace that may be read. The prefix `""` covers the whole workspace; an empty list, nothing.
 
     Example:
         >>> from wasmrt import WorkspaceCapability
@@ -186,9 +186,10 @@ class WorkspaceCapability(_Prefixed):
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceWriteCapability(_Prefixed):
-    """The parts of the workspace that may be written, and bounds for writes. The prefix `""` covers the whole workspace.
+    """The parts of the workspace that may be written, and bounds for writes.
 
-    Reading is a separate capability. Identity files and wasmrt's own files can never be written.
+    The prefix `""` covers the whole workspace. Reading is a separate capability. Identity files and wasmrt's own files
+    can never be written.
     """
 
     allowed_prefixes: tuple[str, ...] = ()
@@ -340,7 +341,7 @@ def decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> 
     if problem:
         return deny(Reason.INVALID_PATH, problem, 'write a path relative to the workspace, like "context/notes.md"')
     if kind is WorkspaceWriteCapability and (problem := protected_problem(path)) is not None:
-        # SECURITY: checked before the grant. Otherwise the denial would suggest an entry, which could not allow the file.
+        # SECURITY: checked before the grant. Otherwise the denial would suggest an entry that cannot allow this file.
         return deny(Reason.PROTECTED_FILE, problem, "let the tool write a different file")
     plain = plain_path(path)
     folder = plain.rpartition("/")[0]

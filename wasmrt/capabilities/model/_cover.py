@@ -90,7 +90,7 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
 def common_credentials(
     request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
 ) -> tuple[CredentialMapping, ...]:
-    """Return the credentials that are in both lists, each limited to the hosts, paths and ports that both lists allow."""
+    """Return the credentials that are in both lists, limited to the hosts, paths and ports that both lists allow."""
     merged: dict[tuple[object, ...], CredentialMapping] = {}
     names: set[str] = set()
     for asked, given in product(request, grant):

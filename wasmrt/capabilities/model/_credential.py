@@ -168,14 +168,14 @@ class CredentialLocation:
 
     @property
     def header_name(self) -> str | None:
-        """The lower-case name of the header that contains the secret or signature, or None for a location in the URL."""
+        """The lower-case name of the header with the secret or signature, or None for a location in the URL."""
         if self.type in (LocationType.BEARER, LocationType.BASIC, LocationType.AWS_SIGV4):
             return "authorization"
         return self.name.lower() if self.type in (LocationType.HEADER, LocationType.HMAC_SHA256) else None
 
     @property
     def header_names(self) -> tuple[str, ...]:
-        """The lower-case names of all headers that the host sets for this location, which the guest must not set."""
+        """The lower-case names of all headers that the host sets for this location. The guest must not set them."""
         if self.type is LocationType.AWS_SIGV4:
             return _AWS_HEADERS
         return tuple(name.lower() for name in (self.header_name, self.timestamp_name) if name)
@@ -253,7 +253,7 @@ class CredentialMapping:
         return self._host_rank(url) is not None and self._path_rank(url) is not None
 
     def has_place(self, url: ParsedUrl) -> bool:
-        """Return whether a request to `url` contains the location. A path may lack the placeholder; others always exist."""
+        """Return whether the secret can be put into a request to `url`: the path must contain the placeholder, if any."""
         location = self.location
         return location.type is not LocationType.URL_PATH or f"{{{location.placeholder}}}" in url.path
 
@@ -271,7 +271,7 @@ class CredentialMapping:
         return max((len(p) for p in self.path_patterns if is_under(p, url.segments)), default=None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the credential as in a capability file. The name is omitted, because it is the key of the credential."""
+        """Return the credential as in a capability file, without the name, which is the key of the credential there."""
         data: dict[str, Any] = {
             "secret_name": self.secret_name,
             "location": self.location.as_dict(),
@@ -307,10 +307,10 @@ def exposed_credential(credentials: Iterable[CredentialMapping], url: ParsedUrl)
 
 
 def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> tuple[int, ...]:
-    """Return the default ports of a credential for these hosts: 443, or the only port that the allowlist has for a host.
+    """Return the default ports of a credential for these hosts: 443, or the only port of a host in the allowlist.
 
-    If hosts have different ports, the result contains all of them. It is 443 if a host would then get the credential
-    on a port that is only the default port of another host.
+    If the hosts have different ports, the result contains all of them. But if a host would then get the credential on a
+    port that only applies to another host, the result is 443.
     """
     entries, default = tuple(allowlist), DEFAULT_PORTS["https"]
     listed = [

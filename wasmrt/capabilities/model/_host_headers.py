@@ -32,7 +32,7 @@ _NAMES = frozenset(
         "x-cluster-client-ip",
         "true-client-ip",
         "client-ip",
-        # Frameworks use the method in these headers instead of the method in the request line, which the allowlist checks.
+        # Frameworks use these headers instead of the method in the request line, which the allowlist checks.
         "x-http-method",
         "x-http-method-override",
         "x-method-override",

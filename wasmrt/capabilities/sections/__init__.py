@@ -1,4 +1,4 @@
-"""The sections of a capability file as JSON data, declared once for the reader and the JSON Schema."""
+"""Declare the sections of a capability file, for reading them as JSON data and for the JSON Schema."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The descriptive sections of a capability file, which grant nothing."""
+"""The descriptive sections of a capability file. They request nothing, except logins."""
 
 from __future__ import annotations
 
@@ -14,48 +14,54 @@ _PROSE = Text(max_length=16384)
 
 _VALIDATION = ObjectSchema(
     {
-        "url": Property(field=WEB_URL, about="The URL that is requested with the credential.", required=True),
-        "method": Property(field=_METHOD, about="GET by default."),
-        "success_status": Property(field=Number(maximum=599), about="200 by default."),
-        "headers": Property(field=MapOf(item=_WORD), about="Further headers of the request."),
+        "url": Property(
+            field=WEB_URL, about="The URL of the request. The request carries the credential.", required=True
+        ),
+        "method": Property(field=_METHOD, about="The method of the request; GET by default."),
+        "success_status": Property(
+            field=Number(maximum=599), about="The status if the credential works; 200 by default."
+        ),
+        "headers": Property(field=MapOf(item=_WORD), about="Additional headers of the request."),
     }
 )
 _AUTH = ObjectSchema(
     {
-        "secret_name": Property(field=_SECRET, about="The secret that this login stores.", required=True),
-        "display_name": Property(field=_WORD, about="The display name of the service."),
+        "secret_name": Property(field=_SECRET, about="The name of the secret that the login stores.", required=True),
+        "display_name": Property(field=_WORD, about="The name of the service, as shown to the user."),
         "instructions": Property(field=_PROSE, about="Instructions for getting a token."),
         "setup_url": Property(field=WEB_URL, about="The page where a token can be created."),
         "token_hint": Property(field=_PROSE, about="A description of the token's format."),
         "env_var": Property(field=_WORD, about="An environment variable that can contain the token."),
-        "provider": Property(field=_WORD, about="A shared login, such as google."),
+        "provider": Property(field=_WORD, about="The name of the login for wasmrt auth --vendor, such as google."),
         "optional": Property(field=Flag(), about="True if the tool works without the credential."),
-        "oauth": Property(field=OAUTH, about="Settings of an OAuth login."),
+        "oauth": Property(field=OAUTH, about="Settings of an OAuth login; without them, the user enters a token."),
         "validation_endpoint": Property(field=_VALIDATION, about="A request that checks the credential."),
     }
 )
 _SETUP_SECRET = ObjectSchema(
     {
-        "name": Property(field=_SECRET, about="The secret.", required=True),
+        "name": Property(field=_SECRET, about="The name of the secret.", required=True),
         "prompt": Property(field=_PROSE, about="The question shown to the user."),
-        "optional": Property(field=Flag(), about="May be left empty."),
-        "validation": Property(field=_PROSE, about="A pattern that the answer matches."),
-        "auto_generate": Property(field=Anything(only_object=True), about="Generated if the answer is empty."),
+        "optional": Property(field=Flag(), about="True if the user may leave the secret empty."),
+        "validation": Property(field=_PROSE, about="A pattern that the answer must match."),
+        "auto_generate": Property(
+            field=Anything(only_object=True), about="Settings for generating the secret if the answer is empty."
+        ),
     }
 )
 _SETUP_FIELD = ObjectSchema(
     {
-        "name": Property(field=_WORD, about="The setting.", required=True),
+        "name": Property(field=_WORD, about="The name of the setting.", required=True),
         "prompt": Property(field=_PROSE, about="The question shown to the user."),
-        "optional": Property(field=Flag(), about="May be left empty."),
+        "optional": Property(field=Flag(), about="True if the user may leave the setting empty."),
         "input_type": Property(field=Text(choices=("text", "password")), about="The kind of input field."),
-        "setting_path": Property(field=_WORD, about="The setting that stores the answer."),
+        "setting_path": Property(field=_WORD, about="The path of the setting that stores the answer."),
     }
 )
 _SETUP = ObjectSchema(
     {
         "required_secrets": Property(field=ListOf(item=_SETUP_SECRET), about="Secrets requested before the first run."),
-        "optional_secrets": Property(field=ListOf(item=_SETUP_SECRET), about="Secrets that can be left empty."),
+        "optional_secrets": Property(field=ListOf(item=_SETUP_SECRET), about="Secrets that the user may leave empty."),
         "required_fields": Property(field=ListOf(item=_SETUP_FIELD), about="Settings that are not secret."),
         "validation_endpoint": Property(field=Text(max_length=2048), about="A URL, with {placeholders}."),
     }
@@ -72,10 +78,10 @@ _WEBHOOK = ObjectSchema(
     {
         key: Property(field=_WORD, about=about)
         for key, about in {
-            "secret_header": "The header that holds the shared secret.",
-            "secret_name": "The shared secret.",
-            "signature_key_secret_name": "The key of an Ed25519 signature.",
-            "hmac_secret_name": "The key of an HMAC signature.",
+            "secret_header": "The header that contains the shared secret.",
+            "secret_name": "The name of the shared secret.",
+            "signature_key_secret_name": "The name of the secret with the key of an Ed25519 signature.",
+            "hmac_secret_name": "The name of the secret with the key of an HMAC signature.",
             "hmac_signature_header": "The header that contains the signature.",
             "hmac_timestamp_header": "The header that contains the time of the signature.",
             "hmac_prefix": "The text before the signature.",
@@ -86,23 +92,29 @@ _LOGIN = ObjectSchema({key: prop for key, prop in _AUTH.properties.items() if ke
 SECTIONS = {
     "setup": Property(field=_SETUP, about="Questions to the user before the first run."),
     "discovery_summary": Property(field=_DISCOVERY, about="Hints for models that search for tools."),
-    "webhook": Property(field=_WEBHOOK, about="For other runtimes; wasmrt does not receive webhooks."),
-    "websocket": Property(field=Anything(only_object=True), about="For other runtimes; wasmrt opens no WebSockets."),
-    "config": Property(field=Anything(only_object=True), about="For other runtimes; wasmrt does not read it."),
+    "webhook": Property(field=_WEBHOOK, about="For other tool runtimes; wasmrt does not receive webhooks."),
+    "websocket": Property(
+        field=Anything(only_object=True), about="For other tool runtimes; wasmrt does not open WebSockets."
+    ),
+    "config": Property(
+        field=Anything(only_object=True), about="For other tool runtimes; wasmrt does not use this section."
+    ),
     "parameters": Property(
         field=Anything(only_object=True),
-        about="The JSON Schema for the params of a near:agent tool; it replaces the tool's schema.",
+        about="The JSON Schema for the parameters of a near:agent tool. It replaces the schema in the component.",
     ),
-    "license": Property(field=_WORD, about="An SPDX expression."),
+    "license": Property(field=_WORD, about="The license of the tool, as an SPDX expression."),
     "source": Property(field=Text(max_length=2048), about="The location of the tool's source code."),
-    "tags": Property(field=ListOf(item=_WORD), about="For other runtimes."),
-    "tier": Property(field=_WORD, about="For other runtimes."),
-    "$schema": Property(field=Text(max_length=2048), about="The location of this schema, for editors."),
+    "tags": Property(field=ListOf(item=_WORD), about="For other tool runtimes; wasmrt ignores it."),
+    "tier": Property(field=_WORD, about="For other tool runtimes; wasmrt ignores it."),
+    "$schema": Property(field=Text(max_length=2048), about="The location of the JSON Schema, for editors."),
 }
 ABOUT = {
     "description": Property(field=_PROSE, about="A description of the tool."),
     "version": Property(field=_WORD, about="The tool's version."),
-    "wit_version": Property(field=_WORD, about="The version of the tool world that the tool was built for."),
-    "auth": Property(field=_AUTH, about="The way in which the user provides the credential."),
-    "logins": Property(field=MapOf(item=_LOGIN), about="Logins for further vendors, in the form of `auth`."),
+    "wit_version": Property(field=_WORD, about="The version of the tool world for which the tool was built."),
+    "auth": Property(field=_AUTH, about="Settings for getting the tool's credential from the user."),
+    "logins": Property(
+        field=MapOf(item=_LOGIN), about="Logins at further services, by vendor. Each has the keys of `auth`."
+    ),
 }

@@ -1,4 +1,4 @@
-"""Read JSON strictly: bounded, without duplicate keys or NaN; every error has its JSON path."""
+"""Read JSON strictly: the size is bounded, duplicate keys and NaN are errors, and each error has a JSON path."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MAX_DIGITS = 18
 
 
 def read_json(data: str | bytes, problems: Problems) -> Any:
-    """Return the value, or None after adding a problem."""
+    """Return the value of a JSON text, or add an error to `problems` and return None."""
     text = _decode(data, problems)
     if text is None or not _is_shallow(text, problems):
         return None
@@ -31,7 +31,7 @@ def read_json(data: str | bytes, problems: Problems) -> Any:
 
 
 class _Object:
-    """The pairs of an object as written, duplicates included."""
+    """The pairs of keys and values of a JSON object, as written, including duplicate keys."""
 
     __slots__ = ("pairs",)
 

@@ -1,6 +1,6 @@
-"""The sections of a capability file, declared once for the parser and the JSON Schema.
+"""Declare all sections of a capability file, and write the JSON Schema.
 
-Key names of wasmrt and IronClaw are both accepted; the first name of each key is the one that is written.
+Files may use the key names of wasmrt or of IronClaw. wasmrt writes its own key names.
 """
 
 from __future__ import annotations
@@ -19,16 +19,19 @@ _TOOL = ObjectSchema(
     _KINDS
     | {
         "credentials": Property(
-            field=ListOf(item=Text(max_length=128)), about="Names in the component's http.credentials to use."
+            field=ListOf(item=Text(max_length=128)),
+            about="The names of those credentials in the component's `http.credentials` that this tool uses.",
         ),
-        "effects": Property(field=ListOf(item=Text(choices=tuple(Effect))), about="The effects of its calls."),
+        "effects": Property(
+            field=ListOf(item=Text(choices=tuple(Effect))), about="The effects that calls of the tool can have."
+        ),
     }
 )
 CAPABILITIES = _KINDS | {
     "limits": LIMITS,
     "tools": Property(
         field=MapOf(item=_TOOL, key=Text(max_length=128, pattern=r"^[!-~]+$", check=read_tool_name)),
-        about="The capabilities of single tools. If this section exists, tools that it does not list have none.",
+        about="The capabilities of single tools. If this section exists, a tool that it does not list has none.",
     ),
 }
 NESTED = "capabilities"
@@ -36,12 +39,17 @@ ROOT = ObjectSchema(
     CAPABILITIES
     | ABOUT
     | SECTIONS
-    | {NESTED: Property(field=ObjectSchema(CAPABILITIES | ABOUT | SECTIONS), about="The same sections, nested.")}
+    | {
+        NESTED: Property(
+            field=ObjectSchema(CAPABILITIES | ABOUT | SECTIONS),
+            about="An object with the same sections, as an alternative to the top level.",
+        )
+    }
 )
 
 
 def capability_schema() -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of capability files. It is slightly more permissive than `parse`."""
+    """Return the JSON Schema (2020-12) of capability files. The schema accepts some files that `parse` rejects."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "wasmrt capability file",

@@ -1,4 +1,4 @@
-"""Read a capability file into checked JSON data: any error refuses it, and all errors are reported together."""
+"""Read a capability file as validated JSON data. A file with any error is refused, and all errors are reported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wasmrt.core.errors import CapabilityFileError
 
 
 def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
-    """Return the sections of a capability file as JSON data, and the names of the sections that were nested.
+    """Return the sections of a capability file as JSON data, and the names of the sections under `capabilities`.
 
     Keys are in their canonical spelling.
 
@@ -22,7 +22,7 @@ def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
     problems = Problems()
     tree = read_json(data, problems)
     if (kind := _other_kind(tree)) is not None:
-        problems.add(kind, f"this file describes a {_OTHER_KINDS[kind]}, not of a tool")
+        problems.add(kind, f"this file describes a {_OTHER_KINDS[kind]}, not a tool")
         raise file_error(problems)
     nested: frozenset[str] = frozenset()
     if tree is not None or not problems:
@@ -33,20 +33,20 @@ def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
 
 
 def nested_path(path: str, nested: frozenset[str]) -> str:
-    """Return the JSON path of a value, including the parent key if its section was nested."""
+    """Return the JSON path of a value as in the file: below `capabilities`, if its section is in `nested`."""
     return f"{NESTED}.{path}" if re.split(r"[.\[]", path, maxsplit=1)[0] in nested else path
 
 
 _OTHER_KINDS = {
-    "channel": "channel (messages in and out of a chat)",
-    "hook": "hook (called in another host's own loop)",
+    "channel": "channel (messages of a chat)",
+    "hook": "hook (called by the loop of another agent)",
 }
-"""Kinds of IronClaw sidecars that do not describe tools; their keys would all be reported as errors."""
+"""Kinds of IronClaw sidecars that do not describe tools. One error is reported, instead of an error for each key."""
 _HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
 
 
 def _other_kind(tree: Any) -> str | None:
-    """Return the kind of a file that does not describe a tool, by its `type`, `kind` or sections; otherwise None."""
+    """Return `channel` or `hook` if the `type`, the `kind` or the sections of a file describe one, otherwise None."""
     if not isinstance(tree, dict):
         return None
     for part in (tree, tree.get(NESTED)):
@@ -82,5 +82,5 @@ def _raise_nested(tree: Any, problems: Problems) -> tuple[Any, frozenset[str]]:
     nested = tree.pop(NESTED)
     for key in nested:
         if key in tree:
-            problems.add(child(NESTED, key), f"{key!r} is also at the top level; keep one")
+            problems.add(child(NESTED, key), f"{key!r} is also at the top level; keep one of them")
     return nested | tree, frozenset(nested)

@@ -1,4 +1,4 @@
-"""Sentences about capabilities: everything that they allow, the differences of two versions, and warnings."""
+"""Describe capabilities to users: everything that they allow, differences between two versions, and warnings."""
 
 from __future__ import annotations
 

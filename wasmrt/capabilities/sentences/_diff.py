@@ -1,4 +1,4 @@
-"""Compare two sets of capabilities: everything that became wider, and everything that became narrower."""
+"""Compare two versions of capabilities: list everything that became wider, and everything that became narrower."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.core.limits import ResourceLimits
 
 @dataclass(frozen=True, slots=True)
 class CapabilityDiff:
-    """Everything that `new` allows beyond `old`, and everything that it no longer allows."""
+    """The differences between two versions: permissions that only the new version has, and only the old version has."""
 
     widened: tuple[Change, ...]
     narrowed: tuple[Change, ...]
@@ -35,7 +35,10 @@ class CapabilityDiff:
 
 
 def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | None = None) -> CapabilityDiff:
-    """Compare two versions. An entry that several entries of the other version cover only together is a change."""
+    """Compare two versions of capabilities.
+
+    An entry counts as changed unless a single entry of the other version covers it completely.
+    """
     limits = defaults or ResourceLimits()
     return CapabilityDiff(
         tuple(_all_added(old, new, limits, narrower=False)), tuple(_all_added(new, old, limits, narrower=True))
@@ -45,7 +48,10 @@ def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | Non
 def _all_added(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, *, narrower: bool
 ) -> Iterator[Change]:
-    """Yield everything that `after` allows beyond `before`; with `narrower`, `after` is the older version."""
+    """Yield a change for everything that `after` allows and `before` does not.
+
+    `narrower` is true if `after` is the old version, so that the changes make the new version narrower.
+    """
     numbers = Numbers(narrower=narrower)
     yield from _added(before, after, defaults, numbers)
     yield from added_logins(before.logins, after.logins, narrower=narrower)
@@ -56,7 +62,7 @@ def _all_added(
 def _added_for_tools(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: Numbers
 ) -> Iterator[Change]:
-    """Yield the changes for each tool; a change of several tools is yielded once, with their names."""
+    """Yield the changes of single tools. A change that several tools have is yielded once, with the names of all."""
     names = {tool.name for tool in (*(before.tools or ()), *(after.tools or ()))}
     changed: dict[Change, list[str]] = {}
     for name in sorted(names):
@@ -71,19 +77,22 @@ def _added_for_tools(
 
 
 def _added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
-    """Yield the effects that only a declaration excluded before, except effects of new entries, which are listed."""
+    """Yield a change for each additional effect that the old grant `was` already allowed.
+
+    Effects of new entries are omitted, because the entries themselves are yielded as changes.
+    """
     for effect in sorted((after - before) & _effects_within_reach(was)):
         yield Change("effects", f"may {in_words(frozenset({effect}))}, as far as the rest of its grant allows")
 
 
 def _effects_held(capabilities: Capabilities, name: str, own: Capabilities) -> frozenset[Effect]:
-    """Return the effects that a tool's calls can have: the effects of its grant, limited to the declared ones."""
+    """Return the effects that calls of the tool `name` can have: the declared effects that its grant `own` allows."""
     declared = next((tool.effects for tool in capabilities.tools or () if tool.name == name), None)
     return _effects_within_reach(own) & (EVERY_EFFECT if declared is None else frozenset(declared))
 
 
 def _effects_within_reach(own: Capabilities) -> frozenset[Effect]:
-    """Return the effects of a grant, or all effects if it can call tools, whose effects are unknown here."""
+    """Return the effects of a grant, or all effects if the grant can call other tools, whose effects are unknown."""
     effects = effects_of(own)
     return EVERY_EFFECT if Effect.INVOKE_TOOL in effects else effects
 

@@ -1,4 +1,4 @@
-"""Explain capabilities in sentences that a user can agree to: the permissions and their consequences."""
+"""Describe capabilities in sentences to which a user can agree: the permissions and their consequences."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from wasmrt.core.url import Network
 def explain(
     capabilities: Capabilities, *, services: Iterable[Service] | None = None, networks: Sequence[Network] = ()
 ) -> tuple[str, ...]:
-    """Return sentences on everything that a tool may do; the last sentence lists the permissions that it lacks.
+    """Return sentences on everything that a tool may do, followed by the permissions that the tool does not have.
 
-    The first sentences describe the effect at known services (`services` replaces the built-in ones). Sentences for
-    each capability and for possible data flows follow. Entries that the runtime would refuse are described as refused.
-    `networks` are the internal networks that the operator exempts.
+    The first sentences describe the effects at known services (`services` replaces the built-in services). Sentences
+    for each capability and for possible data flows follow. Entries whose requests the runtime would refuse are described
+    as refused. `networks` are the internal networks that the operator exempts from the address check.
 
     Example:
         >>> from wasmrt import Capabilities, explain
@@ -43,9 +43,9 @@ def explain(
 def tool_groups(
     capabilities: Capabilities, *, services: Iterable[Service] | None = None, networks: Sequence[Network] = ()
 ) -> dict[tuple[str, ...], list[str]]:
-    """Return the tools of a component, grouped by their permissions: the sentences, and the names of the tools.
+    """Group the tools of a component by their permissions: map the sentences of each group to the names of its tools.
 
-    The result is empty without sections for tools. The other arguments are as for `explain`.
+    The result is empty if the component has no sections for tools. See `explain` for `services` and `networks`.
     """
     known = tuple(known_services() if services is None else services)
     groups: dict[tuple[str, ...], list[str]] = {}
@@ -56,7 +56,7 @@ def tool_groups(
 
 
 def _lacking(capabilities: Capabilities) -> list[str]:
-    """Return the actions that the capabilities do not allow, for the sentence that lists them."""
+    """Return phrases for the kinds of actions that the capabilities do not allow, such as `read files`."""
     verbs: dict[str, list[str]] = {}
     for kind in KINDS:
         part = capabilities.get(kind)
@@ -92,9 +92,9 @@ def _allowed(capabilities: Capabilities, services: Sequence[Service], networks: 
 
 
 def _flows(capabilities: Capabilities, networks: Sequence[Network]) -> list[str]:
-    """Return sentences on the destinations of data that a tool can read.
+    """Return sentences on the destinations to which a tool can send data that it reads.
 
-    Requests that only read count, too, because their paths and queries can carry data.
+    Hosts for GET requests are destinations, too, because the path and query of a request can carry data.
     """
     flows = [part.flow(networks) for part in capabilities.parts]
     out = [name for flow in flows for name in flow.out]

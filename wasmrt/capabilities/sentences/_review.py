@@ -1,4 +1,4 @@
-"""Warn about entries of a valid capability file that deserve a review."""
+"""Warn about entries of a valid capability file that the user should review."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _READ_SECTIONS = frozenset({"setup", "$schema", "discovery_summary", "license", 
 
 
 def review(file: CapabilityFile, imports: Iterable[str] | None = None) -> tuple[FileWarning, ...]:
-    """Return warnings about a file and, if imports are given, about differences between the file and the imports.
+    """Return warnings about a capability file and, if `imports` are given, about sections that do not fit the imports.
 
-    Imports are named as in the component (`wasmrt:tool/http@0.1.0`), optionally with a function (`...#http-request`).
+    An import is a name as in the component (`wasmrt:tool/http@0.1.0`), optionally with a function (`#http-request`).
     """
     warnings = [each for part in file.capabilities.parts for each in part.warnings()]
     warnings += _on_sections(file)
@@ -30,7 +30,7 @@ def _on_sections(file: CapabilityFile) -> Iterator[FileWarning]:
     for at, login in places.items():
         if login and login.oauth and login.oauth.client_secret:
             yield FileWarning(
-                f"{at}.oauth.client_secret", "a client secret in a file is public; name client_secret_env instead"
+                f"{at}.oauth.client_secret", 'a client secret in a file is public; use "client_secret_env" instead'
             )
     for name in file.sections:
         if name not in _READ_SECTIONS:
@@ -42,10 +42,13 @@ def _on_imports(capabilities: Capabilities, imports: Iterable[str]) -> Iterator[
     needed, granted = capabilities_of(imports), [part.section for part in capabilities.parts]
     for name in (kind.section for kind in KINDS):
         if needs_section(name, imports, granted):
-            yield FileWarning(name, f"the component imports {needed[name]}: refused, as no section allows it")
+            yield FileWarning(
+                name, f'calls of the import {needed[name]} will be denied, because the file has no section "{name}"'
+            )
         if name in granted and not uses_section(name, imports):
-            yield FileWarning(name, f"no import of the component uses this section (example: {import_example(name)})")
+            example = import_example(name)
+            yield FileWarning(name, f"the section is unused: the component lacks an import for it, such as {example}")
     if needed.get("sockets"):
         yield FileWarning(
-            "$", f"the component imports {needed['sockets']}: sockets are always refused, use HTTP requests instead"
+            "$", f"the component imports {needed['sockets']}, but sockets are always refused; use HTTP requests instead"
         )

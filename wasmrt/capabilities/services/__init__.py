@@ -1,4 +1,4 @@
-"""Known services: descriptions of requests and login scopes for users, as data that can be extended."""
+"""Known services: data files that describe requests to a service, and scopes of its login, to users."""
 
 from __future__ import annotations
 

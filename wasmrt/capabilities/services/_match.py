@@ -1,4 +1,4 @@
-"""Find the meaning of an allowlist entry, or of a login scope, at known services."""
+"""Find the descriptions of allowlist entries and login scopes at known services."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wasmrt.core.url import split_path
 
 
 def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:
-    """Yield each permission of a service that some request of `entry` uses, in the order of the services.
+    """Yield each permission at a service that some request of `entry` uses, in the order of the services.
 
     An entry for every public host yields nothing, because its destination is unknown.
     """
@@ -29,13 +29,13 @@ def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[t
 
 
 def scope_in_words(host: str, scope: str, services: Iterable[Service]) -> str | None:
-    """Return a description of a scope at the service whose login is at `host`, or None if it is unknown."""
+    """Return a description of a scope at the service whose login page is at `host`, or None if the scope is unknown."""
     found = (service.scopes.get(scope) for service in services if host in service.login)
     return next((words for words in found if words), None)
 
 
 def _hosts_meet(known: str, granted: str) -> bool:
-    """Return whether both patterns cover a common host; labels are compared from the right."""
+    """Return whether some host matches both patterns."""
     one, other = known.split(".")[::-1], granted.split(".")[::-1]
     for at, (a, b) in enumerate(zip(one, other, strict=False)):
         open_a, open_b = a == "*" and at == len(one) - 1, b == "*" and at == len(other) - 1
@@ -47,7 +47,10 @@ def _hosts_meet(known: str, granted: str) -> bool:
 
 
 def _words(service: Service) -> frozenset[tuple[int, str]]:
-    """Return the literal segments of the service's paths with their positions; `*` in an entry does not match them."""
+    """Return the literal segments in the paths of a service, each with its position.
+
+    A `*` in another path of the service does not match these segments.
+    """
     paths = (path for power in service.can for path in power.paths)
     return frozenset((at, part) for path in paths for at, part in enumerate(path) if part != "*")
 

@@ -1,4 +1,4 @@
-"""A known service: its hosts, the permissions that requests use, and descriptions of its scopes."""
+"""Known services: the hosts of a service, the permissions that requests to it use, and descriptions of its scopes."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 ENDS = "$"
-"""The last segment of a path that has no subpaths."""
+"""The marker in place of a last path segment: the path matches only itself, not its subpaths."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Power:
-    """A permission at a service, described by a phrase that follows "can"."""
+    """A permission at a service, described by phrases such as `read your mail`, as in `can read your mail`."""
 
     methods: tuple[str, ...] = ()
-    """All methods if empty."""
+    """The methods of the requests; empty for all methods."""
     paths: tuple[tuple[str, ...], ...] = ()
-    """Path prefixes as segments, `*` for any segment; all paths if empty."""
+    """The path prefixes of the requests, as segments; `*` matches any segment. Empty for all paths."""
     as_you: str = ""
-    """The phrase for requests with a credential; empty if they can do nothing."""
+    """The phrase for requests with a credential; empty if such requests have no effect."""
     anybody: str = ""
-    """The phrase for requests without a credential; empty if they can do nothing."""
+    """The phrase for requests without a credential; empty if such requests have no effect."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,9 +29,9 @@ class Service:
 
     name: str
     hosts: tuple[str, ...]
-    """Exact names, `*` for one label; a leading `*` matches one or more labels."""
+    """Host patterns. `*` matches one label, but at the beginning of a pattern one or more labels."""
     can: tuple[Power, ...] = ()
     login: tuple[str, ...] = ()
-    """Hosts of the authorization URLs to which the scopes belong."""
+    """The hosts of the authorization URLs whose scopes are in `scopes`."""
     scopes: Mapping[str, str] = field(default_factory=dict, hash=False)
-    """Scopes of a login, each with a phrase that follows "can"."""
+    """The scopes of a login, each with a phrase such as `read your mail`."""

@@ -1,4 +1,4 @@
-"""Read files of known services: strict TOML, with all errors reported together."""
+"""Read files of known services. The files are strict TOML, and all errors are reported together."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def known_services() -> tuple[Service, ...]:
 
 
 def read_services(data: bytes) -> tuple[Service, ...]:
-    """Read a TOML file of services.
+    """Parse a TOML file of services.
 
     Raises:
         ConfigurationError: the file is not valid TOML, or has unknown or invalid keys; the message lists every error.
@@ -43,7 +43,9 @@ def read_services(data: bytes) -> tuple[Service, ...]:
         listed = []
     mistakes += [Mistake(str(key), "is not known", _EXAMPLE) for key in tree]
     if len(listed) > _MAX_SERVICES:
-        raise ConfigurationError(f"the services file has more than {_MAX_SERVICES} services", hint="leave some out")
+        raise ConfigurationError(
+            f"the services file has more than {_MAX_SERVICES} services", hint="remove some of them"
+        )
     found = tuple(_service(item, index, mistakes) for index, item in enumerate(listed))
     if mistakes:
         lines = lines_of(text)

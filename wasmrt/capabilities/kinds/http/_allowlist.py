@@ -92,7 +92,7 @@ class AllowlistValidator:
         return () if self._is_public_alone(url, method) else self._networks
 
     def with_step(self, refused: Decision, url: ParsedUrl, method: str) -> Decision:
-        """Replace the suggestion of an address denial if it is an exemption and exemptions do not apply to the request."""
+        """Replace the suggestion of an address denial if it is an exemption that would not apply to the request."""
         if isinstance(refused.suggestion, Exemption) and self._is_public_alone(url, method):
             return refused._replace(suggestion=_PUBLIC_ALONE)
         return refused

@@ -64,7 +64,7 @@ def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
 
 
 def _exemption(address: str | None) -> Exemption:
-    """Return the exemption for the network that contains only this address; without a network if `address` is invalid."""
+    """Return the exemption for the network with only this address, or for no network if the address is not valid."""
     kind = AddressClass.UNREADABLE if address is None else classify_address(address)
     if address is None or kind in (AddressClass.UNREADABLE, AddressClass.PUBLIC):
         return Exemption(None)

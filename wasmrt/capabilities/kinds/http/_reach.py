@@ -36,7 +36,7 @@ class Reach:
 def each_reach(
     allowlist: Iterable[EndpointPattern], credentials: Sequence[CredentialMapping], networks: Sequence[Network]
 ) -> Iterator[Reach]:
-    """Yield each entry of an allowlist with the credentials that its requests carry, or the reason why it has no effect.
+    """Yield each entry of an allowlist with the credentials that its requests carry, or the reason for their refusal.
 
     `networks` are the internal networks that the operator exempts from the address check.
     """

@@ -1,4 +1,4 @@
-"""Describe requests in plain ASCII, without parts that often contain secrets. Callers scan the result, then truncate it."""
+"""Describe requests in ASCII, without parts that often contain secrets. Callers scan the result, then truncate it."""
 
 from __future__ import annotations
 
