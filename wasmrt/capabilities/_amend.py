@@ -1,4 +1,4 @@
-"""Add one entry to a grant, or revoke one. An added entry must be part of the request; a revoked one is removed whole."""
+"""Add one entry to a grant, or revoke one. An added entry must be part of the request."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
 
 
 def covers(outer: Addition, inner: Addition) -> bool:
-    """Return whether `outer` allows everything that `inner` allows. An entry for an alias only covers an equal entry."""
+    """Return whether `outer` allows everything that `inner` allows. An alias only covers an equal alias."""
     if outer.to is not inner.to:
         return False
     if outer.to is GrantList.TOOLS:

@@ -1,4 +1,4 @@
-"""Write a capability file in canonical form: in a fixed order, without defaults, with each allowlist entry on a line."""
+"""Write a capability file in canonical form: fixed order, no defaults, and each allowlist entry on one line."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
 
 
 def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
-    """Return the section of a tool as JSON data. Credentials of the component are listed by name, its numbers omitted."""
+    """Return the section of a tool as JSON data. It lists credentials of the component by name."""
     tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
     theirs = () if component.http is None else component.http.credentials
     http = tool.capabilities.http

@@ -197,7 +197,7 @@ class Capability(ABC):
 
     @abstractmethod
     def part(self, name: str, value: str | None) -> Self | None:
-        """Return the part of this capability that an amendment names, or None. None as `value` means the whole section."""
+        """Return the part of this capability that an amendment names, or None. With None, it is the whole section."""
 
     @abstractmethod
     def without(self, name: str, value: str | None) -> Self | None:

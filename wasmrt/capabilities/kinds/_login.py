@@ -106,7 +106,7 @@ class LoginCapability:
 
     @property
     def place(self) -> OAuthConfig:
-        """The OAuth settings without scopes and instructions. Logins with equal values use the same service and client."""
+        """The OAuth settings without scopes and instructions; equal for logins at the same service with the same client."""
         return replace(self.oauth, scopes=(), pending_instructions=None)
 
 

@@ -153,7 +153,7 @@ class CredentialLocation:
                     _check_header(self.timestamp_name, "")
                 if self.encoding not in ("", *_ENCODINGS) or self.timestamp_name.lower() == self.name.lower():
                     raise ConfigurationError(
-                        f"a signature needs a different header than the time, and the encoding {' or '.join(_ENCODINGS)}"
+                        f"a signature needs another header than the time, and the encoding {' or '.join(_ENCODINGS)}"
                     )
                 object.__setattr__(self, "encoding", self.encoding or _ENCODINGS[0])
             case LocationType.AWS_SIGV4 if not _AWS_WORD.match(self.region) or not _AWS_WORD.match(self.service):
@@ -175,7 +175,7 @@ class CredentialLocation:
 
     @property
     def header_names(self) -> tuple[str, ...]:
-        """The lower-case names of all headers that the host sets for this location. The guest must not set them."""
+        """The lower-case names of all headers that the host sets for this location. A guest must not set them."""
         if self.type is LocationType.AWS_SIGV4:
             return _AWS_HEADERS
         return tuple(name.lower() for name in (self.header_name, self.timestamp_name) if name)
@@ -253,7 +253,7 @@ class CredentialMapping:
         return self._host_rank(url) is not None and self._path_rank(url) is not None
 
     def has_place(self, url: ParsedUrl) -> bool:
-        """Return whether the secret can be put into a request to `url`: the path must contain the placeholder, if any."""
+        """Return whether the secret can be put into a request to `url`: a placeholder, if any, must be in the path."""
         location = self.location
         return location.type is not LocationType.URL_PATH or f"{{{location.placeholder}}}" in url.path
 

@@ -70,6 +70,6 @@ def plain_path(path: str) -> str:
 
 
 def is_under_prefixes(path: str, prefixes: tuple[str, ...]) -> bool:
-    """Return whether a valid path is under one of the prefixes: `notes` and `notes/a` are under `notes` and `notes/`."""
+    """Return whether a valid path is under one of the prefixes, or equal to one."""
     whole = plain_path(path) + "/"
     return any(not prefix or whole.startswith(prefix.removesuffix("/") + "/") for prefix in prefixes)

@@ -21,8 +21,8 @@ def explain(
     """Return sentences on everything that a tool may do, followed by the permissions that the tool does not have.
 
     The first sentences describe the effects at known services (`services` replaces the built-in services). Sentences
-    for each capability and for possible data flows follow. Entries whose requests the runtime would refuse are described
-    as refused. `networks` are the internal networks that the operator exempts from the address check.
+    for each capability and for possible data flows follow. Entries are described as refused if the runtime refuses
+    their requests. `networks` are the internal networks that the operator exempts from the address check.
 
     Example:
         >>> from wasmrt import Capabilities, explain

@@ -84,7 +84,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
 
     allowlist: tuple[EndpointPattern, ...] = ()
     credentials: tuple[CredentialMapping, ...] = ()
-    """The constructor also accepts a mapping of names to credentials, and sets the ports of credentials without ports."""
+    """The constructor also accepts a mapping of names to credentials. Credentials without ports get default ports."""
     rate_limit: RateLimitConfig = field(default_factory=RateLimitConfig)
     max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
     max_response_bytes: int = DEFAULT_MAX_RESPONSE_BYTES

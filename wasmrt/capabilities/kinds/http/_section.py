@@ -165,7 +165,7 @@ _CREDENTIAL = ObjectSchema(
         ),
         "ports": Property(
             field=ListOf(item=_PORT, min_items=1),
-            about="The ports to which the secret is sent; by default 443, or the only port of the host in the allowlist.",
+            about="The ports to which the secret is sent; by default 443, or the only port in the allowlist.",
         ),
         "optional": Property(
             field=Flag(), about="True to send requests without the secret if it is not set, instead of refusing them."
