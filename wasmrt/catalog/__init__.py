@@ -1,8 +1,8 @@
 """The catalog of installed tools. This package neither compiles nor runs tools, and trusts none of them.
 
-The names exported here suffice to list tools. `granted` reads the capabilities of a stored version, and `find` looks a
-tool up by name. `installer` plans and stores, `sources` reads bytes, and `validator` checks them before the compiler
-reads them.
+The names exported here suffice to list tools. `granted` reads the capabilities of a stored version, and `find` finds a
+tool by name. `sources` reads the bytes of a component, `validator` checks these bytes before they are compiled, and
+`installer` plans and stores a new version.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The catalog: the versions of installed tools by name, each with its digest, request and grant.
+"""The catalog: the installed tools and their versions, each with a component, a request and a grant.
 
 A component is stored before the row that refers to it, and removed after that row. An interruption therefore leaves
 either the old or the new catalog. Writers exclude each other; readers never wait for writers.
@@ -32,7 +32,7 @@ class Catalog:
         self._components = ComponentFolder(data)
 
     def tools(self) -> tuple[Listed, ...]:
-        """Return the active version of every tool, by name."""
+        """Return the active version of every tool, sorted by name."""
         if not self._index.exists:
             return ()
         with self._index.reading() as db:
@@ -83,7 +83,7 @@ class Catalog:
         return versions
 
     def read(self, version: ToolVersion) -> ComponentBytes:
-        """Return a version's component, checked against its digest.
+        """Return the component of a version, after checking the component against its digest.
 
         Raises:
             IntegrityError: the stored bytes differ from the installed ones.
@@ -91,14 +91,15 @@ class Catalog:
         return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
     def add(self, new: NewVersion, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
-        """Store a new version: active with a grant; otherwise pending, while the old version stays active.
+        """Store a new version. With a grant it becomes the active version; without one it waits for a grant.
 
         If a tool has more than 16 versions, the oldest ones are deleted. A version that is already stored with the same
-        bytes and grant is returned unchanged. `replaces` is the active version that the user saw, 0 for none.
+        bytes and grant is returned unchanged. `replaces` is the number of the active version that the user saw, or 0 if
+        the tool was not installed.
 
         Raises:
-            GrantRequiredError: the first version of the tool has no grant.
-            InstallError: the catalog cannot be written, or another version has become active.
+            GrantRequiredError: the tool is not installed yet, and `grant` is None.
+            InstallError: the catalog cannot be written, or the active version is not `replaces`.
         """
         with self._index.writing() as db:
             self._components.prepare()
@@ -119,7 +120,7 @@ class Catalog:
                 raise InstallError(
                     f"{new.name} was updated by another process", code="changed", hint="run the command again"
                 )
-            self._components.write(new.component)  # a new installation repairs the stored file
+            self._components.write(new.component)  # also replaces a damaged file of the same component
             if stored is not None:
                 return stored
             # A pending update keeps its number when it is granted.
@@ -132,12 +133,12 @@ class Catalog:
     def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
         """Grant a pending version and make it the active one.
 
-        SECURITY: `digest` is the digest that the user saw. Another update may have got the number since then.
+        SECURITY: `digest` is the digest that the user saw. Since then, a different update may have got this number.
 
         Raises:
             NotInstalledError: the version does not exist.
-            InstallError: the version is not pending.
-            IntegrityError: its stored bytes differ from the fetched ones.
+            InstallError: the version is not pending, or has a different digest.
+            IntegrityError: the stored bytes of the version have changed since the update was fetched.
         """
         self.read(self.get(name, number))
         with self._index.writing() as db:
@@ -150,18 +151,18 @@ class Catalog:
         if not changed:
             raise InstallError(
                 f"version {number} of {name} is not waiting for a grant, or has changed since it was shown",
-                hint="wasmrt grant lists pending versions",
+                hint="list the pending versions: wasmrt grant",
             )
         return self.get(name)
 
     def regrant(self, version: ToolVersion, grant: str, kept: tuple[Kept, ...] | None = None) -> ToolVersion:
-        """Change the grant of a version in place and, with `kept`, its entries beyond the capability file.
+        """Replace the grant of a stored version and, with `kept`, the entries that its grant has beyond its request.
 
-        SECURITY: `version` is the version that the user compared; a grant that has changed since then is kept.
+        SECURITY: `version` is the version that the user saw. If its grant has changed since then, nothing is replaced.
 
         Raises:
             NotInstalledError: the tool no longer exists.
-            InstallError: the grant has changed, or was never given.
+            InstallError: the grant has changed since `version` was read, or the version has no grant.
         """
         text = kept_text(version.kept if kept is None else kept)
         with self._index.writing() as db:
@@ -184,7 +185,7 @@ class Catalog:
         Raises:
             NotInstalledError: the tool or the version does not exist.
             GrantRequiredError: the version was never granted.
-            IntegrityError: its stored bytes differ from the installed ones.
+            IntegrityError: the stored bytes of the version differ from the installed bytes.
         """
         target = self.get(name, number) if number is not None else self._previous(name)
         if target.grant is None:
@@ -195,7 +196,7 @@ class Catalog:
         with self._index.writing() as db:
             known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
             if known.fetchone() is None:
-                raise NotInstalledError(f"{name} has been removed")
+                raise NotInstalledError(f"{name} was removed by another process", hint="install it again")
             db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
         return self.get(name)
 
@@ -213,7 +214,7 @@ class Catalog:
         return versions
 
     def verify(self, name: str | None = None) -> tuple[Finding, ...]:
-        """Check the stored bytes of all versions of one tool, or of every tool.
+        """Check the stored bytes of all versions of the tool `name`, or of every tool if `name` is None.
 
         Raises:
             NotInstalledError: the tool does not exist.
@@ -227,7 +228,7 @@ class Catalog:
         return tuple(self._check(*row) for row in rows)
 
     def sweep(self) -> int:
-        """Delete components without a version, left by interrupted installs, and return their number."""
+        """Delete components that belong to no version, and return their number. Interrupted installs leave them."""
         if not self._index.exists:
             return 0
         with self._index.reading() as db:
@@ -237,7 +238,7 @@ class Catalog:
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
-            # Checked again inside the transaction, because another process may just have installed one of them.
+            # Search again inside the transaction, because another process may have installed one of them since.
             strays = self._components.strays(digests(db))
             for digest in strays:
                 self._components.remove(digest)
@@ -255,11 +256,13 @@ class Catalog:
         active = _active(versions)
         older = [v for v in versions if v.number < active and v.grant is not None]
         if not older:
-            raise NotInstalledError(f"{name} has no version before {active}", hint=f"wasmrt inspect {name}")
+            raise NotInstalledError(
+                f"{name} has no granted version before {active}", hint=f"list the versions: wasmrt inspect {name}"
+            )
         return older[-1]
 
     def _forget(self, unused: Iterable[str]) -> None:
-        """Delete the components without rows, in a separate transaction after the rows were deleted."""
+        """Delete those components in `unused` that belong to no version. Their rows must have been deleted before."""
         candidates = set(unused)
         if not candidates:
             return
@@ -270,5 +273,5 @@ class Catalog:
 
 
 def _active(versions: Iterable[ToolVersion]) -> int:
-    """Return the number of the active version, or 0."""
+    """Return the number of the active version, or 0 if no version is active."""
     return next((version.number for version in versions if version.active), 0)

@@ -1,4 +1,4 @@
-"""Component files by digest, written atomically and verified whenever they are read."""
+"""Store each component in a file that is named after its digest. Files are written atomically, and verified when read."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ _SUFFIX = ".wasm"
 
 
 class ComponentFolder:
-    """One file for each digest. Partial files are in the folder `incoming`, which is never read."""
+    """The folder with a file for each component. Incomplete files are in the folder `incoming`, which is never read."""
 
     def __init__(self, data: Path) -> None:
         self._folder = data / "components"
         self._incoming = data / INCOMING
 
     def prepare(self) -> None:
-        """Create the folders."""
+        """Create the folder of the components, and the folder of incomplete files."""
         for folder in (self._folder, self._incoming):
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
 
     def write(self, component: ComponentBytes) -> None:
-        """Store a component durably. An existing file with its digest is kept if it is intact, otherwise replaced."""
+        """Store a component durably. An intact file with the same digest is not written again."""
         try:
             self.read(component.digest, "", size_bytes=len(component.data))
         except (IntegrityError, InstallError):
             replace_file(self._path(component.digest), component.data, drafts=self._incoming)
 
     def read(self, digest: str, name: str, *, size_bytes: int) -> ComponentBytes:
-        """Return the verified component of a digest; `name` is the tool's name for error messages.
+        """Return the component with a digest, after verifying it. Error messages use `name`, the name of the tool.
 
         Raises:
-            IntegrityError: the file is missing or has other contents.
+            IntegrityError: the file is missing or has different contents.
             InstallError: the file cannot be read.
         """
         hint = f"install {name} again from its source, or run: wasmrt rollback {name}"
@@ -61,8 +61,8 @@ class ComponentFolder:
         self._path(digest).unlink(missing_ok=True)
 
     def clear_incoming(self) -> None:
-        """Delete the partial files of killed processes. Call this only while no other process can write."""
-        import shutil  # as tempfile in _index.py
+        """Delete the incomplete files of killed processes. Call this only while no other process can write."""
+        import shutil  # slow to import, and rarely needed
 
         for entry in os.scandir(self._incoming):
             if entry.is_dir(follow_symlinks=False):
@@ -71,7 +71,7 @@ class ComponentFolder:
                 Path(entry.path).unlink(missing_ok=True)
 
     def has_incoming(self) -> bool:
-        """Return whether partial files exist; another process may still be writing them."""
+        """Return whether incomplete files exist. Another process may still be writing them."""
         try:
             return any(os.scandir(self._incoming))
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The catalog's index: access to one SQLite file, fast and durable. This module does not know about tools.
+"""The index of the catalog: durable transactions on one SQLite file. `_rows` reads and writes the rows.
 
 Every operation opens its own connection, so that threads and processes share only the file.
 """
@@ -16,7 +16,7 @@ from wasmrt.core.errors import InstallError
 
 BUSY_SECONDS = 30.0
 INCOMING = "incoming"
-"""The folder for partial files, on the same file system as their final location."""
+"""The folder for incomplete files, on the same file system as the final files."""
 _VERSION = 4
 # The columns for `Catalog.tools` come first, because SQLite reads a row only up to the last column it needs.
 _SCHEMA = """
@@ -33,11 +33,11 @@ CREATE TABLE version (
 CREATE INDEX version_digest ON version (digest);
 """
 _UPGRADES = {3: "ALTER TABLE version ADD COLUMN kept TEXT"}
-"""The statement that upgrades each older layout to the next one."""
+"""The SQL statement that upgrades each older layout to the next layout, by the number of the older layout."""
 
 
 class Index:
-    """The SQLite file of one installation. A missing file reads as an empty one."""
+    """The SQLite file of one installation. If the file is missing, no tool is installed."""
 
     def __init__(self, data: Path) -> None:
         self._path = data / "catalog.sqlite3"
@@ -91,15 +91,15 @@ class Index:
             raise InstallError(
                 f"the catalog has layout {found}, but this version of wasmrt reads layout {_VERSION}",
                 code="catalog",
-                hint="let the owner of the folder run wasmrt list once, which upgrades the catalog"
+                hint="to upgrade the catalog, run wasmrt list once as the owner of the folder"
                 if older
-                else "use the version of wasmrt that wrote it, or move the folder away and reinstall the tools",
+                else "use the version of wasmrt that wrote the catalog, or move its folder away and reinstall the tools",
             )
         return db
 
     def _create(self) -> None:
         """Create the file at a temporary path and link it, so that no other process can see a partial schema."""
-        import tempfile  # loads more modules than this package; a run of a tool creates no catalog
+        import tempfile  # slow to import, and not needed to run a tool
 
         folder = self._path.parent / INCOMING
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -111,7 +111,7 @@ class Index:
                     db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
                 os.link(fresh, self._path)
         except (OSError, sqlite3.OperationalError):
-            # Another process was first, and may have deleted this temporary folder; use the catalog of that process.
+            # Another process created the catalog first, and may have deleted this temporary folder.
             if not self.exists:
                 raise
 
@@ -122,7 +122,7 @@ def _version(db: sqlite3.Connection) -> int:
 
 
 def _upgrade(db: sqlite3.Connection) -> int:
-    """Upgrade an older layout to the current one, and return it. Another process may already have done so."""
+    """Upgrade the catalog to the current layout unless another process already has, and return the layout's number."""
     db.execute("BEGIN IMMEDIATE")
     try:
         while (found := _version(db)) in _UPGRADES:

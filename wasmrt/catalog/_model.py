@@ -1,4 +1,4 @@
-"""Values of the catalog as named tuples: component facts, versions, list entries and findings."""
+"""The values of the catalog: facts about components, versions, list entries and results of verification."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from wasmrt.core.model import Addition
 
 
 class ComponentInfo(NamedTuple):
-    """Facts about a component, from the engine and from its own description, read in a sandbox without capabilities."""
+    """Facts about a component, from the engine and from the component itself, which runs without capabilities for this."""
 
     world: str
     description: str = ""
     imports: tuple[str, ...] = ()
-    """`interface#function`, or only the interface if its functions are not known."""
+    """Imports in the form `interface#function`, or only `interface` if the functions are not known."""
     exports: tuple[str, ...] = ()
     schema_digest: str | None = None
-    """The BLAKE3 digest of tool names and schemas, or None if they could not be read."""
+    """The BLAKE3 digest of the names and schemas of the tools, or None if these could not be read."""
     tools: int = 1
     """The number of tools."""
     problems: tuple[str, ...] = ()
-    """Problems of its descriptions, as sentences; the component can run nevertheless."""
+    """Sentences about problems with the descriptions of the tools. The component can still run."""
     schema_problems: tuple[str, ...] = ()
-    """Problems of invalid schemas; models would not receive the parameters."""
+    """Sentences about invalid schemas. Models would get these tools without parameters."""
 
 
 class NewVersion(NamedTuple):
-    """A version before it is stored, without number and grant."""
+    """A version of a tool that is not stored yet, and therefore has neither a number nor a grant."""
 
     name: str
     component: ComponentBytes
     info: ComponentInfo
     origin: str = ""
-    """Its source, as displayable text."""
+    """The source of the version, as text for users."""
     sidecar: str | None = None
     """The capability file of the source, which contains the request."""
     package: str | None = None
-    """The tools of its package, as written by `dump_tools`, or None without a package."""
+    """The tools that the package lists, as text from `dump_tools`, or None if the component is not in a package."""
     tools: int = 1
     """The number of tools."""
 
@@ -47,11 +47,11 @@ class Kept(NamedTuple):
 
     addition: Addition
     tool: str | None
-    """The tool that got the entry, if the grant has sections for tools; None means the component."""
+    """The tool whose section got the entry, or None if the entry belongs to the whole component."""
     by: str
-    """The name of the user."""
+    """The name of the user who added the entry."""
     at: str
-    """The time in UTC, ISO 8601, in seconds."""
+    """The time at which the entry was added, in UTC (ISO 8601, to the second)."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the entry as JSON data."""
@@ -70,21 +70,21 @@ class ToolVersion(NamedTuple):
     description: str
     origin: str
     installed_at: str
-    """The time in UTC, ISO 8601, in seconds."""
+    """The time of the installation, in UTC (ISO 8601, to the second)."""
     schema_digest: str | None
     imports: tuple[str, ...]
     exports: tuple[str, ...]
     sidecar: str | None
     """The capability file of the source, which contains the request."""
     grant: str | None
-    """A capability file with the operator's grant. None: the version waits for a decision and never runs."""
+    """The grant, as a capability file. None means that the version waits for a grant, and cannot run."""
     active: bool
     package: str | None = None
-    """The tools of its package as text, or None without a package."""
+    """The tools that the package lists, as text from `dump_tools`, or None if the component is not in a package."""
     tools: int = 1
     """The number of tools."""
     kept: tuple[Kept, ...] = ()
-    """Entries that are granted beyond the capability file. Each one is also in the grant, unless it was revoked."""
+    """Entries that a user granted beyond the request. Each entry is also in the grant, unless it was revoked."""
 
     @property
     def pending(self) -> bool:
@@ -92,14 +92,14 @@ class ToolVersion(NamedTuple):
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the version as JSON data; sidecar and grant stay text, and the tools of the package are omitted."""
+        """Return the version as JSON data. Sidecar and grant remain text; the tools of the package are omitted."""
         values = {name: value for name, value in self._asdict().items() if name != "package"}
         data = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
         return data | {"kept": [each.as_dict() for each in self.kept]}
 
 
 class Listed(NamedTuple):
-    """One entry of the catalog's list. A plain tuple, because there can be ten thousand."""
+    """One entry of the list of tools. It is a plain tuple because the list can have ten thousand entries."""
 
     name: str
     number: int
@@ -108,13 +108,13 @@ class Listed(NamedTuple):
     world: str
     description: str
     pending: int | None
-    """The number of an update that is waiting for a grant."""
+    """The number of the update that is waiting for a grant, or None."""
     tools: int = 1
     """The number of tools."""
 
 
 class Finding(NamedTuple):
-    """The result of verifying one version; `problem` is None if its bytes are unchanged."""
+    """The result of verifying one version. `problem` is None if the stored bytes are unchanged."""
 
     name: str
     number: int

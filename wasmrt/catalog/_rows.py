@@ -1,4 +1,4 @@
-"""Rows of the index: insert, read and delete versions within the caller's transaction."""
+"""Read, insert and delete the rows of versions within the caller's transaction."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def digests(db: sqlite3.Connection) -> set[str]:
 
 
 def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
-    """Store a version: active with a grant, otherwise pending instead of an older update. Delete the oldest ones."""
+    """Store a version as the active one or, without a grant, as the pending update. Delete versions over the maximum."""
     db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (new.name,))
     insert(db, new, number, grant)
     if grant is None:
@@ -71,7 +71,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
 
 
 def activate(db: sqlite3.Connection, name: str, number: int) -> None:
-    """Make a version active, and no update pending."""
+    """Make a version the active one. The tool then has no pending update."""
     db.execute(
         "INSERT INTO tool (name, active) VALUES (:name, :number)"
         " ON CONFLICT (name) DO UPDATE SET active = :number, pending = NULL",
@@ -104,7 +104,7 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
 
 
 def kept_text(kept: tuple[Kept, ...]) -> str:
-    """Return persistent grant entries as the text of a column."""
+    """Return the entries as text for the column `kept`."""
     rows = [[str(each.addition.to), each.addition.entry, each.tool, each.by, each.at] for each in kept]
     return json.dumps(rows, ensure_ascii=False)
 

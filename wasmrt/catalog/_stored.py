@@ -1,4 +1,4 @@
-"""The tools of a package as JSON text, stored with the capability file of their version."""
+"""Convert the tools that a package lists to the text that the catalog stores, and back."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from wasmrt.sandbox.component import ToolSpec
 
 
 def dump_tools(tools: tuple[ToolSpec, ...]) -> str:
-    """Return the tools as text; equal tools produce equal text."""
+    """Return the tools as JSON text. Equal tools result in equal text."""
     return json.dumps([_changed(tool) for tool in tools], ensure_ascii=False)
 
 

@@ -1,7 +1,7 @@
-"""The tools that are part of wasmrt: their names, their descriptions, and the runtime parts that they need.
+"""The tools that are part of wasmrt: their names, their terms, and the parts of a runtime that they need.
 
-Their grants need no approval, because they are part of the program. They can only reach resources that the operator
-configures, such as the workspace or the search provider, within their own capability files.
+The grants of these tools need no approval, because the tools are part of the program. Their capability files limit them
+to resources that the operator configures, such as the workspace or the search provider.
 """
 
 from __future__ import annotations
@@ -25,38 +25,39 @@ FOLDER = Path(__file__).parent / "shipped"
 
 
 class BundledTool(NamedTuple):
-    """A bundled tool, by the name that agents use."""
+    """A tool in a component that is part of wasmrt."""
 
     name: str
+    """The name that agents use."""
     component: str
-    """The component file that contains it, without suffix."""
+    """The name of the component file, without suffix."""
     tool: str
-    """Its name in the component."""
+    """The tool's name in the component."""
     aliases: tuple[str, ...] = ()
-    """Names of the same tool in other agents."""
+    """Names that other agents use for the same tool."""
     seconds: float | None = None
     """The typical duration of one call."""
     actions: tuple[ActionDescriptor, ...] = ()
     action_param: str = "action"
     permission: str = ""
-    """`ask` if each call requires approval, unless the operator's rule sets a different permission."""
+    """`ask` if each call requires approval, unless a rule of the operator sets a different permission."""
     labels: tuple[str, ...] | None = None
-    """The labels of its results, or None if they follow from its effects."""
+    """The labels of the tool's results, or None if the labels follow from the effects."""
 
     @property
     def needs(self) -> str:
-        """The runtime part that the tool needs; empty if it needs none."""
+        """The part of the runtime that the tool needs (`workspace` or `search`), or `""`."""
         return "workspace" if self.component == "files" else "search" if self.name == WEB_SEARCH else ""
 
 
 class OwnTool(NamedTuple):
-    """A tool that is not a component."""
+    """A tool that is part of wasmrt, but not in a component."""
 
     name: str
     needs: str
-    """The runtime part that it uses; `registry` if only a registry has it."""
+    """The part of the runtime that the tool needs, or `registry` if only a registry has the tool."""
     found: str
-    """The hint for users who look for a component with this name."""
+    """The hint for users who try to use the tool as a component."""
     aliases: tuple[str, ...] = ()
 
 
@@ -95,15 +96,15 @@ REGISTRY_TOOLS = (
     *("skill_install", "skill_list", "skill_read", "skill_remove", "skill_search"),
     *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
 )
-"""Tools for skills and tools, which only a registry has: `agent/builtin/skills` and `agent/builtin/extensions`."""
+"""Tools that manage skills and tools, which only a registry has: `agent/builtin/skills`, `agent/builtin/extensions`."""
 DESKTOP_NAMES = ("clipboard.read", "clipboard.write", "notify.send", "apps.open", "browser.open_url")
-"""Tools for a desktop, off until an operator enables them: `wasmrt.agent.builtin.desktop`."""
+"""Tools for the user's desktop, disabled by default: `wasmrt.agent.builtin.desktop`."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
 """The shell, implemented by `wasmrt.agent.builtin.shell`."""
 RUN_CODE = BundledTool("run_code", "code", "run_code")
-"""The interpreter of code mode."""
+"""The interpreter for code mode programs."""
 CODE_TOOLS = (RUN_CODE.name, "search_tools")
-"""Tools of code mode, which is off by default: `wasmrt.agent.builtin.code_mode`."""
+"""Tools of code mode, which is disabled by default: `wasmrt.agent.builtin.code_mode`."""
 _IN_REGISTRY = "use load_registry(runtime); wasmrt tools describe NAME shows the tool"
 _IN_WORKSPACE = f"the shell runs commands in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
 OWN_TOOLS = (
@@ -122,16 +123,16 @@ _STEPS = {
     **{name: f'enable it: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
 }
 FILES = BundledTool("files", "files", "")
-"""All tools of the component `files`; `--tool` or `.tool(name)` selects one of them."""
+"""The component `files` with all its tools. The option `--tool` or the method `.tool(name)` selects one of them."""
 
 
 def bundled_tool(name: str) -> BundledTool | None:
-    """Return the tool with a name or alias, in any spelling that models use, or `FILES`; otherwise None."""
+    """Return the bundled tool with a name or alias, in any spelling that models use, or None. `files` means `FILES`."""
     return next((tool for tool in (*TOOLS, FILES) if _answers_to(tool, name)), None)
 
 
 def own_tool(name: str) -> OwnTool | None:
-    """Return the tool with a name or alias that is not a component, otherwise None; see `bundled_tool`."""
+    """Return the tool outside of components with a name or alias, in any spelling that models use, or None."""
     return next((tool for tool in OWN_TOOLS if _answers_to(tool, name)), None)
 
 
@@ -156,7 +157,7 @@ def bundled_component(tool: BundledTool) -> ComponentBytes:
 
 
 def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str | None:
-    """Return the capability file of a tool, or None if it requests nothing."""
+    """Return the capability file of a tool, or None if the tool requests nothing."""
     if search is not None and tool.name == WEB_SEARCH:
         return search.sidecar
     path = FOLDER / f"{tool.component}.capabilities.json"
@@ -164,7 +165,7 @@ def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str |
 
 
 def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabilities:
-    """Return the capabilities of a tool: its part of the capability file, or all parts by tool for `FILES`."""
+    """Return the capabilities of a tool: its section of the capability file or, for `FILES`, the whole file."""
     if search is not None and tool.name == WEB_SEARCH:
         return search.grant
     sidecar = bundled_sidecar(tool)
@@ -177,7 +178,7 @@ def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabil
 
 
 def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[ToolSpec, ...] | None:
-    """Return the restriction of a component to this tool with its terms, or None if the component has no other tool."""
+    """Return the specification that restricts a component to this tool, or None if the component has only one tool."""
     several = sum(other.component == tool.component for other in TOOLS) > 1
     if not several or not tool.tool:
         return None
@@ -194,5 +195,5 @@ def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[T
 
 
 def missing_part(tool: BundledTool | OwnTool, has: Container[str]) -> str | None:
-    """Return a hint about the runtime part that a bundled tool needs and the runtime lacks, or None."""
+    """Return the hint for adding the part of the runtime that a tool needs, or None if `has` contains the part."""
     return None if tool.needs in has else _STEPS.get(tool.needs)

@@ -1,4 +1,4 @@
-"""Find a tool by its name: first in the catalog, then among the bundled tools."""
+"""Find a tool by its name. Installed tools are searched first, then bundled tools."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ class FoundTool(NamedTuple):
     name: str
     component: ComponentBytes
     origin: str
-    """`installed`, `bundled`, or `file` for a component that was not installed."""
+    """`installed`, `bundled`, or `file` for a component file that is not installed."""
     grant: Capabilities
     sidecar: str | None = None
     version: ToolVersion | None = None
-    """The installed version."""
+    """The installed version, or None if the tool is not installed."""
     tools: tuple[ToolSpec, ...] | None = None
-    """The tools that its package lists, or None without a package."""
+    """The tools that the package or capability file describes, or None if the component describes its tools itself."""
     warnings: tuple[str, ...] = ()
 
     @property
     def request(self) -> Callable[[], Capabilities] | None:
-        """A reader of an installed tool's request, of which only a part may be granted; None for other tools."""
+        """A function that reads the request of an installed tool, which can be wider than `grant`. None for other tools."""
         return None if self.version is None else partial(request_of, self.version)
 
 
@@ -101,9 +101,10 @@ def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
 
 
 def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | None) -> tuple[ToolSpec, ...] | None:
-    """Return a near:agent component's tool with the schema in the capability file's `parameters`, or None.
+    """Return the tool of a near:agent component with the schema from the section `parameters` of the capability file.
 
-    The component's own schema only describes its parameters; the one in the capability file takes precedence.
+    This schema replaces the schema of the component. The result is None if the capability file has no such section, or
+    if the component is not a near:agent component.
     """
     schema = parameters_of(sidecar)
     if schema is None:
@@ -112,11 +113,11 @@ def described_by_sidecar(name: str, component: ComponentBytes, sidecar: str | No
     if world is None or world.schema_decides:
         return None
     from wasmrt.sandbox.schema import (
-        schema_problem,  # with the validator of schemas, which most tools that run need not
+        schema_problem,  # slow to import, because it loads the validator of schemas
     )
 
     problem = schema_problem(schema)
     if problem is None:
         return (ToolSpec(name, schema=schema),)
-    said = f"parameters of its capability file: {problem}"
+    said = f'"parameters" in the capability file: {problem}'
     return (ToolSpec(name, problems=(said,), schema_problem=said),)

@@ -1,4 +1,4 @@
-"""The capabilities that a stored version requests, and those that it has."""
+"""Read the capabilities that a stored version requests, and the capabilities that it has."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOTHING = "{}"
 
 
 def request_of(version: ToolVersion) -> Capabilities:
-    """Return a stored version's request: its capability file, with the entries that a user permanently added."""
+    """Return the request of a stored version: its capability file, with the entries that users permanently added."""
     asked = _read(version.sidecar)
     for kept in version.kept:
         asked = grown(asked, (kept.addition,), kept.tool)
@@ -31,37 +31,39 @@ def granted_to(version: ToolVersion) -> Capabilities:
 
 
 def parameters_of(sidecar: str | None) -> dict[str, Any] | None:
-    """Return the parameter schema of a capability file, or None."""
+    """Return the section `parameters` of a capability file, a JSON Schema, or None."""
     if sidecar is None or '"parameters"' not in sidecar:
         return None
-    from wasmrt.capabilities.file import parse  # as in `_read`
+    from wasmrt.capabilities.file import parse  # imported late, as in `_read`
 
     found: dict[str, Any] | None = parse(sidecar).sections.get("parameters")
     return found
 
 
 def only_tools(capabilities: Capabilities, patterns: Sequence[str]) -> Capabilities:
-    """Return the capabilities without those of tools that match no pattern (`get_*`).
+    """Remove the sections of all tools whose names match none of the patterns, such as `get_*`.
 
     Raises:
         ConfigurationError: the capabilities have no sections for tools, or a pattern matches no tool.
     """
     if capabilities.tools is None:
         raise ConfigurationError(
-            "its request has no sections for single tools", hint="narrow it with --grant FILE, in a section tools"
+            "the capability file has no sections for single tools",
+            hint='select tools with --grant FILE, where FILE is a capability file with a section "tools"',
         )
     names = [tool.name for tool in capabilities.tools]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in names):
             near = did_you_mean(pattern, names)
-            hint = f"did you mean {near}?" if near else f"its tools are: {', '.join(names)}"
+            hint = f"did you mean {near}?" if near else f"the tools are: {', '.join(names)}"
             raise ConfigurationError(f"no tool matches {pattern!r}", hint=hint)
     kept = [tool for tool in capabilities.tools if any(fnmatchcase(tool.name, pattern) for pattern in patterns)]
     return capabilities.with_tools(kept)
 
 
 def _read(text: str | None) -> Capabilities:
-    """Most tools request nothing; importing the capability file reader for the others takes 5 % of the start time."""
+    """Return the capabilities in a capability file; None as `text` means an empty file."""
+    # Importing the reader of capability files takes 5 % of the start time, and most tools have an empty file.
     if text is None or text.strip() == _NOTHING:
         return Capabilities.none()
     from wasmrt.capabilities.file import parse

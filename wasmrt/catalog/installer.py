@@ -1,7 +1,7 @@
-"""Install tools from a source: check, ask, store. The caller asks the user between the two steps.
+"""Install tools from a source, in two steps between which the caller asks the user.
 
-Nothing is stored before the user saw it: `plan` describes the effect of an install, `accept` stores the version with
-its grant, and `store_pending` stores an update that waits for a grant.
+`Installer.plan` checks a component and describes the effects of installing it, without storing anything. Then `accept`
+stores the version with its grant, or `store_pending` stores it as an update that waits for a grant.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from wasmrt.sandbox.component import ToolSpec
 _STRICTER = ("", "allow", "ask", "deny")
 """Permissions that a package can set for a tool, from least to most strict."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
-"""Compiles a component with the cache, and reads its own description, or the tools of its package."""
+"""Compiles a component and returns facts about it. The sequence has the tools that the package describes, or is None."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstallPlan:
-    """The effect of an install, before anything is stored."""
+    """The effects of an install that has not been stored yet."""
 
     new: NewVersion
     grant: Capabilities
     """The capabilities that the tool gets if the plan is accepted."""
     previous: ToolVersion | None
-    """The active version."""
+    """The active version that the plan replaces, or None if the tool is not installed."""
     warnings: tuple[str, ...]
     changes: tuple[str, ...]
-    """For an update: the differences from the active version, as sentences."""
+    """Sentences about the differences from `previous`, beginning with those that grant more access."""
     more: int
-    """The number of leading differences that grant more than the active version has."""
+    """The number of sentences in `changes` about differences that grant more access."""
 
     @property
     def wider(self) -> bool:
-        """True if the new version would be granted more than the active one."""
+        """True if the new version would get more access than the active version."""
         return self.more > 0
 
     @property
@@ -62,9 +62,9 @@ class InstallPlan:
 
     @property
     def needs_decision(self) -> bool:
-        """True if the user must agree: a new tool requests something, the code differs, or the tool gets more access.
+        """True if the user must agree to the plan.
 
-        The same code with fewer permissions needs no agreement.
+        This is the case if a new tool requests something, and if an update changes the component or gets more access.
         """
         if self.previous is None:
             return self.grant != Capabilities.none()
@@ -72,7 +72,7 @@ class InstallPlan:
 
 
 class Installer:
-    """Installs tools into a catalog. It reads and checks; the caller provides the user's decision."""
+    """Installs tools into a catalog. The caller asks the user for decisions."""
 
     def __init__(self, catalog: Catalog, *, prepare: Prepare, validator: WasmValidator | None = None) -> None:
         self._catalog = catalog
@@ -82,10 +82,10 @@ class Installer:
     def plan(
         self, source: Source, *, name: str | None = None, grant: bytes | None = None, only: Sequence[str] = ()
     ) -> InstallPlan:
-        """Fetch, validate, compile and read a component, and compare it with the installed version.
+        """Fetch, validate and compile a component, and compare it with the installed version.
 
-        `grant` is a capability file that narrows the request; `only` are name patterns of the tools that get access, by
-        default all tools.
+        `grant` is a capability file that narrows the request. `only` has patterns for the names of the tools that get
+        access; by default all tools get access.
 
         Raises:
             SourceError: the source cannot be read.
@@ -146,7 +146,7 @@ class Installer:
         return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen)
 
     def store_pending(self, plan: InstallPlan) -> ToolVersion:
-        """Store an update without a grant; it waits for one, and the active version stays.
+        """Store an update that waits for a grant. The active version remains active.
 
         Raises:
             GrantRequiredError: the tool is not installed yet; nothing is stored.
@@ -157,10 +157,10 @@ class Installer:
 def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
 ) -> tuple[tuple[str, ...], int]:
-    """Return the differences as sentences, and the number of leading ones that grant the new version more."""
+    """Return sentences about the differences, and the number of those that grant the new version more, which are first."""
     requested, granted = diff(request_of(old), asked), diff(granted_to(old), given)
     known = set(requested.widened)
-    # SECURITY: a login determines where a client's secret is sent, so it is compared like any other permission.
+    # SECURITY: a login determines where a client secret is sent, so it is compared like any other permission.
     wider = [f"asks for more: {change.sentence}" for change in granted.widened if change in known]
     wider += [f"would be granted: {change.sentence}" for change in granted.widened if change not in known]
     wider += [] if new.package == old.package else _loosened(old.package, new.package)
@@ -176,25 +176,26 @@ def _compare(
 
 
 def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
-    """Return the differences of two components and packages as sentences."""
+    """Return sentences about differences that are not capabilities: bytes, world, imports, tools and schema."""
     component, info = new.component, new.info
     found = []
     if component.digest != old.digest:
         before, after = f"{old.digest[:12]}, {old.size_bytes} bytes", f"{component.digest[:12]}, {len(component.data)}"
-        found.append(f"different bytes: {before} became {after}")
+        found.append(f"different component: {before} became {after} bytes")
     if info.world != old.world:
         found.append(f"different world: {old.world} became {info.world}")
     found += [f"newly imports {name}" for name in sorted({*info.imports} - {*old.imports})]
     found += [f"no longer imports {name}" for name in sorted({*old.imports} - {*info.imports})]
     if new.package != old.package:
-        found.append(f"different tools: {old.tools} became {new.tools}" if new.tools != old.tools else "other tools")
+        count = f"different number of tools: {old.tools} became {new.tools}"
+        found.append(count if new.tools != old.tools else "different descriptions of the tools in the package")
     if info.schema_digest != old.schema_digest:
-        found.append("different schema: its parameters have changed")
+        found.append("different schema: the parameters have changed")
     return found
 
 
 def _loosened(old: str | None, new: str | None) -> list[str]:
-    """Return a sentence for each tool that the old package restricted more than the new one."""
+    """Return a sentence for each tool that the old package restricts more than the new package."""
     before = {} if old is None else {tool.name: tool for tool in load_tools(old)}
     after = () if new is None else load_tools(new)
     sentences = []
@@ -218,5 +219,5 @@ def _suggested(text: str) -> str:
     except InvalidNameError as error:
         raise InvalidNameError(
             f"the file name is not a valid tool name: {error.message}",
-            hint=f"choose one with --name; {error.hint}",
+            hint=f"choose a name with --name; {error.hint}",
         ) from error

@@ -1,4 +1,4 @@
-"""The check before a tool is removed."""
+"""Check whether a tool can be removed."""
 
 from __future__ import annotations
 

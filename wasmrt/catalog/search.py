@@ -1,4 +1,4 @@
-"""The search provider for `web_search`. Each one has a separate capability file; its key never enters the tool."""
+"""The search provider for the tool `web_search`. Each provider has its own capability file. The tool never gets the key."""
 
 from __future__ import annotations
 
@@ -28,23 +28,25 @@ class WebSearch:
     provider: str
     """`brave`, `tavily` or `searxng`."""
     url: str | None = None
-    """The URL of a SearxNG server, such as `https://search.example.com/`; other providers have fixed URLs."""
+    """The URL of a SearxNG server, such as `https://search.example.com/`. The URLs of other providers are fixed."""
     cost_per_search: Decimal | None = None
-    """The price in the operator's currency, for estimates; None if it is unknown, and zero for SearxNG."""
+    """The price of a search in the operator's currency, for estimates. None means unknown, or zero for SearxNG."""
 
     def __post_init__(self) -> None:
         if self.provider not in PROVIDERS:
-            raise ConfigurationError(f"provider must be one of {', '.join(PROVIDERS)}")
+            raise ConfigurationError(f'"provider" must be one of {", ".join(PROVIDERS)}')
         if self.provider != _OWN_SERVER and self.url is not None:
             raise ConfigurationError(
-                f"url is for {_OWN_SERVER}", hint=f"remove it: the URL of {self.provider} is fixed"
+                f'"url" can only be set for the provider {_OWN_SERVER}',
+                hint=f'remove "url": the URL of {self.provider} is fixed',
             )
         if self.provider == _OWN_SERVER:
             _read_address(self.url)
         cost = self.cost_per_search
         if cost is not None and not (isinstance(cost, Decimal) and cost.is_finite() and 0 <= cost <= 1000):
             raise ConfigurationError(
-                "cost_per_search must be a price from 0 to 1000", hint='write it like 0.005, in Python Decimal("0.005")'
+                '"cost_per_search" must be a price from 0 to 1000',
+                hint='write it like 0.005, in Python Decimal("0.005")',
             )
 
     @property
@@ -54,7 +56,7 @@ class WebSearch:
 
     @property
     def grant(self) -> Capabilities:
-        """The requests that the tool may send: only to this provider."""
+        """The capabilities of the tool: it may only send requests to this provider."""
         granted = parse(self.sidecar).capabilities
         if self.provider != _OWN_SERVER:
             return granted
@@ -66,7 +68,7 @@ class WebSearch:
 
     @property
     def settings(self) -> Mapping[str, str]:
-        """The provider and the URL of its searches, as settings of the tool."""
+        """The settings that the tool gets: the provider, and the URL for searches."""
         entry = _http(self.grant).allowlist[0]
         scheme = entry.schemes[0]
         host = f"[{entry.host_pattern}]" if ":" in entry.host_pattern else entry.host_pattern
@@ -87,12 +89,12 @@ def _http(grant: Capabilities) -> HttpCapability:
 def _read_address(url: str | None) -> ParsedUrl:
     hint = 'write it like url = "https://search.example.com/"'
     if url is None:
-        raise ConfigurationError(f"url is missing: {_OWN_SERVER} runs on your own server", hint=hint)
+        raise ConfigurationError(f'"url" is missing: {_OWN_SERVER} runs on your own server', hint=hint)
     try:
         address = parse_url(url)
         EndpointPattern(address.host, path=address.path)
     except (InvalidUrlError, ConfigurationError) as error:
-        raise ConfigurationError(f"invalid url: {error.message}", hint=hint) from None
+        raise ConfigurationError(f'"url" is invalid: {error.message}', hint=hint) from None
     if address.query is not None:
-        raise ConfigurationError("url must not have a query", hint=hint)
+        raise ConfigurationError('"url" must not contain a query', hint=hint)
     return address

@@ -1,4 +1,4 @@
-"""Sources of components. A source provides the bytes, a suggested name and the sidecar file."""
+"""Sources from which components are installed. A source provides the component, a name and the capability file."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ from wasmrt.core.limits import ARCHIVE_SUFFIXES, MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
 _PROJECT_FILE = "wasmrt.toml"
-"""The project file in the folder of a tool's source code."""
+"""The project file in the folder with the source code of a tool."""
 MANIFESTS = ("manifest.toml", _PROJECT_FILE)
 """Files that describe a package, in order of precedence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """The unchecked bytes that a source provided."""
+    """The contents of a source, which are not validated yet."""
 
     data: bytes = field(repr=False)
     name: str
-    """The suggested name, which may be invalid."""
+    """The suggested name of the tool, which can be invalid."""
     origin: str
-    """The source, as displayable text."""
+    """The source, as text for users."""
     sidecar: bytes | None = field(default=None, repr=False)
     warnings: tuple[str, ...] = ()
-    """Warnings about the source, as sentences."""
+    """Sentences that warn about the source."""
     package: str | None = None
-    """The tools that its package lists, as text; None if the component describes them itself."""
+    """The tools that the package lists, as text from `dump_tools`, or None if the component describes them itself."""
 
 
 class Source(Protocol):
-    """A place to install from. Only files are supported now; the interface also fits URLs and OCI registries."""
+    """A source from which a component can be installed."""
 
     def fetch(self, *, max_bytes: int) -> Fetched:
-        """Return the component.
+        """Read the component and its capability file.
 
         Raises:
             SourceError: the component does not exist or cannot be read.
-            ComponentTooLargeError: it has more than `max_bytes`; no further bytes are read.
+            ComponentTooLargeError: the component has more than `max_bytes`.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FileSource:
-    """A component file, with `NAME.capabilities.json` next to it unless a different sidecar is given."""
+    """A component file. Its capability file is `sidecar`, or `NAME.capabilities.json` in the same folder."""
 
     path: Path
     sidecar: Path | None = None
@@ -75,23 +75,26 @@ class FileSource:
 
 
 def is_package(path: Path) -> bool:
-    """Return whether a path is a package: a folder, a manifest or an archive."""
+    """Return whether a path names a package: a folder, a manifest or an archive."""
     return path.is_dir() or path.name in MANIFESTS or path.name.endswith(ARCHIVE_SUFFIXES)
 
 
 def _stale(beside: Path, used: bytes | None) -> Iterator[str]:
-    """Warn if the capability file next to the component, a copy made by the build, differs from the project's file."""
+    """Yield a warning if the capability file in the build folder, a copy, differs from the file of the project.
+
+    `beside` is the path of the copy, and `used` its contents or None if the copy is missing.
+    """
     project = beside.absolute().parent.parent
     original = project / beside.name
     if not (project / _PROJECT_FILE).is_file() or not os.path.isfile(original):  # noqa: PTH113 - as above
         return
     try:
         is_same = read_capability_file(original) == used
-    except SourceError:  # the copy is installed
+    except SourceError:  # the copy is installed even if the original cannot be read
         is_same = False
     if not is_same:
         state = "is missing from the build folder" if used is None else "in the build folder differs from the project's"
-        yield f"{beside.name} {state}; wasmrt build updates it"
+        yield f"{beside.name} {state}; to update the copy, run: wasmrt build"
 
 
 def read_capability_file(path: Path) -> bytes:
@@ -110,7 +113,7 @@ def read_capability_file(path: Path) -> bytes:
 
 
 def read_source(path: Path, what: str, *, max_bytes: int) -> bytes:
-    """Read a regular file of at most `max_bytes`.
+    """Read a regular file of at most `max_bytes`. Error messages call the file `what`.
 
     Raises:
         SourceError: the file does not exist, is not a regular file, or cannot be read.
@@ -124,15 +127,15 @@ def read_source(path: Path, what: str, *, max_bytes: int) -> bytes:
             raise SourceError(f"{shown} {error.reason}", hint=f"give the path of a readable {what}") from None
         raise ComponentTooLargeError(
             f"{shown} has more than {max_bytes} bytes, the limit for a {what}",
-            hint="remove debug information and names from it, or raise the limit with wasmrt install --max-bytes",
+            hint="remove debug information and names from the file, or raise the limit: wasmrt install --max-bytes N",
         ) from None
     except FileNotFoundError:
         longer = path.with_name(f"{path.name}.wasm")
-        found = os.path.isfile(longer)  # noqa: PTH113 - no error where the longer name is too long
+        found = os.path.isfile(longer)  # noqa: PTH113 - raises no error if the longer name is too long
         hint = f"did you mean {longer.name}?" if found else "check the path"
-        raise SourceError(f"there is no {what} {shown}", hint=hint) from None
+        raise SourceError(f"the {what} {shown} does not exist", hint=hint) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        reason = getattr(error, "strerror", None) or "not a path"
+        reason = getattr(error, "strerror", None) or "not a valid path"
         raise SourceError(
             f"the {what} {shown} cannot be read ({reason})", hint=f"give the path of a readable {what}"
         ) from error

@@ -1,6 +1,6 @@
-"""Check a component by its bytes: size, kind, world and imports. Nothing is compiled or run.
+"""Check the size, kind, world and imports of a component before it is compiled. Nothing is compiled or run.
 
-These checks run before the compiler; the engine's type information is checked again afterwards.
+After compiling, the types that the engine reports are checked, too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True, slots=True)
 class ValidationResult:
-    """The result of a check. `problems` are the errors, `errors` their messages."""
+    """The result of validating a component. `problems` has the errors, and `errors` their messages."""
 
     problems: tuple[ComponentError, ...]
     warnings: tuple[str, ...]
@@ -31,10 +31,8 @@ class ValidationResult:
     exports: tuple[str, ...]
     size_bytes: int
     world: str | None
-    """The interface that identifies a tool world or a program's world; `worlds.GENERIC_WORLD` for others.
-
-    None if the component cannot run.
-    """
+    """The exported interface that identifies the world of a tool or a program. `worlds.GENERIC_WORLD` if the component
+    exports other functions or interfaces, and None if it has no supported export."""
 
     @property
     def is_valid(self) -> bool:
@@ -54,10 +52,10 @@ class ValidationResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmValidator:
-    """The validation rules with two settings.
+    """Validates components. A component over `max_bytes` is an error, and one over `warn_bytes` causes a warning.
 
     Raises:
-        ConfigurationError: a size is not positive, or the warning size exceeds the maximum.
+        ConfigurationError: a size is not positive, or `max_bytes` is 2 GiB or more.
     """
 
     warn_bytes: int = COMPONENT_WARN_BYTES
@@ -67,11 +65,11 @@ class WasmValidator:
         if not 0 < self.max_bytes < 2**31 or self.warn_bytes <= 0:
             raise ConfigurationError(
                 "a component's size limits must be positive and under 2 GiB",
-                hint=f"the limit is {COMPONENT_MAX_BYTES} bytes unless set",
+                hint=f"the default limit is {COMPONENT_MAX_BYTES} bytes",
             )
 
     def validate(self, data: bytes) -> ValidationResult:
-        """Check `data`. Invalid contents never raise an error."""
+        """Validate the bytes of a component. Errors are in the result; none is raised."""
         surface = Surface((), ())
         refusal = None
         try:
@@ -92,14 +90,15 @@ class WasmValidator:
     def _warnings(self, data: bytes) -> list[str]:
         if len(data) <= self.warn_bytes:
             return []
-        over = f"{len(data) / MIB:.1f} MiB, over {self.warn_bytes / MIB:g}"
+        over = f"{len(data) / MIB:.1f} MiB, over {self.warn_bytes / MIB:g} MiB"
         return [f"the component is large ({over}); its first start is slow"]
 
 
 def world_of(surface: Surface) -> str | None:
-    """Return the world by the exported interfaces: worlds of wasmrt and near:agent take precedence.
+    """Return the world of a component by its exports, as for `ValidationResult.world`.
 
-    An interface of another package may export plain functions; the engine determines whether it does.
+    Worlds of wasmrt and near:agent take precedence. `worlds.GENERIC_WORLD` is also returned for an interface of another
+    package: only the engine can determine whether this interface has functions.
     """
     world = worlds.exported_world(item.name for item in surface.exports if item.kind == "instance")
     if world is not None:
@@ -107,7 +106,7 @@ def world_of(surface: Surface) -> str | None:
     program = worlds.exported_program(item.name for item in surface.exports)
     if program is not None:
         return program
-    # Only the listed versions of the tool worlds' packages are known; other versions are not plain interfaces.
+    # An unknown version of a tool world is not treated as an interface of another package.
     others = [
         item
         for item in surface.exports
@@ -128,7 +127,7 @@ def _check_surface(surface: Surface) -> list[ComponentError]:
         problems.append(
             UnknownWorldError(
                 f"the component has no supported world; it exports {shown}",
-                hint=f"export {', '.join(world.export for world in worlds.ALL_WORLDS)} or functions",
+                hint=f"export one of {', '.join(world.export for world in worlds.ALL_WORLDS)}, or functions",
             )
         )
     if unknown:
@@ -147,10 +146,10 @@ def _list(names: list[str]) -> str:
 
 
 def refuse_broken_schemas(problems: Sequence[str]) -> None:
-    """Refuse a component with an invalid schema in one of its prepared tools; see `PreparedTool`.
+    """Refuse a component if one of its tools has an invalid schema: models would get the tool without parameters.
 
     Raises:
-        InvalidComponentError: there is such a problem; models would get the tool without its parameters.
+        InvalidComponentError: `problems` contains a sentence about an invalid schema.
     """
     if problems:
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
