@@ -1,4 +1,4 @@
-"""Store each component in a file that is named after its digest. Files are written atomically, and verified when read."""
+"""Store each component in a file named after its digest. Files are written atomically, and verified when read."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Index:
                 code="catalog",
                 hint="to upgrade the catalog, run wasmrt list once as the owner of the folder"
                 if older
-                else "use the version of wasmrt that wrote the catalog, or move its folder away and reinstall the tools",
+                else "use the version of wasmrt that wrote it, or move the folder away and reinstall the tools",
             )
         return db
 

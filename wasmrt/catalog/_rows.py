@@ -31,7 +31,7 @@ def digests(db: sqlite3.Connection) -> set[str]:
 
 
 def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
-    """Store a version as the active one or, without a grant, as the pending update. Delete versions over the maximum."""
+    """Store a version as the active one or, without a grant, as the pending update. Delete the oldest versions."""
     db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (new.name,))
     insert(db, new, number, grant)
     if grant is None:

@@ -49,7 +49,7 @@ class FoundTool(NamedTuple):
 
     @property
     def request(self) -> Callable[[], Capabilities] | None:
-        """A function that reads the request of an installed tool, which can be wider than `grant`. None for other tools."""
+        """A function that reads the request of an installed tool, or None for other tools."""
         return None if self.version is None else partial(request_of, self.version)
 
 

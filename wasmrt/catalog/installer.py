@@ -27,7 +27,7 @@ from wasmrt.sandbox.component import ToolSpec
 _STRICTER = ("", "allow", "ask", "deny")
 """Permissions that a package can set for a tool, from least to most strict."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
-"""Compiles a component and returns facts about it. The sequence has the tools that the package describes, or is None."""
+"""Compiles a component and returns facts about it. The sequence has the tools that the package lists, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,7 @@ class LoginCapability:
 
     @property
     def place(self) -> OAuthConfig:
-        """The OAuth settings without scopes and instructions; equal for logins at the same service with the same client."""
+        """The OAuth settings without scopes and instructions. They are equal if service and client are equal."""
         return replace(self.oauth, scopes=(), pending_instructions=None)
 
 

@@ -1,6 +1,6 @@
-"""Packages: one component with its tools, their requests and documents. Reading a package runs no code of it.
+"""Read packages: a component with descriptions of its tools, their requests and documents. No code of a package is run.
 
-Supported are IronClaw's extension manifests (`manifest.toml`) and wasmrt's (`wasmrt.toml`), in folders and archives.
+A package is a folder or an archive with a manifest: IronClaw's `manifest.toml`, or wasmrt's `wasmrt.toml`.
 """
 
 from __future__ import annotations

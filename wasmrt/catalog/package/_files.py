@@ -1,6 +1,6 @@
-"""The files of a package: in a folder, read on demand, or in an archive, unpacked in memory.
+"""Access to the files of a package, in a folder or in an archive.
 
-SECURITY: nothing is unpacked to disk, and links below a folder are not followed.
+SECURITY: archives are unpacked in memory, never to disk. Links in a folder are not followed.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ class PackageFiles(Protocol):
     """The files of one package."""
 
     origin: str
-    """The source of the package, as displayable text."""
+    """The source of the package, as text for users."""
 
     def has(self, name: str) -> bool:
-        """Return whether a file or folder has this name."""
+        """Return whether the package contains a file or folder with this name."""
 
     def read(self, name: str, *, max_bytes: int) -> bytes:
         """Return the contents of a file.
 
         Raises:
-            PackageError: the file is missing, not a regular file, or larger.
+            PackageError: the file is missing, is not a regular file, or has more than `max_bytes`.
         """
 
 
 class FolderFiles:
-    """The files of a folder."""
+    """The files in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -64,13 +64,13 @@ class FolderFiles:
             raise missing(name) from None
         except OSError as error:
             code = "package-too-large" if getattr(error, "reason", None) is Unfit.TOO_LARGE else "package-link"
-            raise PackageError(f"{name} of the package cannot be read ({error.strerror})", code=code) from None
+            raise PackageError(f"cannot read the package's file {name} ({error.strerror})", code=code) from None
 
     def names(self) -> list[str]:
-        """Return the sorted names of all files. Folders are searched; names that begin with a dot are omitted.
+        """Return the sorted names of all files in the folder and its subfolders, without names that begin with a dot.
 
         Raises:
-            PackageError: the folder contains a link or device, or too many files.
+            PackageError: the folder contains a link or device, too many files, or too many levels of subfolders.
         """
         found: list[str] = []
         self._walk("", found, 0)
@@ -96,7 +96,7 @@ class FolderFiles:
 
 
 class ArchiveFiles:
-    """The files of an archive in memory; a single top-level folder is stripped."""
+    """The unpacked files of an archive. If all files are in one top-level folder, the names begin below that folder."""
 
     def __init__(self, files: dict[str, bytes], origin: str) -> None:
         tops = {name.partition("/")[0] for name in files}
@@ -113,7 +113,7 @@ class ArchiveFiles:
         if contents is None:
             raise missing(name)
         if len(contents) > max_bytes:
-            raise PackageError(f"{name} of the package has more than {max_bytes:,} bytes", code="package-too-large")
+            raise PackageError(f"the package's file {name} has more than {max_bytes:,} bytes", code="package-too-large")
         return contents
 
     def names(self) -> list[str]:
@@ -123,11 +123,13 @@ class ArchiveFiles:
 
 def missing(name: str) -> PackageError:
     """Return the error for a missing file of a package."""
-    return PackageError(f"the package has no {name}", code="package-missing", hint="add it, or fix the manifest")
+    return PackageError(
+        f"the package has no file {name}", code="package-missing", hint="add the file, or fix the manifest"
+    )
 
 
 def open_files(path: Path) -> FolderFiles | ArchiveFiles:
-    """Open a package: a folder, the manifest in it, or an archive (zip, tar.gz).
+    """Open a package at the path of a folder, of the manifest in a folder, or of an archive (zip, tar.gz).
 
     Raises:
         SourceError: the package cannot be read.
@@ -142,7 +144,7 @@ def open_files(path: Path) -> FolderFiles | ArchiveFiles:
     except UnfitFileError as error:
         if error.reason is Unfit.TOO_LARGE:
             raise PackageError(f"the archive is over {MAX_ARCHIVE_BYTES:,} bytes", code="package-too-large") from None
-        raise SourceError(f"{path.name!r} {error.reason}", hint="give the path of a package") from None
+        raise SourceError(f"{path.name!r} {error.reason}", hint="pass the path of a package") from None
     except OSError as error:
         raise SourceError(
             f"the package {path.name!r} cannot be read ({error.strerror})", hint="check the path"
@@ -151,7 +153,7 @@ def open_files(path: Path) -> FolderFiles | ArchiveFiles:
 
 
 def read_archive(data: bytes) -> dict[str, bytes]:
-    """Return the files of an archive; its format is detected from the contents.
+    """Unpack an archive, whose format is detected from the contents, and return its files by name.
 
     Raises:
         PackageError: the format is unknown, or the archive is invalid.

@@ -1,4 +1,4 @@
-"""The logins of a package: one for each vendor of `[auth.*]`, and the operator's settings for their clients."""
+"""Read the logins of a package from its manifest, and the operator's settings for the logins' clients."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ class Logins(NamedTuple):
 
     sections: tuple[AuthSection, ...]
     instead: Mapping[str, str]
-    """For vendors with several secrets: secret names that are replaced by the name of the login's secret."""
+    """For vendors with several secrets: maps their names to the name of the secret that the login sets."""
     left: tuple[str, ...]
-    """Sentences about omitted parts."""
+    """Sentences about parts of the manifest that were omitted."""
 
 
 def read_logins(manifest: Manifest) -> Logins:
     """Return the login of each vendor that provides a credential.
 
-    SECURITY: a login sets the single secret of its vendor's credentials. Manifests that assign a secret to two
-    vendors were refused before.
+    SECURITY: a login sets one secret, which all credentials of its vendor use. `read_manifest` has already refused
+    manifests in which two vendors share a secret.
     """
     handles: dict[str, dict[str, None]] = {}
     scopes: dict[str, dict[str, None]] = {}
@@ -50,9 +50,10 @@ def read_logins(manifest: Manifest) -> Logins:
 
 
 def settings_of(manifest: Manifest) -> dict[str, Any]:
-    """Return the operator's settings as a section `setup`, with secrets that are requested once.
+    """Return the settings that the operator enters, as a section `setup` of a capability file.
 
-    A login's client is stored under a name with the package's prefix, so that other packages cannot use it.
+    The name of a setting for the client of a login begins with the package's name, so that other packages cannot use
+    the client.
     """
     clients = {handle for login in manifest.logins.values() for handle in login.get("client_credentials", {}).values()}
     asked: dict[str, list[dict[str, str]]] = {"required_secrets": [], "optional_secrets": []}
@@ -95,12 +96,12 @@ def _oauth(login: Mapping[str, Any], scopes: tuple[str, ...]) -> OAuthConfig:
 
 
 def _is_by_browser(login: Mapping[str, Any]) -> bool:
-    """Return whether `wasmrt auth` supports a login of a manifest."""
+    """Return whether a login of a manifest is an OAuth login in the browser, which `wasmrt auth` supports."""
     return login.get("method") == "oauth2_code" and {"authorization_endpoint", "token_endpoint"} <= login.keys()
 
 
 def _variable(handle: str | None) -> str | None:
-    """Return the environment variable of a setting: its name in upper case."""
+    """Return the name of the environment variable for a setting: the setting's name in upper case, with underscores."""
     return None if handle is None else handle.upper().replace("-", "_").replace(".", "_")
 
 

@@ -1,4 +1,4 @@
-"""Read IronClaw's extension manifest, version 3 or 2. All errors are reported together; other kinds are named."""
+"""Read IronClaw's extension manifest, version 3 or 2. All errors in a manifest are reported together."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ from wasmrt.core.names import check_installed_name, is_alias
 _KINDS = {
     "mcp": "an MCP server, which needs an MCP client",
     "script": "a script, which wasmrt does not run",
-    "first_party": "a part of a different host",
-    "system": "a part of a different host",
+    "first_party": "a part of another tool runtime",
+    "system": "a part of another tool runtime",
 }
 _OTHER = {
     "channel": "a channel (chat messages), not a tool",
-    "hooks": "hooks for a different host",
+    "hooks": "a set of hooks for another tool runtime",
     "mcp": "an MCP server",
-    "memory": "a memory for a different host",
+    "memory": "a memory for another tool runtime",
 }
-"""Descriptions of package parts that are not tools."""
+"""Descriptions of the parts of a package that are not tools."""
 _PROVIDER = "capability_provider"
 
 
 class Manifest(NamedTuple):
-    """A valid manifest; `tools`, `logins` and `settings` are JSON data with the keys of version 3."""
+    """A valid manifest. `tools`, `logins` and `settings` are JSON data with the keys of manifest version 3."""
 
     schema: str
     id: str
@@ -50,7 +50,7 @@ def read_manifest(data: bytes) -> Manifest:
 
     Raises:
         ManifestError: the manifest is invalid; `problems` lists every error with its key.
-        PackageError: the package does not contain tools; the message states its kind.
+        PackageError: the package does not contain tools; the message says what it contains.
     """
     tree = read_toml(data)
     problems = Problems()
@@ -81,16 +81,16 @@ def read_manifest(data: bytes) -> Manifest:
 
 
 def read_toml(data: bytes) -> dict[str, Any]:
-    """Read TOML within bounds.
+    """Parse the TOML of a manifest.
 
     Raises:
-        ManifestError: the data is not TOML, or too large.
+        ManifestError: the data is not valid TOML, or is larger than a manifest may be.
     """
     try:
         return strict_toml.read_toml(data)
     except strict_toml.TomlError as error:
         problems = Problems()
-        problems.add("$", f"not TOML: {str(error)[:200]}")
+        problems.add("$", f"not valid TOML: {str(error)[:200]}")
         raise refused(problems) from None
 
 
@@ -123,7 +123,7 @@ def _check_kind(tree: Mapping[str, Any]) -> None:
 
 
 def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[Any]]:
-    """Remove the tools from the tree, and return them with their path, which depends on the version."""
+    """Remove the tools from `tree`. Return their path, which depends on the manifest version, and the list of tools."""
     place, tools = "tools", tree.pop("tools", None)
     for key in ("capabilities", _PROVIDER):
         at, section = key, tree.pop(key, None)
@@ -143,7 +143,7 @@ def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[A
 
 
 def _head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
-    """Read the sections that do not belong to single tools, and report each ignored section."""
+    """Return the sections that do not belong to single tools (or INVALID), and a sentence for each ignored section."""
     before = len(problems)
     head = {}
     for key, prop in HEAD.items():
@@ -152,13 +152,17 @@ def _head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
         elif prop.required:
             problems.add(key, "is missing")
     left = [
-        f"[{key}] was omitted: {_OTHER.get(key, 'it is not about tools')}" for key in sorted(tree.keys() - HEAD.keys())
+        f"[{key}] was omitted: {_OTHER.get(key, 'the section is not about tools')}"
+        for key in sorted(tree.keys() - HEAD.keys())
     ]
     return (INVALID if len(problems) > before else head), left
 
 
 def _read_tool(schema: str, tool: Any, at: str, problems: Problems) -> Any:
-    """Read one tool; in version 2, `source` contains the vendor and scopes of a credential."""
+    """Return the JSON data of one tool with the keys of version 3, or INVALID after adding problems.
+
+    In version 2, the vendor of a credential is in its `source`.
+    """
     read = TOOL[schema].read(tool, at, problems)
     if read is INVALID:
         return INVALID
@@ -169,7 +173,7 @@ def _read_tool(schema: str, tool: Any, at: str, problems: Problems) -> Any:
 
 
 def _check(head: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problems: Problems) -> None:
-    """Check rules that involve several keys; `tools` maps paths to tools."""
+    """Check the rules that involve several keys of a manifest. `tools` maps the path of each tool to its JSON data."""
     try:
         check_installed_name(head["id"])
     except InvalidNameError as error:
@@ -184,7 +188,7 @@ def _check(head: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problem
         if package != head["id"] or not is_alias(name):
             problems.add(f"{at}.id", f"must be {head['id']}.NAME, with a name of letters, digits, '_', '-' and '.'")
         if tool["id"] in seen:
-            problems.add(f"{at}.id", "is a duplicate")
+            problems.add(f"{at}.id", "is also the ID of another tool")
         seen.add(tool["id"])
         _check_schema(head["id"], tool, at, problems)
         for number, credential in enumerate(tool.get("credentials", ())):
@@ -204,9 +208,9 @@ def _check_schema(package: str, tool: Mapping[str, Any], at: str, problems: Prob
     elif operation not in known:
         problems.add(f"{at}.standard_op", f"is not a standard operation{nearest(operation, (*known,))}")
     elif known[operation].writes and "external_write" not in tool.get("effects", ()):
-        problems.add(f"{at}.effects", f"must contain external_write, because {operation} writes")
+        problems.add(f"{at}.effects", f'must contain "external_write", because the operation {operation} changes data')
     if tool["id"] != f"{package}.{operation}":
-        problems.add(f"{at}.id", f"must be {package}.{operation}, like the operation")
+        problems.add(f"{at}.id", f'must be "{package}.{operation}", like the standard operation')
     for key in ("input_schema_ref", "output_schema_ref"):
         if key in tool:
             problems.add(f"{at}.{key}", "must be omitted, because the standard defines the schema")
@@ -214,7 +218,7 @@ def _check_schema(package: str, tool: Mapping[str, Any], at: str, problems: Prob
 
 def _check_credential(credential: Mapping[str, Any], at: str, problems: Problems) -> None:
     if credential["audience"].get("scheme", "https") != "https":
-        problems.add(f"{at}.audience.scheme", "must be https, because secrets are only sent over https")
+        problems.add(f"{at}.audience.scheme", 'must be "https", because secrets are only sent over https')
     injection = credential["injection"]
     needed = {"header": "name", "query_param": "name", "basic": "username", "path_placeholder": "placeholder"}
     if injection["type"] not in needed:
@@ -224,7 +228,7 @@ def _check_credential(credential: Mapping[str, Any], at: str, problems: Problems
 
 
 def _check_vendors(logins: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problems: Problems) -> None:
-    """Report secrets that two vendors share if one has a login, because its token would be sent to the other vendor."""
+    """Report each secret that two vendors share if one of them has a login: its token would be sent to both vendors."""
     owners: dict[str, str] = {}
     for at, tool in tools.items():
         for number, credential in enumerate(tool.get("credentials", ())):
@@ -233,5 +237,5 @@ def _check_vendors(logins: Mapping[str, Any], tools: Mapping[str, dict[str, Any]
             if owner != vendor and not {owner, vendor}.isdisjoint(logins):
                 problems.add(
                     f"{at}.credentials[{number}].handle",
-                    f"{handle!r} is the secret of {owner or 'no vendor'!r}; a login only sets its vendor's secret",
+                    f"{handle!r} is already the secret of {owner or 'no vendor'!r}; use a different secret for each vendor",
                 )

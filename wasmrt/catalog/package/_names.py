@@ -1,4 +1,4 @@
-"""The rules for file names in packages: only names that all systems read the same way."""
+"""Check file names in packages. Only names with the same meaning on all systems are allowed."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|com[0-9]|lpt[0-9])(\..*)?\Z", re.IGNORE
 
 
 def check_name(name: str) -> str:
-    """Return the valid name of a file or folder in a package, with segments joined by `/`.
+    """Return `name` unchanged if it is a valid name of a file or folder in a package, such as `schemas/input.json`.
 
     Raises:
         PackageError: the name is absolute, contains `..`, or is ambiguous on some system.
     """
     shown = ascii(name[:80])
     if name.startswith(("/", "\\")) or re.match(r"[A-Za-z]:", name):
-        raise PackageError(f"the package contains {shown}, an absolute name", code="package-name")
+        raise PackageError(f"the package contains {shown}, which is an absolute path", code="package-name")
     segments = name.split("/")
     if ".." in segments or ".." in name.split("\\"):
-        raise PackageError(f"the package contains {shown}, which is outside of it", code="package-name")
+        raise PackageError(f"the package contains {shown}, which is outside of the package", code="package-name")
     fits = len(name) <= MAX_PACKAGE_NAME_BYTES and len(segments) <= MAX_PACKAGE_DEPTH
     if not fits or not all(_SEGMENT.match(segment) and not _DEVICES.match(segment) for segment in segments):
         raise PackageError(
@@ -33,7 +33,7 @@ def check_name(name: str) -> str:
 
 
 class Names:
-    """The names of a package, checked for duplicates, differences only in case, and files used as folders."""
+    """The names of the files in a package. Names must differ in more than case, and a file cannot also be a folder."""
 
     def __init__(self) -> None:
         self._seen: dict[str, tuple[str, bool]] = {}

@@ -1,7 +1,7 @@
-"""wasmrt's packages: a wasmrt.toml next to a component and its capability file, and archives of them.
+"""Read and write packages with a wasmrt.toml, as folders and as archives.
 
 An archive is a zip without compression, with sorted names and constant dates, so that equal files produce equal
-bytes. Its `digests.json` contains the BLAKE3 digests of all other files.
+bytes. The file `digests.json` in an archive contains the BLAKE3 digests of all other files.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _TOOL = ObjectSchema({
 })  # fmt: skip
 FIELDS = ObjectSchema({
     "name": Property(field=_WORD, about="The name of the installed tool.", required=True),
-    "language": Property(field=_WORD, about="The programming language of the build."),
-    "version": Property(field=_WORD, about="The version."),
-    "description": Property(field=_PROSE, about="A description."),
-    "license": Property(field=_WORD, about="An SPDX expression."),
-    "source": Property(field=Text(max_length=2048), about="The location of its source code."),
+    "language": Property(field=_WORD, about="The programming language of the source code."),
+    "version": Property(field=_WORD, about="The version of the tool."),
+    "description": Property(field=_PROSE, about="A description of the tool."),
+    "license": Property(field=_WORD, about="The license, as an SPDX expression."),
+    "source": Property(field=Text(max_length=2048), about="The location of the source code."),
     "component": Property(field=_WORD, about="The component file; NAME.wasm by default."),
     "capabilities": Property(field=_WORD, about="The capability file; NAME.capabilities.json by default."),
-    "tools": Property(field=ListOf(item=_TOOL), about="Its tools, if their schemas are files."),
+    "tools": Property(field=ListOf(item=_TOOL), about="The tools of the component, if their schemas are files."),
     "files": Property(field=ListOf(item=_WORD), about="Additional files for the archive."),
     "built": Property(
         field=ObjectSchema({
@@ -82,14 +82,14 @@ FIELDS = ObjectSchema({
 
 
 class PackageFile(NamedTuple):
-    """A valid wasmrt.toml."""
+    """The contents of a valid wasmrt.toml."""
 
     name: str
     values: Mapping[str, Any]
 
     @property
     def component(self) -> tuple[str, ...]:
-        """The possible paths of the component, in order of precedence; a build creates it in a separate folder."""
+        """The paths at which the component may be, in order of precedence. A build writes it to the folder `build`."""
         given = self.values.get("component")
         return (given,) if given else (f"{self.name}.wasm", f"build/{self.name}.wasm")
 
@@ -99,14 +99,14 @@ class PackageFile(NamedTuple):
 
     @property
     def named(self) -> list[str]:
-        """The other files that wasmrt.toml refers to."""
+        """The names of the other files that wasmrt.toml lists."""
         tools = self.values.get("tools", ())
         listed = [tool[key] for tool in tools for key in ("input", "output", "prompt") if key in tool]
         return [*listed, *self.values.get("files", ())]
 
 
 def read_package_file(data: bytes) -> PackageFile:
-    """Read a wasmrt.toml.
+    """Parse a wasmrt.toml.
 
     Raises:
         ManifestError: the file is invalid; `problems` lists every error with its key.
@@ -131,7 +131,7 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
 
     Raises:
         ManifestError: wasmrt.toml is invalid.
-        PackageError: a file is missing, too large, or does not match its digest.
+        PackageError: a file is missing, is too large, or does not match its recorded digest.
         CapabilityFileError: the capability file is invalid.
     """
     check_digests(files)
@@ -150,12 +150,11 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
 
 
 def pack(files: FolderFiles) -> tuple[str, bytes]:
-    """Return the name of a folder's archive, and its bytes; equal files produce equal bytes.
+    """Pack a package's folder, and return the name and the bytes of the archive. Equal files result in equal bytes.
 
     Raises:
         ManifestError: wasmrt.toml is invalid.
-        PackageError: a file is missing, is a link, or differs from the last build; or an install would refuse the
-            archive.
+        PackageError: a file is missing, is a link, or differs from the last build, or the archive could not be installed.
         CapabilityFileError: the capability file is invalid.
     """
     if not files.has(PACKAGE_FILE):
@@ -175,7 +174,7 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
     digests = {name: digest_of(data) for name, data in sorted(contents.items())}
     contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
     data = _zip(contents)
-    made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # as an install does
+    made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # check that it can be installed
     for tool in made.tools or ():
         if tool.schema_problem:
             raise PackageError(f"{tool.name}: {tool.schema_problem}", code="broken-schema", hint="fix the JSON Schema")
@@ -184,10 +183,12 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
 
 
 def check_digests(files: PackageFiles) -> dict[str, str]:
-    """Check every file of an archive against its digests, and return the digests, or an empty dict if it has none.
+    """Check every file of an archive against `digests.json`, and return the digests.
+
+    Nothing is checked, and the result is empty, for a folder and for an archive without `digests.json`.
 
     Raises:
-        PackageError: a file has changed, is missing, or was added.
+        PackageError: a file was changed, removed or added since the archive was packed.
     """
     if not isinstance(files, ArchiveFiles) or not files.has(DIGESTS):
         return {}
@@ -198,7 +199,7 @@ def check_digests(files: PackageFiles) -> dict[str, str]:
     found = {name: digest_of(files.read(name, max_bytes=MAX_PACKAGE_BYTES)) for name in files.names()}
     del found[DIGESTS]
     if told != found:
-        raise PackageError("the archive's files have changed since it was packed", code="package-digest")
+        raise PackageError("the files of the archive have changed since it was packed", code="package-digest")
     return found
 
 
@@ -215,7 +216,7 @@ def _capabilities(own: PackageFile, files: PackageFiles) -> bytes | None:
 
 
 def _check_built(own: PackageFile, component: bytes, capabilities: bytes | None) -> None:
-    """Check component and capability file against the digests of the last build, to which the description belongs."""
+    """Check the component and the capability file against the digests in wasmrt.toml, written by the last build."""
     told = own.values.get("built", {}).get("digests", {})
     for name, data in ((f"{own.name}.wasm", component), (f"{own.name}.capabilities.json", capabilities)):
         if told and told.get(name) != (None if data is None else digest_of(data)):
@@ -225,7 +226,7 @@ def _check_built(own: PackageFile, component: bytes, capabilities: bytes | None)
 
 
 def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
-    """Return the request with descriptions of wasmrt.toml that the capability file lacks."""
+    """Add descriptions from wasmrt.toml that the capability file does not contain."""
     said = {key: own.values[key] for key in ("license", "source") if own.values.get(key)}
     return replace(
         request,

@@ -1,4 +1,4 @@
-"""A complete package: its component, its tools, their requests, and omitted parts."""
+"""A complete package, and how IronClaw's packages are read: component, tools, requests and omitted parts."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from wasmrt.sandbox.schema import schema_gaps, schema_problem
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Package:
-    """A package that was read without running any code of it."""
+    """The contents of a package. Reading a package runs no code of it."""
 
     id: str
     version: str
     description: str
     component: bytes = field(repr=False)
     request: CapabilityFile
-    """The capabilities that its tools request, with its login and settings."""
+    """The capabilities that the tools request, with logins and settings."""
     tools: tuple[ToolSpec, ...] | None
-    """The tools, or None if the component describes them itself."""
+    """The tools, or None if the component describes its tools itself."""
     left: tuple[str, ...] = ()
-    """Sentences about omitted parts."""
+    """Sentences about parts of the package that were omitted."""
 
 
 def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
@@ -54,7 +54,7 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
     try:
         asked = request_of_tools(manifest.tools, logins.instead)
     except ConfigurationError as error:
-        raise PackageError(f"the manifest's request cannot be granted: {error.message}", hint=error.hint) from None
+        raise PackageError(f"the manifest requests invalid capabilities: {error.message}", hint=error.hint) from None
     return Package(
         id=manifest.id,
         version=manifest.version,
@@ -74,11 +74,11 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
 
 
 def _widened(manifest: Manifest) -> list[str]:
-    """Return a sentence for each wildcard: it covers one label in a manifest, but any number in a capability file."""
+    """Return a warning for each wildcard. It covers one label in a manifest, but any number in a capability file."""
     places = [place for tool in manifest.tools for place in tool.get("network_targets", ())]
     places += [item["audience"] for tool in manifest.tools for item in tool.get("credentials", ())]
     hosts = dict.fromkeys(place["host"] for place in places if place["host"].startswith("*."))
-    return [f"{host} covers subdomains at any depth here; narrow it with --grant FILE" for host in hosts]
+    return [f"{host} covers subdomains at any depth; to allow fewer hosts, pass --grant FILE" for host in hosts]
 
 
 def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
@@ -114,7 +114,7 @@ def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
 
 
 def read_tool_schema(name: str, files: PackageFiles, problems: list[str]) -> dict[str, Any] | None:
-    """Read a schema. An invalid schema is a problem of the tool, which then has no parameters."""
+    """Return the JSON Schema in a file of the package, or add a sentence to `problems` and return None."""
     data = files.read(name, max_bytes=MAX_SCHEMA_BYTES)
     try:
         schema = read_json(data, max_bytes=MAX_SCHEMA_BYTES, max_depth=64)

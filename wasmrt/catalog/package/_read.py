@@ -1,4 +1,4 @@
-"""Read a package of either kind."""
+"""Read a package with a manifest of either kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.core.limits import COMPONENT_MAX_BYTES
 
 
 def read_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -> Package:
-    """Read a package with either manifest; `max_bytes` bounds its component.
+    """Read a package with a manifest of either kind. `max_bytes` is the maximum size of the component.
 
     Raises:
         SourceError: the package has no manifest.
@@ -22,4 +22,4 @@ def read_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTES) -
         return read_ironclaw_package(files, max_bytes=max_bytes)
     if files.has(own):
         return read_own_package(files, max_bytes=max_bytes)
-    raise SourceError(f"{files.origin} has no {ironclaw} and no {own}", hint="give a package's folder or archive")
+    raise SourceError(f"{files.origin} has no {ironclaw} and no {own}", hint="pass the folder or archive of a package")

@@ -1,4 +1,4 @@
-"""The capabilities that the tools of a manifest request: a section for each tool, and the union of all sections."""
+"""Convert the requests in a manifest to capabilities, with a section for each tool."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES
 
 
 def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, str]) -> Capabilities:
-    """Return the request of a manifest's tools.
+    """Return the capabilities that the tools of a manifest request.
 
-    A tool may send requests to its network targets and to the audiences of its credentials: all methods, or only
-    reading ones if no effect of the tool is a write. `instead` maps names of secrets to the names that replace them.
+    A tool requests its network targets and the audiences of its credentials, with all methods, or only with GET and
+    HEAD if no effect of the tool is a write. `instead` maps names of secrets to the names that replace them.
 
     Raises:
         ConfigurationError: a capability file cannot contain a host or credential of the manifest.
@@ -42,7 +42,7 @@ def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, s
 
 
 def effects_of(tool: Mapping[str, Any]) -> frozenset[Effect]:
-    """Return a tool's effects; network targets and credentials imply network effects, even if not declared."""
+    """Return the effects of a tool: the declared ones, and those that its network targets and credentials imply."""
     effects = {EFFECTS[name] for name in tool.get("effects", ())}
     if tool.get("credentials"):
         effects |= {Effect.USE_SECRET, Effect.NETWORK}
@@ -94,7 +94,7 @@ def _header(name: str, prefix: str) -> CredentialLocation:
 
 
 def _named(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> CredentialMapping:
-    """Return a copy of the credential, named by its content, so that equal credentials have equal names."""
+    """Set the name of a credential. Equal credentials get equal names, and different credentials different names."""
     if mapping not in known:
         count = sum(other.secret_name == mapping.secret_name for other in known)
         known[mapping] = mapping.secret_name if count == 0 else f"{mapping.secret_name}-{count + 1}"

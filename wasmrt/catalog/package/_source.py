@@ -1,4 +1,4 @@
-"""Packages as sources of components."""
+"""Packages as sources from which components are installed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from wasmrt.catalog.sources import Fetched
 
 @dataclass(frozen=True, slots=True)
 class PackageSource:
-    """A package as a source: a folder, its manifest, or an archive."""
+    """A package as a source. `path` is the package's folder, its manifest, or an archive."""
 
     path: Path
 
     def fetch(self, *, max_bytes: int) -> Fetched:
-        """Read the package, its component and its tools' request.
+        """Read the component of the package, the request of its tools, and the list of tools.
 
         Raises:
             SourceError: the package cannot be read or has no manifest.

@@ -1,4 +1,4 @@
-"""The standard messaging operations, whose schemas a package's tool can use by name; read from a data file."""
+"""The standard operations for messaging. A tool in a package can refer to one by name, and then has its schemas."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 
 class StandardOperation(NamedTuple):
-    """One operation of the standard."""
+    """A standard operation: its description, its schemas, and whether it changes data."""
 
     name: str
     description: str
@@ -20,7 +20,7 @@ class StandardOperation(NamedTuple):
 
 @lru_cache(maxsize=1)
 def standard_operations() -> dict[str, StandardOperation]:
-    """Return the sixteen operations by name."""
+    """Return all standard operations by name."""
     data = _data()
     made = {}
     for name, told in data["operations"].items():
@@ -30,7 +30,7 @@ def standard_operations() -> dict[str, StandardOperation]:
 
 
 def reserved_operations() -> frozenset[str]:
-    """Return the names that the standard reserves."""
+    """Return the names that no operation may have, because the standard reserves them."""
     return frozenset(_data()["reserved"])
 
 

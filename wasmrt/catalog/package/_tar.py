@@ -1,4 +1,4 @@
-"""Read a gzipped tar archive within bounds. Only files and folders are accepted."""
+"""Read a gzipped tar archive of bounded size. Only files and folders are accepted."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from wasmrt.core.errors import PackageError
 from wasmrt.core.limits import MAX_PACKAGE_BYTES, MAX_PACKAGE_ENTRIES
 
 _OVERHEAD_BYTES = 2048
-"""The overhead of an entry: its header, and the padding of its contents."""
+"""The bytes that an entry takes in addition to its contents: header and padding."""
 
 
 class _Bounded:
-    """The unpacked stream, which raises an error when the unpacked size exceeds the bound of packages."""
+    """A stream of the unpacked archive. It raises an error when the unpacked size exceeds the maximum of a package."""
 
     def __init__(self, data: bytes) -> None:
         self._packed = BytesIO(data)
@@ -59,7 +59,7 @@ def read_tar_gz(data: bytes) -> dict[str, bytes]:
     try:
         with tarfile.open(fileobj=cast("IO[bytes]", stream), mode="r|") as archive:
             files = _files(archive)
-        while stream.read(1 << 20):  # data after the last entry counts, too
+        while stream.read(1 << 20):  # read the data after the last entry, which counts towards the maximum, too
             pass
         stream.check_whole()
     except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, OverflowError, RecursionError):
@@ -70,7 +70,7 @@ def read_tar_gz(data: bytes) -> dict[str, bytes]:
 def _files(archive: tarfile.TarFile) -> dict[str, bytes]:
     names, files, total = Names(), {}, 0
     for count, entry in enumerate(archive, 1):
-        archive.members.clear()  # type: ignore[attr-defined]  # it keeps every header it has seen
+        archive.members.clear()  # type: ignore[attr-defined]  # otherwise it stores every header
         if count > MAX_PACKAGE_ENTRIES:
             raise PackageError(f"the archive has more than {MAX_PACKAGE_ENTRIES} entries", code="package-entries")
         name = entry.name.removeprefix("./")
@@ -92,13 +92,13 @@ def _files(archive: tarfile.TarFile) -> dict[str, bytes]:
 
 def _check_kind(entry: tarfile.TarInfo, name: str) -> None:
     if entry.issym() or entry.islnk():
-        raise PackageError(f"the archive contains {name!r:.80}, a link", code="package-link")
+        raise PackageError(f"the archive contains {name!r:.80}, which is a link", code="package-link")
     if entry.type not in (tarfile.REGTYPE, tarfile.AREGTYPE, tarfile.DIRTYPE) or entry.sparse is not None:
         raise PackageError(f"the archive contains {name!r:.80}, which is not a regular file", code="package-device")
 
 
 def _too_large() -> PackageError:
-    return PackageError(f"the archive unpacks to over {MAX_PACKAGE_BYTES:,} bytes", code="package-too-large")
+    return PackageError(f"the unpacked archive has more than {MAX_PACKAGE_BYTES:,} bytes", code="package-too-large")
 
 
 def _broken(what: str) -> PackageError:

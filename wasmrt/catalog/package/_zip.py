@@ -1,7 +1,7 @@
-"""Read a zip archive strictly and within bounds (PKWARE APPNOTE 6.3): stored or deflated files, no links, no zip64.
+"""Read a zip archive of bounded size (PKWARE APPNOTE 6.3). Only stored and deflated files are accepted, and no zip64.
 
-SECURITY: the central directory is checked before any file is read, and no file is inflated beyond the size that the
-directory states.
+SECURITY: the sizes in the central directory are checked before a file is read, and a file that is larger than its
+stated size is refused before it is unpacked completely.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def read_zip(data: bytes) -> dict[str, bytes]:
             continue
         total += entry.size
         if total > MAX_PACKAGE_BYTES:
-            raise PackageError(f"the archive unpacks to over {MAX_PACKAGE_BYTES:,} bytes", code="package-too-large")
+            raise PackageError(
+                f"the unpacked archive has more than {MAX_PACKAGE_BYTES:,} bytes", code="package-too-large"
+            )
         files[entry.name] = _contents(data, entry)
     return files
 
@@ -82,7 +84,7 @@ def _entries(data: bytes) -> Iterator[_Entry]:
 
 
 def _end(data: bytes) -> tuple[int, int, int]:
-    """Return the number of entries, the size and the offset of the central directory."""
+    """Return the number of entries in the central directory, and the size and the offset of the directory."""
     found = data.rfind(b"PK\x05\x06", max(0, len(data) - _END.size - _MAX_COMMENT))
     if found < 0 or found + _END.size > len(data):
         raise _broken("it has no directory")
@@ -97,7 +99,7 @@ def _end(data: bytes) -> tuple[int, int, int]:
 def _check_kind(name: str, system: int, attributes: int) -> None:
     mode = attributes >> 16 if system in _UNIX else 0
     if stat.S_ISLNK(mode):
-        raise PackageError(f"the archive contains {name!r:.80}, a link", code="package-link")
+        raise PackageError(f"the archive contains {name!r:.80}, which is a link", code="package-link")
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG, stat.S_IFDIR):
         raise PackageError(f"the archive contains {name!r:.80}, which is not a file", code="package-device")
     if stat.S_ISDIR(mode) != name.endswith("/") and stat.S_IFMT(mode):
@@ -110,7 +112,7 @@ def _contents(data: bytes, entry: _Entry) -> bytes:
     except struct.error:
         raise _broken("a file is outside the archive") from None
     start = entry.at + _LOCAL.size
-    # Readers differ on which header they use, so both headers must be equal.
+    # Some readers use the local header, others the header in the directory, so both must be equal.
     if magic != b"PK\x03\x04" or method != entry.method or flags & _ENCRYPTED:
         raise _broken(f"{entry.name!r:.80} has two different headers")
     if _decoded(data[start : start + name_size]) != entry.name:
