@@ -9,7 +9,7 @@ from wasmrt.core.model import Addition
 
 
 class ComponentInfo(NamedTuple):
-    """Facts about a component, from the engine and from the component itself, which runs without capabilities for this."""
+    """Facts about a component, from the engine and from the component's description of itself."""
 
     world: str
     description: str = ""

@@ -157,7 +157,7 @@ class Installer:
 def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
 ) -> tuple[tuple[str, ...], int]:
-    """Return sentences about the differences, and the number of those that grant the new version more, which are first."""
+    """Return sentences about the differences, beginning with wider access, and the number of these first sentences."""
     requested, granted = diff(request_of(old), asked), diff(granted_to(old), given)
     known = set(requested.widened)
     # SECURITY: a login determines where a client secret is sent, so it is compared like any other permission.

@@ -1,4 +1,4 @@
-"""The search provider for the tool `web_search`. Each provider has its own capability file. The tool never gets the key."""
+"""The search provider for the tool `web_search`. Each provider has a separate capability file."""
 
 from __future__ import annotations
 

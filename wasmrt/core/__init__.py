@@ -1,1 +1,1 @@
-"""Values and rules that every area uses: errors, effects, limits, time, names, files, strict JSON and TOML, URLs."""
+"""Values and rules that all areas use: errors, effects, limits, names, files, strict JSON and TOML, and URLs."""

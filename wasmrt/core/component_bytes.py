@@ -1,4 +1,4 @@
-"""A component's bytes with their digest, so that each component is hashed only once."""
+"""The bytes of a component together with their digest, so that a component is hashed only once."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class ComponentBytes:
     """The bytes of a component file and their digest."""
 
     data: bytes = field(repr=False)
-    # SECURITY: compiled code is looked up by this digest, so it is computed from these bytes and never passed in.
+    # SECURITY: compiled code is looked up by this digest, so callers cannot set it: it is computed from `data`.
     digest: str = field(init=False)
-    """BLAKE3, 64 hexadecimal digits."""
+    """The BLAKE3 digest of `data`, as 64 hexadecimal digits."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "data", bytes(self.data))  # returns the same object if it is immutable already

@@ -20,10 +20,9 @@ _SCRUB_MS = 200
 
 
 class Database:
-    """A SQLite file with one schema.
+    """A SQLite file with a fixed schema. The first write creates the file; callers check `status` before reading.
 
-    `unusable` creates the owner's error from a reason; every problem with the file is raised as that error. The file
-    is created by the first write. Callers check `status` before they read.
+    Every problem with the file is raised as the error that the function `unusable` returns for the reason.
     """
 
     def __init__(self, path: Path, schema: str, version: int, *, unusable: Callable[[str], WasmrtError]) -> None:
@@ -33,10 +32,10 @@ class Database:
         self._unusable = unusable
 
     def status(self) -> os.stat_result | None:
-        """Return the file's status, or None if the file does not exist.
+        """Return the status of the file, or None if the file does not exist.
 
         Raises:
-            WasmrtError: it is a symbolic link, is not a regular file, or other users can access it.
+            WasmrtError: the file is a symbolic link, is not a regular file, or can be accessed by other users.
         """
         try:
             found = self.path.stat(follow_symlinks=False)
@@ -44,14 +43,14 @@ class Database:
             return None
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
-        # SECURITY: another user could forge rows in a writable file, and see private data in a readable one.
+        # SECURITY: another user could forge rows in a file that others can write, and read private data in a readable one.
         if (reason := unfit(found, private=True)) is not None:
             raise self._unusable(f"{self.path.name} {reason}")
         return found
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Open a connection for queries; the file must exist."""
+        """Open a connection for queries to the file, which must exist."""
         with self.translated(), contextlib.closing(self.connect()) as db:
             yield db
 
@@ -81,7 +80,7 @@ class Database:
         """Open a connection that the caller closes.
 
         Raises:
-            WasmrtError: the file is not this user's alone, or was written by another version.
+            WasmrtError: other users can access the file, or a different version of wasmrt has written it.
         """
         self.status()
         address = f"{self.path.absolute().as_uri()}?mode=rw"
@@ -98,7 +97,7 @@ class Database:
         return db
 
     def _create(self) -> None:
-        """Create the file under a temporary name, then link it: no process sees an incomplete schema."""
+        """Create the file under a temporary name, then link it, so that no process sees an incomplete schema."""
         import tempfile  # slow to import, and most processes create no file
 
         folder = self.path.parent
@@ -114,7 +113,7 @@ class Database:
 
     @contextmanager
     def translated(self) -> Iterator[None]:
-        """Turn every error of SQLite, of the file system and of unreadable rows into the owner's error."""
+        """Convert errors of SQLite, of the file system and about unreadable rows to the error from `unusable`."""
         try:
             yield
         except sqlite3.Error as error:

@@ -1,4 +1,4 @@
-"""The closed set of effects that a tool can have."""
+"""The effects that a tool can have."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Effect(StrEnum):
-    """One kind of effect. A tool declares its effects; a tool that declares none is treated as having all.
+    """A kind of effect that a call can have. A tool that does not declare its effects is treated as having all effects.
 
     Example:
         >>> from wasmrt import Effect, tool
@@ -23,12 +23,12 @@ class Effect(StrEnum):
     DELETE_FILESYSTEM = "delete-filesystem"
     READ_MEMORY = "read-memory"
     WRITE_MEMORY = "write-memory"
-    """The agent's memory of its user. A write loses nothing, since old versions are kept."""
+    """Changes to the agent's memory about the user. No write loses data, because old versions are stored."""
     READ_DESKTOP = "read-desktop"
-    """Text that the user copied, which may be a password."""
+    """Access to the clipboard, which can contain a password."""
     WRITE_DESKTOP = "write-desktop"
     NOTIFY = "notify"
-    """A message shown to the user. It changes nothing."""
+    """Messages to the user, which change no data."""
     NETWORK = "network"
     EXTERNAL_WRITE = "external-write"
     USE_SECRET = "use-secret"  # noqa: S105 - an effect's name
@@ -60,7 +60,7 @@ _PHRASES = {
 
 
 def in_words(effects: frozenset[Effect]) -> str:
-    """Describe effects for users, in the order of `Effect`."""
+    """Describe effects in a phrase for users, in the order of `Effect`: `read files, use the network`."""
     if effects == EVERY_EFFECT:
         return "do anything"
     return ", ".join(_PHRASES[effect] for effect in Effect if effect in effects) or "do nothing outside of itself"
@@ -70,10 +70,10 @@ EVERY_EFFECT = frozenset(Effect)
 READING = frozenset({Effect.READ_FILESYSTEM, Effect.READ_MEMORY, Effect.NETWORK, Effect.USE_SECRET, Effect.INVOKE_TOOL})
 """Effects that change nothing. A tool with any other effect counts as writing."""
 REVERSIBLE = READING | {Effect.WRITE_MEMORY, Effect.NOTIFY}
-"""Effects that need no confirmation: they change nothing, or only the agent's own data, which can be restored."""
+"""Effects that need no confirmation, because they change nothing, or only data that the agent can restore."""
 MEMORY = frozenset({Effect.READ_MEMORY, Effect.WRITE_MEMORY})
 NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
-"""Effects that reach other machines."""
+"""Effects that send data to other machines."""
 PRIVILEGED = frozenset(
     {Effect.READ_DESKTOP, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL}
 )

@@ -1,7 +1,7 @@
-"""Private files that are written atomically, and checked before they are read.
+"""Write files atomically, and check files before reading them.
 
-A file is written under a random temporary name on the same file system, then renamed: a process that is killed leaves
-the old file or the new one. A file is opened before it is checked, so that another process cannot exchange it between
+A file is written under a random temporary name on the same file system, then renamed. If the process is killed, either
+the old or the new file remains. A file is opened before it is checked, so that another process cannot replace it between
 check and read. Pipes, devices and directories are never read.
 """
 
@@ -21,17 +21,17 @@ KEY_BYTES = 32
 
 
 class Unfit(StrEnum):
-    """Reasons not to use an existing file."""
+    """A reason why an existing file is refused."""
 
     LINK = "is a symbolic link"
     NOT_REGULAR = "is not a regular file"
     FOREIGN = "belongs to another user"
     EXPOSED = "can be read or written by other users"
-    TOO_LARGE = "is larger than it may be"
+    TOO_LARGE = "is larger than the limit"
 
 
 class UnfitFileError(OSError):
-    """An existing file cannot be used; `strerror` has the file's name without its directory, and the reason."""
+    """An existing file is refused. `strerror` contains the name of the file, without directory, and the reason."""
 
     def __init__(self, name: str, reason: Unfit) -> None:
         super().__init__(0, f"{name} {reason}")
@@ -45,11 +45,14 @@ def replace_file(
     durable: bool = True,
     drafts: Path | None = None,
 ) -> None:
-    """Write `parts` to `path` atomically: on failure the old file is unchanged.
+    """Write `parts` to `path` atomically. If this fails, the old file remains unchanged.
 
-    `mode` are the permissions, reduced by the umask; None keeps the permissions of the existing file. With `durable`,
-    content and name are synced to disk before the return. `drafts` is the directory for the temporary file, which must
-    be on the same file system; by default the directory of `path`.
+    Args:
+        path: The file.
+        parts: The contents, which are written one after the other.
+        mode: The permissions of the file, reduced by the umask, or None for the permissions of the existing file.
+        durable: Whether to sync contents and name to disk before returning.
+        drafts: The directory for the temporary file, on the same file system; by default the directory of `path`.
 
     Raises:
         OSError: the file cannot be written.
@@ -65,9 +68,9 @@ def replace_file(
 
 
 def create_file(path: Path, *parts: bytes, durable: bool = True) -> bool:
-    """Create the private file `path` with the content `parts`; return False without a change if `path` exists.
+    """Create the private file `path` with the contents `parts`. If `path` exists, return False and change nothing.
 
-    If several processes try at once, exactly one succeeds, and no process sees an incomplete file.
+    If several processes create the file at the same time, exactly one succeeds. No process sees an incomplete file.
 
     Raises:
         OSError: the file cannot be written.
@@ -85,7 +88,7 @@ def create_file(path: Path, *parts: bytes, durable: bool = True) -> bool:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync a directory, and so the names in it, to disk.
+    """Sync a directory to disk, so that the names of new files in it are durable.
 
     Raises:
         OSError: the directory cannot be opened.
@@ -101,10 +104,11 @@ def sync_folder(folder: Path) -> None:
 def open_file(
     path: Path | str, *, follow_link: bool, private: bool = False, folder: int | None = None
 ) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """Open a regular file for reading; yield it with its status.
+    """Open a regular file for reading, and yield the open file and its status.
 
-    A symbolic link at the end of `path` is refused unless `follow_link` is set. With `private`, a file that belongs to
-    another user, or that other users can read or write, is refused. `path` is relative to the open directory `folder`.
+    If `path` itself is a symbolic link, it is refused unless `follow_link` is true. With `private`, a file that belongs
+    to another user, or that other users can read or write, is refused. With `folder`, the descriptor of an open
+    directory, `path` is relative to that directory.
 
     Raises:
         UnfitFileError: the file is refused.
@@ -130,10 +134,10 @@ def open_file(
 
 
 def read_file(path: Path, *, max_bytes: int, follow_link: bool, private: bool = False) -> bytes:
-    """Read a regular file of at most `max_bytes`, up to its size at opening; see `open_file`.
+    """Read a regular file of at most `max_bytes`. Data that is appended after opening is not read. See `open_file`.
 
     Raises:
-        UnfitFileError: the file is refused or larger.
+        UnfitFileError: the file is refused, or has more than `max_bytes`.
         OSError: the file does not exist or cannot be read.
     """
     with open_file(path, follow_link=follow_link, private=private) as (file, status):
@@ -156,10 +160,10 @@ def write_whole(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def private_key(path: Path) -> bytes:
-    """Return the secret key in `path`; create it on first use. Concurrent processes get the same key.
+    """Return the secret key in the file `path`, which is created on first use. Concurrent processes get the same key.
 
     Raises:
-        UnfitFileError: the file belongs to another user, or other users could have read or written it.
+        UnfitFileError: the file belongs to another user, or other users can read or write it.
         OSError: the file cannot be created or read, or does not contain a key.
     """
     try:
@@ -174,12 +178,15 @@ def _read_key(path: Path) -> bytes:
     # SECURITY: a process that can choose or read the key can forge everything that the key authenticates.
     key = read_file(path, max_bytes=KEY_BYTES, follow_link=False, private=True)
     if len(key) != KEY_BYTES:
-        raise OSError(0, f"{path.name} is not a key; remove it to create a new one")
+        raise OSError(0, f"{path.name} does not contain a key; remove the file to create a new key")
     return key
 
 
 def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
-    """Return why a file with this status is refused, or None. A `private` file must be accessible to its owner only."""
+    """Return the reason why a file with this status is refused, or None.
+
+    With `private`, a file is also refused if it belongs to another user or other users can access it.
+    """
     if stat.S_ISLNK(status.st_mode):
         return Unfit.LINK
     if not stat.S_ISREG(status.st_mode):
@@ -193,7 +200,7 @@ def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
 
 
 def _write_draft(folder: Path, parts: tuple[bytes | memoryview, ...], mode: int, *, durable: bool) -> Path:
-    """Write a file under an unused, random name."""
+    """Write `parts` to a new file with a random name, and return its path."""
     draft = folder / f".new-{os.urandom(8).hex()}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with _remove_on_failure(draft), os.fdopen(handle, "wb") as file:

@@ -1,4 +1,4 @@
-"""Labels of the text in a trace."""
+"""Labels for the text that a trace contains."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from enum import StrEnum
 
 
 class Label(StrEnum):
-    """A kind of text in a trace. A trace only gains labels, until a user clears them."""
+    """A kind of text in a trace. Labels are added to a trace, and only a user can remove them."""
 
     TRUSTED = "trusted"
-    """Written by the user or the operator."""
+    """Text that the user or the operator wrote."""
     PRIVATE = "private"
-    """Confidential: workspace files, mail, everything that a credential gives access to."""
+    """Confidential text: workspace files, mail, and everything that was read with a credential."""
     UNTRUSTED = "untrusted"
-    """Third parties can write it: web pages, mail bodies, issues."""
+    """Text that third parties could have written, such as web pages, mail and issues."""

@@ -1,4 +1,4 @@
-"""The lifetime of one call: it ends at a deadline, by cancellation, or when the runtime closes."""
+"""The lifetime of a call. A call ends at its deadline, when it is cancelled, or when the runtime closes."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from collections.abc import Callable
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
 
 _LONGEST_WAIT_SECONDS = 1e9
-"""Longer than any deadline, and within the maximum timeout of `threading`."""
+"""A time that is longer than any deadline, but not longer than the maximum timeout of `threading`."""
 _wake_lock = threading.Lock()
 
 
 class Lifetime:
-    """A deadline that any thread can end early.
+    """The lifetime of a call, which any thread can end before the deadline.
 
     Attributes:
-        started: Monotonic seconds at the start of the call.
-        deadline: Monotonic seconds at which the call ends; never after the deadline of the outer call, `within`.
+        started: The monotonic time in seconds at which the call started.
+        deadline: The monotonic time in seconds at which the call ends, never later than the deadline of `within`, the
+            lifetime of the outer call.
     """
 
     __slots__ = ("_ended_by", "_on_end", "_wake", "deadline", "started")
@@ -34,14 +35,14 @@ class Lifetime:
             within.on_end(self.cancel)
 
     def remaining(self) -> float:
-        """Return the seconds until the deadline: at least zero, at most the longest timeout that threads accept."""
+        """Return the seconds until the deadline, limited to the range of timeouts that `threading` accepts."""
         return max(0.0, min(self.deadline - time.monotonic(), _LONGEST_WAIT_SECONDS))
 
     def check(self) -> None:
-        """Raise if the call has ended.
+        """Raise an error if the call has ended.
 
         Raises:
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the reason why it ended.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended for this reason.
         """
         if self._ended_by is not None:
             raise self._ended_by
@@ -58,7 +59,7 @@ class Lifetime:
         self.check()
 
     def cancel(self) -> None:
-        """End the call: the guest stops at its next import, sleep or epoch tick."""
+        """Cancel the call. The guest stops at its next import, sleep or epoch tick."""
         self._end(CancelledError("the call was cancelled"))
 
     def close(self) -> None:
@@ -66,14 +67,14 @@ class Lifetime:
         self._end(RuntimeClosedError("the runtime was closed while the call ran"))
 
     def on_end(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when the call is cancelled or its runtime closes, to interrupt waits outside `wait`."""
+        """Call `wake` when the call is cancelled or its runtime closes, to interrupt blocking operations."""
         self._on_end = wake
         if self._ended_by is not None:
             wake()
 
     @property
     def cancelled(self) -> threading.Event:
-        """Event that is set when the call is cancelled or its runtime closes; created on first use."""
+        """An event that is set when the call is cancelled or its runtime closes. The event is created on first use."""
         wake = self._wake
         if wake is None:
             with _wake_lock:
@@ -86,7 +87,7 @@ class Lifetime:
         return self._ended_by is not None or time.monotonic() >= self.deadline
 
     def interruption(self) -> BaseException | None:
-        """Return the error that ended the call, or None while it runs."""
+        """Return the error that ended the call, or None if the call has not ended."""
         if self._ended_by is not None:
             return self._ended_by
         return self.late() if time.monotonic() >= self.deadline else None

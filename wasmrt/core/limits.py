@@ -1,4 +1,7 @@
-"""Bounds of calls, with the unit in each name. A comment gives the scope of a bound if its name does not."""
+"""Limits of calls, files, messages and stores. The name of each limit contains the unit, and often the scope.
+
+If the name does not make the scope clear, a comment says what the limit applies to.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ GIB = 1024 * MIB
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceLimits:
-    """Limits of one call of one tool.
+    """The resource limits of a single call.
 
-    The defaults fit every measured guest language: a Python guest needs 12.4 MiB of memory, 38 core instances and
-    5,700 table elements; a JavaScript guest needs 7,700 table elements.
+    The defaults suffice for every guest language that was measured. A Python guest needs 12.4 MiB of memory, 38 core
+    instances and 5,700 table elements; a JavaScript guest needs 7,700 table elements.
 
     Raises:
-        ConfigurationError: a limit is zero, negative or not a number.
+        ConfigurationError: a limit is zero, negative, too large or not a number, or has a fraction and is not a time.
 
     Example:
         >>> from wasmrt import ResourceLimits
@@ -28,10 +31,10 @@ class ResourceLimits:
         16777216
     """
 
-    memory_bytes: int = 64 * MIB  # all linear memories of the store together
-    fuel: int = 500_000_000  # about one unit per instruction: enough for a few MB of JSON work
-    timeout_seconds: float = 60.0  # until the result is scanned; includes waits and host calls
-    output_bytes: int = 4 * MIB  # the unmodified result of the guest
+    memory_bytes: int = 64 * MIB  # the total size of all linear memories of the store
+    fuel: int = 500_000_000  # about one unit per instruction, which suffices to process a few MB of JSON
+    timeout_seconds: float = 60.0  # from the start of the call until the result was scanned, with waits and host calls
+    output_bytes: int = 4 * MIB  # the result as the guest returned it
     table_elements: int = 20_000  # per table
     instances: int = 64  # core instances in the store
 
@@ -45,7 +48,7 @@ class ResourceLimits:
 
 
 class FuelConfig(NamedTuple):
-    """Metering of fuel, and the budget of a call if the tool sets none.
+    """Settings for fuel: whether it is metered, and the limit of a call if the tool has no limit of its own.
 
     Example:
         >>> from wasmrt import FuelConfig
@@ -81,11 +84,12 @@ MAX_REFUSALS = 64
 MAX_CODE_BYTES = 64 * KIB
 MAX_CODE_CALLS = 256  # tool calls in one run
 MAX_CODE_CALL_BYTES = 1 * MIB  # params of one tool call
-MAX_CODE_RUN_BYTES = 8 * MIB  # params and results of all tool calls in a run
+MAX_CODE_RUN_BYTES = 8 * MIB  # params and results of all tool calls in one run
 CODE_LIMITS = ResourceLimits(
     memory_bytes=128 * MIB, fuel=10_000_000_000, timeout_seconds=120.0, output_bytes=4 * MIB, table_elements=40_000
 )
-"""For the interpreter, on each run of a program. It executes about a hundred instructions for each of the program's."""
+"""Limits for one run of a program. The interpreter executes about a hundred instructions for each step of the program.
+"""
 MAX_CODE_RUNS = 32  # suspended runs per user
 CODE_RUN_SECONDS = 24 * 3600.0  # a suspended run is deleted this long after it was last resumed
 MAX_STUBS = 50  # tool descriptions on one page of search results
@@ -97,13 +101,13 @@ MAX_PARAMS_BYTES = 8 * MIB
 MAX_JSON_DEPTH = 64
 MAX_JSON_PARTS = 100_000
 MAX_TOOL_OUTPUT_BYTES = 16 * MIB
-"""Result of a tool outside the sandbox; the limit of a component is `ResourceLimits.output_bytes`."""
+"""The result of a tool that is not a component. The limit for a component is `ResourceLimits.output_bytes`."""
 MAX_ERROR_TEXT_BYTES = 4 * KIB
 
-# Programs of `wasi:cli/command`. All arguments and the input together are also limited by MAX_PARAMS_BYTES.
+# Programs of `wasi:cli/command`. MAX_PARAMS_BYTES also limits the total size of all arguments and the input.
 MAX_PROGRAM_ARGUMENTS = 1024
 MAX_PROGRAM_ARGUMENT_CHARS = 32 * KIB
-PROGRAM_TAIL_CHARS = 2 * KIB  # the end of a program's output that its error message quotes
+PROGRAM_TAIL_CHARS = 2 * KIB  # the end of a program's output, which the error message for a failed program quotes
 
 # A component's description and schema, read once by `prepare`.
 MAX_DESCRIPTION_BYTES = 4 * KIB
@@ -127,17 +131,17 @@ MAX_COMPONENT_DEFINITIONS = 100_000  # definitions in the file, and also after t
 MAX_CORE_INSTANCES = 4_096
 MAX_CANONICAL_FUNCTIONS = 4_096
 MAX_CORE_TYPES = 50_000
-MAX_COMPONENT_FUNCTIONS = 200_000  # 13,500, a Python guest; also for the bounds below
+MAX_COMPONENT_FUNCTIONS = 200_000  # 13,500, a Python guest, which also has the largest counts for the limits below
 MAX_FUNCTION_BYTES = 6 * MIB
 MAX_FUNCTION_BRANCHES = 450_000
 MAX_FUNCTION_BLOCK_WORK = 12_000_000
 MAX_FUNCTION_READ_WORK = 40_000_000
-"""Includes unreachable blocks: the compiler reads them, and stores every local for each."""
+"""Unreachable blocks count, too, because the compiler reads them and stores every local variable for each."""
 MAX_FUNCTION_VALUE_WORK = 300_000_000
 MAX_FUNCTION_LOOP_WORK = 2_000_000_000
 MAX_COMPONENT_LOOP_WORK = 10_000_000_000
 MAX_DECODED_CODE_BYTES = 8 * MIB
-"""Code of the functions that exceed one of these bounds in a first estimate; decoding takes seconds."""
+"""The code of all functions that exceed one of these limits in a first estimate, and are decoded for an exact count."""
 
 # HTTP, unless a grant sets a lower limit.
 DEFAULT_MAX_REQUEST_BYTES = 1 * MIB
@@ -156,23 +160,23 @@ MAX_WORKSPACE_FILE_BYTES = 5 * MIB
 MAX_WORKSPACE_ENTRIES = 10_000
 MAX_WORKSPACE_BYTES_PER_CALL = 64 * MIB
 DEFAULT_WRITE_FILE_BYTES = MAX_WORKSPACE_FILE_BYTES
-"""Default for one file. Equal to the limit for reading, so that a tool can read what it wrote."""
+"""The default for one file. It is equal to the limit for reading, so that a tool can read the files that it wrote."""
 DEFAULT_WRITE_BYTES = 16 * MIB
-MAX_WRITE_BYTES = MAX_WORKSPACE_BYTES_PER_CALL  # maximum per call, and so per file, that a grant can allow
+MAX_WRITE_BYTES = MAX_WORKSPACE_BYTES_PER_CALL  # the most that a grant can allow for all writes of one call
 DEFAULT_WRITE_FILES = 100
 MAX_WRITE_FILES = 10_000
 MAX_PATH_BYTES = 4 * KIB
 
-# The undo journal for workspace changes. A change that does not fit is refused.
+# The undo journal for workspace changes. A change that would exceed a limit of the journal is refused.
 MAX_UNDO_FILE_BYTES = 32 * MIB  # previous content of one file
 MAX_UNDO_CALL_BYTES = 64 * MIB
 MAX_UNDO_BYTES = 512 * MIB
-"""All calls together. When it is full, the oldest calls of the user with the most data are deleted."""
+"""The total size for all calls. When it is reached, the oldest calls of the user with the most data are deleted."""
 MAX_UNDO_CALLS = 1000
 
 # An agent's memory, per user. The parameters of the memory tools have their own bounds, in their schemas.
 MAX_MEMORY_DOCUMENT_BYTES = 1 * MIB
-MAX_MEMORY_BYTES = 64 * MIB  # default for all documents with their history. When it is full, old versions are deleted
+MAX_MEMORY_BYTES = 64 * MIB  # default for all documents and old versions; when it is reached, old versions are deleted
 MAX_MEMORY_DOCUMENTS = 10_000
 MAX_MEMORY_CHUNKS = 100_000  # indexed pieces of documents
 MAX_MEMORY_VERSIONS = 100  # default number of old versions of one document
@@ -195,12 +199,12 @@ MAX_RECEIPT_BYTES = 1 * MIB  # one receipt line; decisions beyond it are counted
 DEFAULT_SEGMENT_BYTES = 16 * MIB
 MIN_SEGMENT_BYTES = 64 * KIB
 RECEIPT_LOCK_SECONDS = 10.0  # maximum wait for another process that is writing a receipt
-MAX_TORN_BYTES = 4 * KIB  # stored from a line that a crash truncated
+MAX_TORN_BYTES = 4 * KIB  # the part of an incomplete line (after a crash) that is stored
 MAX_RECORDING_BYTES = 8 * MIB  # one call; a larger recording is dropped
 MAX_RECORDINGS_BYTES = 256 * MIB  # one directory; the oldest recordings are deleted for new ones
 
 # Secrets.
-MIN_SECRET_CHARS = 6  # a shorter secret is refused: scanning for it would redact ordinary words
+MIN_SECRET_CHARS = 6  # shorter secrets are refused, because scanning for them would redact ordinary words
 MAX_SECRET_BYTES = 64 * KIB
 MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB
@@ -214,9 +218,9 @@ MAX_PENDING_APPROVAL_BYTES = 16 * MIB
 MAX_DECIDED_APPROVALS = 10_000
 MAX_REMEMBERED_ANSWERS = 10_000
 MAX_ANSWER_NOTE_BYTES = 1 * KIB
-APPROVAL_POLL_SECONDS = 0.25  # longest interval at which a caller polls for an answer from another process
+APPROVAL_POLL_SECONDS = 0.25  # longest interval between two checks for an answer from another process
 ACCESS_REQUEST_SECONDS = 24 * 3600.0  # lifetime of a request for an additional grant entry
-ACCESS_ONCE_SECONDS = 3600.0  # from the answer `once` until the call that uses it
+ACCESS_ONCE_SECONDS = 3600.0  # time after the answer `once` in which a call can use it
 MAX_ACCESS_PER_CALL = 4  # new access requests from one call
 MAX_ACCESS_PER_TOOL = 8  # pending access requests of one user for one tool
 MAX_ACCESS_PER_USER = 32
@@ -230,8 +234,8 @@ MAX_TOKEN_USES = 1000
 MAX_LIVE_TOKENS = 100_000  # redeemed tokens that have not expired
 
 # Flows: data that a trace stores about its text.
-MAX_FLOW_BYTES = 4 * MIB  # untrusted text, and fingerprints of private text, each
-MAX_FLOW_SAID_BYTES = 256 * KIB  # the user's messages, and separately the known values
+MAX_FLOW_BYTES = 4 * MIB  # untrusted text; the same limit applies to fingerprints of private text
+MAX_FLOW_SAID_BYTES = 256 * KIB  # the user's messages; the same limit applies to values that the operator trusts
 MAX_FLOW_SOURCES = 1024  # results that can be quoted as the source of a value
 MAX_FLOW_IDS = 4096  # objects that are known by an identifier
 MAX_FLOW_VALUES = 256  # values checked in one call; a call with more requires approval
@@ -246,7 +250,7 @@ CONNECT_TIMEOUT_SECONDS = 10.0
 KEEPALIVE_SECONDS = 30.0
 MAX_CONNECTIONS_PER_ORIGIN = 128
 MAX_IDLE_CONNECTIONS = 256
-MAX_ASYNC_HTTP_THREADS = 64  # requests and reads that one asynchronous transport waits for at a time, each in a thread
+MAX_ASYNC_HTTP_THREADS = 64  # threads of one asynchronous transport, each for one request or read
 MAX_CONTENT_CODINGS = 1
 MAX_GZIP_MEMBERS = 1024
 MAX_RATE_KEYS = 50_000
@@ -261,7 +265,7 @@ OAUTH_LOGIN_SECONDS = 300.0
 MAX_CONFIG_FILE_BYTES = 256 * KIB
 MAX_CA_FILE_BYTES = 16 * MIB  # a system's certificate authorities take 0.2 MiB
 
-# Authoring: bounds of templates, projects and test cases, and durations of build steps.
+# Authoring: limits of templates, projects and test cases, and durations of build steps.
 MAX_PROJECT_FILES = 10_000
 MAX_BUILD_INPUT_BYTES = 256 * MIB
 MAX_BUILD_RECORD_BYTES = 4 * MIB
@@ -283,7 +287,7 @@ MAX_PLUGINS = 256  # manifests in one directory
 # Packages and their archives.
 ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_ARCHIVE_BYTES = 80 * MIB
-MAX_PACKAGE_BYTES = 96 * MIB  # all unpacked files of a package together
+MAX_PACKAGE_BYTES = 96 * MIB  # total size of all unpacked files of a package
 MAX_PACKAGE_ENTRIES = 4096
 MAX_PACKAGE_NAME_BYTES = 240
 MAX_PACKAGE_DEPTH = 12
@@ -313,7 +317,7 @@ MCP_LIST_SECONDS = 60.0
 MCP_CALL_SECONDS = 60.0
 MCP_IDLE_SECONDS = 1800.0  # idle time after which a session of the older HTTP protocol is closed
 MCP_STOP_SECONDS = 2.0
-"""Time for a program to exit after its standard input is closed, and again after it is terminated."""
+"""The time for a program to exit after its standard input was closed, and again after it was terminated."""
 MAX_MCP_QUESTION_CHARS = 2000  # one question from a server to the user
 
 # A shell session: data that is passed from one command to the next, not a process.
@@ -329,14 +333,14 @@ MAX_PROXY_HELLO_BYTES = 16 * KIB + 512  # a TLS ClientHello, with its record hea
 PROXY_HEAD_SECONDS = 10.0  # for a request's header, and for a ClientHello
 PROXY_IDLE_SECONDS = 300.0  # idle time after which a tunnel is closed
 PROXY_TUNNEL_SECONDS = 3600.0
-MAX_PROXY_TUNNEL_BYTES = GIB  # one tunnel, both directions together
+MAX_PROXY_TUNNEL_BYTES = GIB  # total size for both directions of one tunnel
 PROXY_BODY_BYTES = 64 * MIB  # body of one request or response in plain HTTP
 
 # The user's desktop, and pages in a browser.
 MAX_CLIPBOARD_BYTES = 1 * MIB
 MAX_NOTIFICATION_TITLE_CHARS = 200
 MAX_NOTIFICATION_BODY_CHARS = 2000
-MAX_PAGE_REQUESTS = 200  # requests of one page in a browser, with all its resources
+MAX_PAGE_REQUESTS = 200  # requests of one page in a browser, including all resources of the page
 MAX_PAGE_BYTES = 24 * MIB
 MAX_PAGE_PART_BYTES = 5 * MIB
 MAX_PAGE_CHARS = 50_000

@@ -1,4 +1,4 @@
-"""Frozen values that all areas exchange: decisions, suggestions, log entries, usage and output."""
+"""Immutable values that all areas use: decisions, suggestions, log entries, usage and output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Reason(StrEnum):
-    """The reason of a decision, from a closed set.
+    """The reason of a decision. Each reason has a stable, machine-readable value.
 
     Example:
         >>> from wasmrt import Capabilities, Reason
@@ -103,20 +103,20 @@ class GrantList(StrEnum):
 
 
 class Addition(NamedTuple):
-    """An entry for a capability file that would allow a denied use, and nothing else.
+    """A suggestion to add an entry to a capability file, which would allow a denied use.
 
-    `Capabilities.with_addition` applies it.
+    `Capabilities.with_addition` adds the entry.
     """
 
     to: GrantList
     entry: str
     """The entry as JSON text: an object for `http.allowlist` and `tool_invoke.aliases`, otherwise a string."""
     new_section: bool = False
-    """True if the file lacks the whole section."""
+    """True if the capability file does not contain the section of the list yet."""
 
     @property
     def hint(self) -> str:
-        """The line to add, as text."""
+        """The suggestion as text, with the line to add."""
         section, name = self.to.section, self.to.partition(".")[2]
         is_map = self.to is GrantList.TOOLS
         if self.to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and self.entry == '""':
@@ -131,13 +131,13 @@ class Addition(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step for a user or the tool's author after a denial: a sentence, or a command to run."""
+    """A suggestion to a user or the tool's author after a denial: a sentence, or a command to run."""
 
     text: str
 
     @property
     def hint(self) -> str:
-        """The step as text."""
+        """The suggestion as text."""
         return self.text
 
     def as_dict(self) -> dict[str, Any]:
@@ -146,40 +146,40 @@ class Step(NamedTuple):
 
 
 class Exemption(NamedTuple):
-    """A network that an operator can exempt from the address check. A capability file cannot."""
+    """A suggestion to the operator to exempt a network from the address check, which a capability file cannot do."""
 
     network: str | None
-    """In CIDR form; None if the host is denied by name, before its address is known."""
+    """The network in CIDR form, or None if the address of the host is not known."""
 
     def step(self, file: str) -> str:
-        """Return the step, with the path of the operator's configuration file."""
+        """Return the suggestion as text. `file` is the path of the operator's configuration file."""
         value = f'["{self.network}"]' if self.network else 'the network of its address, like ["10.1.0.5/32"]'
         line = f"unsafe_allowed_networks = {value} under [network] in {file}"
         return f"no capability file can allow it; an operator may: {line}"
 
     @property
     def hint(self) -> str:
-        """The step as text."""
+        """The suggestion as text."""
         return f"{self.step('config.toml')}, or NetworkConfig(unsafe_allowed_networks=...) in Python"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the exemption as JSON data: a step, with the network."""
+        """Return the suggestion as JSON data: a step, and the network."""
         return {"kind": "step", "step": self.hint, "network": self.network}
 
 
 class Withheld(NamedTuple):
-    """An entry that a tool's capability file requests but that is not granted, and the command that grants it."""
+    """A suggestion to grant an entry that the tool's capability file already requests, with the command for this."""
 
     addition: Addition
     command: str
 
     @property
     def hint(self) -> str:
-        """The command as text."""
+        """The suggestion as text."""
         return f"grant it: {self.command}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the command as JSON data: a step, with the entry."""
+        """Return the suggestion as JSON data: a step, and the entry."""
         return {"kind": "step", "step": self.hint, "addition": self.addition.as_dict()}
 
 
@@ -191,21 +191,21 @@ class _Decided(NamedTuple):
     allowed: bool
     reason: Reason
     rule: str
-    """The rule that decided: a phrase, or the JSON path of the grant's entry."""
+    """The rule that led to the decision: a phrase, or the JSON path of an entry of the grant."""
     suggestion: Suggestion | None
-    """For a denial: the entry that would allow it, or the step to take."""
+    """For a denial: the entry that would allow the use, or another step."""
     capability: str
-    """The section of a capability file, such as `http`, or another name for what was checked."""
+    """The section of a capability file, such as `http`, or a different name for the kind of check."""
     subject: str
     """The use that was checked, truncated and without secrets: `GET https://api.example.com/v1/`."""
     policy: str = ""
-    """BLAKE3 digest, in hexadecimal, of the policy or preset that decided; empty if there is none."""
+    """The BLAKE3 digest, in hexadecimal, of the policy or preset that led to the decision; otherwise empty."""
 
 
 class Decision(_Decided):
-    """The result of one capability check: the outcome, the rule that decided, and a suggestion to change it.
+    """The result of one check: whether a use is allowed, the rule that led to this, and a suggestion for a denial.
 
-    A `hint` that is a string becomes a `Step`.
+    If the argument `hint` is a string, it becomes a `Step`.
 
     Example:
         >>> from wasmrt import Capabilities
@@ -239,19 +239,19 @@ class Decision(_Decided):
 
     @property
     def refusal(self) -> str:
-        """Subject and rule, without the suggestion."""
+        """The subject and the rule as text, without the suggestion."""
         return f"{self.subject}: {self.rule}" if self.subject else self.rule
 
     @property
     def sentence(self) -> str:
-        """Subject, rule and suggestion in one sentence, as reported to the guest."""
+        """The subject, the rule and the suggestion in one sentence, as the guest gets them."""
         return f"{self.refusal}; {self.hint}" if self.hint else self.refusal
 
     def redacted(self, redact: Callable[[str], str]) -> Decision:
-        """Return the decision with `redact` applied to all its text, and the subject truncated.
+        """Apply `redact` to all text of the decision, and truncate the subject.
 
-        SECURITY: a suggested entry that contains text to redact is replaced by a step, because the redacted entry would
-        grant something else.
+        SECURITY: if `redact` changes a suggested entry, the suggestion becomes a step, because the redacted entry would
+        grant something different.
         """
         suggestion = self.suggestion
         if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
@@ -275,7 +275,7 @@ class Decision(_Decided):
 
 
 class LogLevel(StrEnum):
-    """Severity of a guest's log line."""
+    """The severity of a log line of a guest."""
 
     TRACE = "trace"
     DEBUG = "debug"
@@ -290,15 +290,15 @@ class LogEntry(NamedTuple):
     level: LogLevel
     message: str
     timestamp_ms: int
-    """Unix milliseconds."""
+    """The Unix time in milliseconds."""
 
 
 class Usage(NamedTuple):
-    """Resources that one call used, whether it succeeded or failed."""
+    """The resources that a call used. Failed calls have them, too."""
 
     fuel: int = 0
     wall_seconds: float = 0.0
-    """To the microsecond."""
+    """The duration of the call, rounded to microseconds."""
     params_bytes: int = 0
     output_bytes: int = 0
     host_calls: int = 0
@@ -310,7 +310,7 @@ class Usage(NamedTuple):
     log_entries_dropped: int = 0
 
     def as_dict(self) -> dict[str, Any]:
-        """Return every count by name."""
+        """Return all values by name."""
         return self._asdict()
 
 
@@ -320,8 +320,8 @@ NOTHING_USED = Usage()
 class ToolOutput(NamedTuple):
     """The output of a call.
 
-    `result` is the scanned JSON value. `raw` is the guest's own text, scanned but not truncated. `duration` is in
-    seconds.
+    `result` is the JSON value that the tool returned, after scanning. `raw` is the text that the guest returned, after
+    scanning and without truncation. `duration` is in seconds.
 
     Example:
         >>> from wasmrt import ToolRegistry, tool
@@ -345,7 +345,7 @@ class ToolOutput(NamedTuple):
     decisions: tuple[Decision, ...] = ()
     call_id: str = ""
     labels: tuple[str, ...] | None = None
-    """Labels of the text in the result (`wasmrt.agent.flows.Label`), if a Python tool sets them."""
+    """The labels of the text in the result (`wasmrt.agent.flows.Label`), or None if the tool does not set them."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the output as JSON data."""

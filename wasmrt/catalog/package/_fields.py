@@ -50,9 +50,11 @@ _INJECTION = ObjectSchema({
 _CREDENTIAL = ObjectSchema({
     "handle": Property(field=_HANDLE, about="The name of the secret.", required=True),
     "vendor": Property(field=_WORD, about="The login that provides the secret."),
-    "scopes": Property(field=ListOf(item=_WORD), about="The scopes that the secret needs.", aliases=("provider_scopes",)),
+    "scopes": Property(field=ListOf(item=_WORD), about="The scopes of the secret.", aliases=("provider_scopes",)),
     "audience": Property(field=_AUDIENCE, about="The requests that carry the secret.", required=True),
-    "injection": Property(field=_INJECTION, about="The location of the secret in a request.", required=True, aliases=("target",)),
+    "injection": Property(
+        field=_INJECTION, about="The part of a request that contains the secret.", required=True, aliases=("target",)
+    ),
     "required": Property(field=Flag(), about="True if requests need the secret."),
     "source": Property(field=Anything(only_object=True), about="In version 2: the account and its login."),
 })  # fmt: skip
@@ -61,7 +63,7 @@ _TOOL = {
     "description": Property(field=_PROSE, about="A description for models."),
     "effects": Property(field=ListOf(item=Text(choices=tuple(EFFECTS))), about="The effects of its calls."),
     "default_permission": Property(field=Text(choices=("allow", "ask", "deny")), about="The default permission."),
-    "visibility": Property(field=_WORD, about="Set to model to offer the tool to models."),
+    "visibility": Property(field=_WORD, about="model, the default, offers the tool to models."),
     "input_schema_ref": Property(field=_WORD, about="The schema of its parameters."),
     "output_schema_ref": Property(field=_WORD, about="The schema of its result."),
     "prompt_doc_ref": Property(field=_WORD, about="A document for models."),

@@ -237,5 +237,5 @@ def _check_vendors(logins: Mapping[str, Any], tools: Mapping[str, dict[str, Any]
             if owner != vendor and not {owner, vendor}.isdisjoint(logins):
                 problems.add(
                     f"{at}.credentials[{number}].handle",
-                    f"{handle!r} is already the secret of {owner or 'no vendor'!r}; use a different secret for each vendor",
+                    f"{handle!r} is already the secret of {owner or 'no vendor'!r}; use another secret for each vendor",
                 )

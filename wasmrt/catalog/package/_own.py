@@ -154,7 +154,7 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
 
     Raises:
         ManifestError: wasmrt.toml is invalid.
-        PackageError: a file is missing, is a link, or differs from the last build, or the archive could not be installed.
+        PackageError: a file is missing, is a link, or differs from the last build, or the result cannot be installed.
         CapabilityFileError: the capability file is invalid.
     """
     if not files.has(PACKAGE_FILE):

@@ -1,4 +1,4 @@
-"""All errors that wasmrt raises, in families by cause.
+"""All errors that wasmrt raises, grouped by their causes.
 
 WasmrtError                     code, hint, retryable
 ├─ ConfigurationError           an invalid setting or file
@@ -9,8 +9,8 @@ WasmrtError                     code, hint, retryable
 ├─ BuildError                   a failed build step
 │  └─ MissingToolchainError     a missing command or package
 ├─ SecretError                  a missing, expired or unreadable credential
-├─ LeakError                    a secret where it must not appear
-├─ ApprovalError                an answer without a pending request, or an unusable approval store
+├─ LeakError                    a secret in data that must not contain it
+├─ ApprovalError                an answer to a request that is not pending, or an unusable approval store
 ├─ UndoError                    workspace changes that cannot be undone
 ├─ MemoryStoreError             an agent's memory: a missing document, or an unusable file
 ├─ ConfineError                 a process that the system cannot confine
@@ -24,7 +24,7 @@ WasmrtError                     code, hint, retryable
 │  ├─ WorkerCrashedError        .signal: the worker process ended during the call
 │  ├─ LimitError                .limit .used .setting
 │  │  └─ FuelExhaustedError · DeadlineExceededError · MemoryLimitError · OutputLimitError · BudgetExceededError
-│  ├─ NotAuthorizedError        .code is the reason
+│  ├─ NotAuthorizedError        .code: the reason of the denial
 │  │  ├─ AccessRequestedError   .requests: an approval is pending
 │  │  └─ RunSuspendedError      a code mode program is awaiting approval
 │  ├─ RunReplayError            a suspended program cannot be resumed
@@ -32,7 +32,7 @@ WasmrtError                     code, hint, retryable
 │  └─ CancelledError · RuntimeClosedError
 └─ InternalError                a bug in wasmrt
 
-A ValueError, wasmtime.* or h11.* error that reaches the caller is a bug.
+If a ValueError or an error of wasmtime or h11 reaches the caller, this is a bug in wasmrt.
 """
 
 from __future__ import annotations

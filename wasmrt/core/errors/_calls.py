@@ -1,4 +1,4 @@
-"""Errors of one call: `ToolError` and its subclasses, with the call's usage, logs and decisions."""
+"""Errors of calls: `ToolError` and its subclasses. Each contains the usage, logs and decisions of the failed call."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from wasmrt.core.model import Decision, LogEntry, Usage
 
 GUEST_CODE_PREFIX = "tool:"
-"""Prefix of every code that a guest chose, so that it cannot equal a code of the host, such as the audit's `ok`."""
+"""The prefix of all codes from guests, so that they differ from the codes of the host, such as `ok` in receipts."""
 
 
 class ToolErrorKind(StrEnum):
-    """Kinds of failed calls, as agents distinguish them."""
+    """The kind of a failed call, for agents that treat failures differently."""
 
     INVALID_PARAMETERS = "invalid-parameters"
     EXECUTION_FAILED = "execution-failed"
@@ -27,7 +27,7 @@ class ToolErrorKind(StrEnum):
 
 
 class ToolError(WasmrtError):
-    """One call failed. The error has the usage, logs and decisions up to the failure.
+    """A call failed. The error contains the usage, logs and decisions up to the failure.
 
     Example:
         >>> from wasmrt import ToolError, ToolRegistry
@@ -53,9 +53,9 @@ class ToolError(WasmrtError):
         self.decisions: tuple[Decision, ...] = ()
 
     def for_model(self) -> str:
-        """Return the message for a model: the failure, and what the model can change itself.
+        """Return the message for a model: the failure, and how the model itself can correct the call.
 
-        SECURITY: hints that would lift a denial are for users only; a model would ask its user to follow them.
+        SECURITY: hints about granting more access are only for users. A model would ask the user to follow them.
         """
         message = self.message
         for decision in self.decisions:
@@ -81,7 +81,7 @@ class InvalidParametersError(ToolError):
     kind = ToolErrorKind.INVALID_PARAMETERS
 
     def for_model(self) -> str:
-        """Return the message without the hint, which is a command for users."""
+        """Return the message without the hint, which is for users."""
         return self.message
 
 
@@ -96,13 +96,13 @@ class MalformedArgumentsError(InvalidParametersError):
 
 
 class UnknownToolError(ToolError):
-    """No tool has this name, or it cannot be called here."""
+    """No tool has this name, or the tool cannot be called here."""
 
     code = "unknown-tool"
     kind = ToolErrorKind.INVALID_PARAMETERS
 
     def for_model(self) -> str:
-        """Return the name, and the name that was probably meant."""
+        """Return the message with the unknown name, and a suggestion for the name that was probably meant."""
         return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
@@ -113,7 +113,7 @@ class GuestError(ToolError):
 
 
 class GuestExitError(GuestError):
-    """The guest exited with an exit code: a failed program, or a tool that exited before it returned a result."""
+    """The guest exited with an exit code: a program failed, or a tool exited before it returned a result."""
 
     code = "guest-exit"
 
@@ -136,32 +136,32 @@ class GuestExitError(GuestError):
 
 
 class TrapError(ToolError):
-    """The guest trapped: unreachable, out-of-bounds access, stack overflow and similar."""
+    """The guest crashed with a WebAssembly trap, for example by an out-of-bounds access or a stack overflow."""
 
     code = "trap"
     kind = ToolErrorKind.SANDBOX
 
 
 class GuestOutputError(ToolError):
-    """The guest's result violates its world, for example with invalid JSON."""
+    """The guest returned a result that its world does not allow, for example invalid JSON."""
 
     code = "invalid-output"
     kind = ToolErrorKind.SANDBOX
 
 
 class WorkerCrashedError(ToolError):
-    """The worker process of the guest exited or broke the protocol; `signal` is the number of the signal, if any."""
+    """The worker process of the guest exited or violated the protocol. `signal` is the signal that ended it, or None."""
 
     code = "worker-crashed"
     kind = ToolErrorKind.SANDBOX
 
     def __init__(self, message: str, *, signal: int | None, hint: str | None = None) -> None:
-        super().__init__(message, hint=hint or "call it again; if it happens again, do not run this tool")
+        super().__init__(message, hint=hint or "call the tool again; if this happens again, do not use the tool")
         self.signal = signal
 
 
 class LimitError(ToolError):
-    """The call exceeded a limit; `setting` names the setting that raises it.
+    """The call exceeded a limit. `setting` is the name of the setting for this limit.
 
     Example:
         >>> from wasmrt import LimitError
@@ -176,7 +176,7 @@ class LimitError(ToolError):
     def __init__(
         self, message: str, *, limit: float, used: float | None, setting: str, hint: str | None = None
     ) -> None:
-        super().__init__(message, hint=hint or f"raise {setting} in the tool's capability file if it really needs more")
+        super().__init__(message, hint=hint or f"if the tool needs more, raise {setting} in its capability file")
         self.limit = limit
         self.used = used
         self.setting = setting
@@ -187,7 +187,7 @@ class LimitError(ToolError):
 
 
 class FuelExhaustedError(LimitError):
-    """The guest used all its fuel."""
+    """The guest used up its fuel."""
 
     code = "fuel-exhausted"
 
@@ -213,37 +213,37 @@ class OutputLimitError(LimitError):
 
 
 class BudgetExceededError(LimitError):
-    """A per-call budget (HTTP requests, tool invocations, handles, host calls) ran out."""
+    """The call used up a budget, such as the number of HTTP requests, tool invocations, handles or host calls."""
 
     code = "budget-exceeded"
 
 
 class NotAuthorizedError(ToolError):
-    """The grant or the credentials do not allow what the call needs."""
+    """The call needs access that is not granted, or a credential that is not set or not valid."""
 
     code = "not-authorized"
     kind = ToolErrorKind.NOT_AUTHORIZED
 
     @staticmethod
     def of(decision: Decision, code: str | None = None) -> NotAuthorizedError:
-        """Return the error for a denial; its code is the reason unless `code` is given."""
+        """Return the error for a denial. The code of the error is `code` or, by default, the reason of the denial."""
         error = NotAuthorizedError(decision.sentence, code=code or str(decision.reason), hint=decision.hint)
         error.decisions = (decision,)
         return error
 
     def for_model(self) -> str:
-        """Return the rule that denied the call, without the hint."""
+        """Return the rule of the first denial, without the hint."""
         denial = next((each for each in self.decisions if not each.allowed), None)
         return super().for_model() if denial is None else f"{denial.rule}; continue without it"
 
 
 class AccessRequestedError(NotAuthorizedError):
-    """The tool needs access that is not granted; approval was requested and is pending."""
+    """The tool needs access that is not granted. The user was asked to approve the access, and has not answered yet."""
 
     code = "access-requested"
 
     def __init__(self, requests: tuple[str, ...]) -> None:
-        """Set the request IDs. They are for users: `wasmrt approvals show ID`."""
+        """Create the error for the pending requests with these IDs, which `wasmrt approvals show ID` accepts."""
         super().__init__(
             "approval pending: the tool needs access that is not granted, and the user has received a request for it",
             hint=f"answer the request: wasmrt approvals show {requests[0]}",
@@ -251,7 +251,7 @@ class AccessRequestedError(NotAuthorizedError):
         self.requests = requests
 
     def for_model(self) -> str:
-        """Return a fixed message. SECURITY: it has neither text of the tool nor the request ID."""
+        """Return a constant message. SECURITY: the message contains neither text from the tool nor a request ID."""
         return f"{self.message}; continue with other work, and make the same call again later"
 
     def as_dict(self) -> dict[str, Any]:
@@ -265,18 +265,18 @@ class RunSuspendedError(NotAuthorizedError):
     code = "run-suspended"
 
     def for_model(self) -> str:
-        """Return the reason for the suspension. SECURITY: the hint that would lift it is for users only."""
+        """Return the reason for the suspension. SECURITY: the hint about resuming the program is only for users."""
         return self.message
 
 
 class RunReplayError(ToolError):
-    """A suspended program cannot be resumed; no tool was called. `code` is the reason."""
+    """A suspended program cannot be resumed, and no tool was called. `code` is the reason."""
 
     code = "run-differs"
 
 
 class RateLimitedError(ToolError):
-    """The rate window of this user and tool is full; retry after `retry_after_seconds`."""
+    """The rate limit of this user and tool is reached. The call can be repeated after `retry_after_seconds`."""
 
     code = "rate-limited"
     kind = ToolErrorKind.RATE_LIMITED
@@ -287,7 +287,7 @@ class RateLimitedError(ToolError):
         self.retry_after_seconds = retry_after_seconds
 
     def for_model(self) -> str:
-        """Return when the same call will be accepted."""
+        """Return the message, with the time after which the model can repeat the call."""
         return f"{self.message}; try again in {self.retry_after_seconds:.0f} seconds"
 
     def as_dict(self) -> dict[str, Any]:
@@ -296,7 +296,7 @@ class RateLimitedError(ToolError):
 
 
 class ExternalServiceError(ToolError):
-    """A service that the host needs failed."""
+    """A service that the host needs for the call failed."""
 
     code = "external-service"
     kind = ToolErrorKind.EXTERNAL_SERVICE

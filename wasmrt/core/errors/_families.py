@@ -1,6 +1,6 @@
-"""The root of all errors, and the families for errors outside of calls.
+"""The base class of all errors, and the errors that do not belong to a call.
 
-The docstring of `wasmrt.core.errors` shows the whole tree.
+The docstring of `wasmrt.core.errors` shows the complete tree.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class WasmrtError(Exception):
-    """Root of all errors that wasmrt raises.
+    """The base class of all errors that wasmrt raises.
 
-    `code` is stable and machine-readable, `hint` is the suggested fix in one sentence, `retryable` means that the same
-    call may succeed later. The message never contains a secret, a header or a host path, except paths that the operator
-    wrote: the configuration file's own, and paths in it.
+    `code` is stable and machine-readable, `hint` is the suggested fix in one sentence, and `retryable` is true if the
+    same call may succeed later. The message never contains a secret or a header. It contains no path on the host, except
+    the path of the configuration file and paths in that file.
 
     Example:
         >>> from wasmrt import ResourceLimits, WasmrtError
@@ -51,7 +51,7 @@ class WasmrtError(Exception):
 
 
 class ConfigurationError(WasmrtError):
-    """An operator's or an embedding program's setting is invalid.
+    """A setting of the operator or of the embedding program is invalid.
 
     Example:
         >>> from wasmrt import ConfigurationError, EndpointPattern
@@ -66,10 +66,10 @@ class ConfigurationError(WasmrtError):
 
 
 class RefusedFileError(ConfigurationError):
-    """A file was refused; `problems` lists every error as `(place in the file, sentence)`."""
+    """A file is invalid. `problems` lists all errors, each as a place in the file and a sentence."""
 
     file = "the file"
-    """The file's name in the list of its errors."""
+    """The name of the file in lists of its errors."""
 
     def __init__(self, message: str, *, problems: tuple[tuple[str, str], ...] = (), hint: str | None = None) -> None:
         super().__init__(message, hint=hint)
@@ -81,14 +81,14 @@ class RefusedFileError(ConfigurationError):
 
 
 class CapabilityFileError(RefusedFileError):
-    """A capability file was refused; `problems` lists every error as `(json_path, sentence)`."""
+    """A capability file is invalid. `problems` lists all errors, each as a JSON path and a sentence."""
 
     code = "capability-file"
     file = "the capability file"
 
 
 class ConfigFileError(RefusedFileError):
-    """The operator's configuration file was refused; `problems` lists every error as `(key, sentence)`."""
+    """The operator's configuration file is invalid. `problems` lists all errors, each as a key and a sentence."""
 
     code = "config-file"
 
@@ -100,7 +100,7 @@ class ConfigFileError(RefusedFileError):
 
 
 class ComponentError(WasmrtError):
-    """A component cannot run here; the subclass gives the reason."""
+    """A component cannot be run. The subclass of the error is the reason."""
 
     code = "component"
 
@@ -118,7 +118,7 @@ class CoreModuleError(ComponentError):
 
 
 class ComponentTooLargeError(ComponentError):
-    """The component exceeds the size limit, or a limit on its counts that bounds the compiler's work."""
+    """The component is too large, or has more functions, types or other parts than can be compiled in bounded time."""
 
     code = "component-too-large"
 
@@ -154,7 +154,7 @@ class IntegrityError(ComponentError):
 
 
 class CapabilityDeniedError(WasmrtError):
-    """The grant does not include a requested permission; `decision` has the rule that denied it."""
+    """The grant does not allow a use. `decision` contains the rule that denied the use."""
 
     code = "capability-denied"
 
@@ -170,7 +170,7 @@ class InstallError(WasmrtError):
 
 
 class InvalidNameError(InstallError):
-    """A name is invalid, protected or taken."""
+    """The name for a tool is invalid, protected or already taken."""
 
     code = "invalid-name"
 
@@ -188,7 +188,7 @@ class SourceError(InstallError):
 
 
 class PackageError(InstallError):
-    """A package or its archive was refused; `code` is the reason: a link, a name, a size, a broken header, ..."""
+    """A package or its archive is invalid. `code` is the reason, such as `package-link` or `package-too-large`."""
 
     code = "package"
 
@@ -197,20 +197,20 @@ class PackageError(InstallError):
 
 
 class ManifestError(RefusedFileError):
-    """A package's manifest was refused; `problems` lists every error as `(key, sentence)`."""
+    """The manifest of a package is invalid. `problems` lists all errors, each as a key and a sentence."""
 
     code = "manifest"
     file = "the manifest"
 
 
 class GrantRequiredError(InstallError):
-    """The tool requests something different from its grant; a user has to approve it."""
+    """The tool requests access that is not granted yet. A user has to grant the access first."""
 
     code = "grant-required"
 
 
 class BuildError(WasmrtError):
-    """A tool could not be built from its source; `output` is the end of the build step's output."""
+    """A tool could not be built from its source code. `output` is the end of the output of the failed build step."""
 
     code = "build"
 
@@ -224,7 +224,7 @@ class BuildError(WasmrtError):
 
 
 class MissingToolchainError(BuildError):
-    """A build needs a command or package that is not installed; the hint has the way to install it."""
+    """A build needs a command or package that is not installed. The hint explains how to install it."""
 
     code = "missing-toolchain"
 
@@ -248,10 +248,10 @@ class SecretExpiredError(SecretError):
 
 
 class SecretBackendError(SecretError):
-    """The store cannot be read or written.
+    """The store of secrets cannot be read or written.
 
-    `path` is the file concerned, if any. It is for the operator only, and is not in message or hint, which can reach a
-    guest.
+    `path` is the file that cannot be used, or None. Only the operator may see `path`, so message and hint, which a guest
+    can get, do not contain it.
     """
 
     code = "secret-backend"
@@ -262,31 +262,31 @@ class SecretBackendError(SecretError):
 
 
 class LeakError(WasmrtError):
-    """A secret was found where it must not appear, and the value was withheld."""
+    """A value contains a secret that must not be in it. The value was withheld."""
 
     code = "leak"
 
 
 class ApprovalError(WasmrtError):
-    """An answer changed nothing, or approvals cannot be stored; `code` is the reason."""
+    """An answer to an approval request had no effect, or approvals cannot be stored. `code` is the reason."""
 
     code = "approval"
 
 
 class UndoError(WasmrtError):
-    """A call's workspace changes cannot be undone; `code` is the reason."""
+    """The changes of a call in the workspace cannot be undone. `code` is the reason."""
 
     code = "undo"
 
 
 class MemoryStoreError(WasmrtError):
-    """An agent's memory cannot be read or written, or lacks the requested document; `code` is the reason."""
+    """The memory of an agent cannot be read or written, or lacks the requested document. `code` is the reason."""
 
     code = "memory-store"
 
 
 class ConfineError(WasmrtError):
-    """A process could not be confined as required: the system lacks a layer or refuses it."""
+    """A process could not be confined as required, because the system does not support or not allow a layer of isolation."""
 
     code = "confine"
 
