@@ -54,26 +54,26 @@ class BackendFactory:
             ConfigurationError: the workspace is not a directory.
         """
         shared = self._workspace if isinstance(self._workspace, (str, Path)) else None
-        files = self._files(grant, shared)
+        files = self._make_files(grant, shared)
         uses_files = any(grant.get(kind) for kind in (WorkspaceCapability, WorkspaceWriteCapability))
         return Backends(
             detector,
             http=None if grant.http is None else GuestHttp(self._gateway),
             workspace=files.reader,
             writer=files.writer,
-            files_of=partial(self._files_of, grant, files) if uses_files else None,
-            secrets_of=self._plain if grant.http is None else self._renewed(grant),
+            files_of=partial(self._choose_files, grant, files) if uses_files else None,
+            secrets_of=self._plain if grant.http is None else self._make_secrets_of(grant),
             tools=None if grant.tool_invoke is None else tools,
             networks=self._gateway.networks,
         )
 
-    def _files_of(self, grant: Capabilities, shared: Files, user: str, own: Path | None) -> Files:
+    def _choose_files(self, grant: Capabilities, shared: Files, user: str, own: Path | None) -> Files:
         """Return a call's workspace: its own folder if it has one, else its user's folder, else the shared folder."""
         if own is not None:
-            return self._files(grant, own)
-        return self._files(grant, self._workspace(user)) if callable(self._workspace) else shared
+            return self._make_files(grant, own)
+        return self._make_files(grant, self._workspace(user)) if callable(self._workspace) else shared
 
-    def _files(self, grant: Capabilities, root: Path | str | None) -> Files:
+    def _make_files(self, grant: Capabilities, root: Path | str | None) -> Files:
         """Return the reader and writer that a grant allows for a folder.
 
         Raises:
@@ -85,7 +85,7 @@ class BackendFactory:
             None if write is None or root is None else WorkspaceWriter(root, write, self._undo),
         )
 
-    def _renewed(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
+    def _make_secrets_of(self, grant: Capabilities) -> Callable[[str, Lifetime], SecretsView] | None:
         renewals = self._renewals
         if renewals is None:
             return None

@@ -82,7 +82,7 @@ class WasmRuntimeConfig:
     """Use a logical clock and seeded randomness, so that calls can be replayed."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "isolation", _isolation(self.isolation))
+        object.__setattr__(self, "isolation", _parse_isolation(self.isolation))
         for name in ("max_concurrent_calls", "max_concurrent_compiles"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < 1:
@@ -141,7 +141,7 @@ class WasmRuntimeConfig:
         )
 
 
-def _isolation(value: str) -> Isolation:
+def _parse_isolation(value: str) -> Isolation:
     try:
         return Isolation(value)
     except ValueError as error:

@@ -49,16 +49,16 @@ class DesktopSettings(NamedTuple):
     """A headless Chromium; None to search for one."""
 
 
-def _folders(key: str) -> ValueReader:
+def _folders_reader(key: str) -> ValueReader:
     def read(value: Any, folder: Path) -> dict[str, Any]:
-        return {key: tuple(folder / text for text in _texts(value, f'write it like {key} = ["/srv/{key}"]'))}
+        return {key: tuple(folder / text for text in _read_texts(value, f'write it like {key} = ["/srv/{key}"]'))}
 
     return read
 
 
-def _hosts(value: Any, _: Path) -> dict[str, Any]:
+def _read_hosts(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like hosts = ["raw.githubusercontent.com"]'
-    texts = _texts(value, hint)
+    texts = _read_texts(value, hint)
     for host in texts:
         try:
             read_host(host)
@@ -67,7 +67,7 @@ def _hosts(value: Any, _: Path) -> dict[str, Any]:
     return {"hosts": texts}
 
 
-def _texts(value: Any, hint: str) -> tuple[str, ...]:
+def _read_texts(value: Any, hint: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each and "\0" not in each for each in value):
         raise ConfigurationError("must be a list of non-empty strings", hint=hint)
     if len(value) > _MAX_ENTRIES:
@@ -75,9 +75,9 @@ def _texts(value: Any, hint: str) -> tuple[str, ...]:
     return tuple(value)
 
 
-def _desktop_tools(value: Any, _: Path) -> dict[str, Any]:
+def _read_desktop_tools(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like tools = ["notify.send"]'
-    names = _texts(value, hint)
+    names = _read_texts(value, hint)
     for name in names:
         if name not in DESKTOP_NAMES:
             near = did_you_mean(name, DESKTOP_NAMES)
@@ -86,9 +86,9 @@ def _desktop_tools(value: Any, _: Path) -> dict[str, Any]:
     return {"tools": names}
 
 
-def _applications(value: Any, _: Path) -> dict[str, Any]:
+def _read_applications(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like applications = ["org.gnome.Calculator"], the names of desktop entries'
-    names = _texts(value, hint)
+    names = _read_texts(value, hint)
     for name in names:
         if not _APPLICATION.fullmatch(name):
             raise ConfigurationError(f"applications contains {name!r:.80}, which is not an application ID", hint=hint)
@@ -96,12 +96,12 @@ def _applications(value: Any, _: Path) -> dict[str, Any]:
 
 
 EXTENSION_SECTIONS: dict[str, dict[str, ValueReader]] = {
-    "extensions": {"sources": _folders("sources"), "hosts": _hosts},
+    "extensions": {"sources": _folders_reader("sources"), "hosts": _read_hosts},
     "desktop": {
-        "tools": _desktop_tools,
-        "applications": _applications,
-        "hosts": _hosts,
+        "tools": _read_desktop_tools,
+        "applications": _read_applications,
+        "hosts": _read_hosts,
         "browser": path_in("browser", "path", "/opt/chromium/shell"),
     },
-    "skills": {"folders": _folders("folders"), "sources": _folders("sources"), "hosts": _hosts},
+    "skills": {"folders": _folders_reader("folders"), "sources": _folders_reader("sources"), "hosts": _read_hosts},
 }

@@ -27,10 +27,10 @@ from wasmrt.runtime.config_values import (
     VALUE_SECTIONS,
     AuditSettings,
     ShellSettings,
+    boolean_reader,
     check_web_search,
     check_workspace,
     runtime_settings,
-    switch,
     validated,
 )
 from wasmrt.sandbox.guest.settings import DEFAULT_ISOLATION, Isolation
@@ -49,17 +49,17 @@ class HostsResolver:
     """Resolves hosts from the operator's table first, like a hosts file; all addresses are checked as usual."""
 
     def __init__(self, hosts: Mapping[str, Sequence[str]], rest: Resolver) -> None:
-        self._hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
+        self._read_hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
         self._rest = rest
 
     def known(self, host: str) -> tuple[str, ...] | None:
         """Return the addresses of a host in the table, or None."""
-        return self._hosts.get(host)
+        return self._read_hosts.get(host)
 
     def for_user(self, user: str) -> Resolver:
         """Return a user's resolver, if the underlying resolver shares its lookups between users."""
         if isinstance(self._rest, ResolverForUsers):
-            return HostsResolver(self._hosts, self._rest.for_user(user))
+            return HostsResolver(self._read_hosts, self._rest.for_user(user))
         return self
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
@@ -157,8 +157,10 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
             str(path), f"cannot read the file ({error.strerror})", hint="check its owner and permissions"
         ) from error
     mistakes: list[Mistake] = []
-    tree = _parsed(path, text)
-    values = {name: _values(name, section, path.parent, mistakes) for name, section in _sections(tree, mistakes)}
+    tree = _parse_toml(path, text)
+    values = {
+        name: _read_values(name, section, path.parent, mistakes) for name, section in _split_sections(tree, mistakes)
+    }
     if problem := check_workspace(values["workspace"]):
         mistakes.append(Mistake("workspace.per_user", problem, 'write it like path = "files"'))
     if not mistakes and (refused := check_web_search(values["web_search"])) is not None:
@@ -166,7 +168,7 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
     resource = read_resource(values["serve"], mistakes)
     if read_more is not None:
         read_more(tree, path.parent, mistakes)
-    _refuse(path, mistakes, text)
+    _raise_mistakes(path, mistakes, text)
     network = values["network"]
     own = {key: network.pop(key) for key in _OWN if key in network}
     own |= values["guests"] | values["leaks"] | values["secrets"] | values["explain"]
@@ -187,12 +189,12 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
     )
 
 
-def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
+def _raise_mistakes(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
     """Raise an error with every mistake in the file, in order, if there are any."""
     if not mistakes:
         return
     lines = lines_of(text.decode())
-    mistakes = [_with_line(mistake, lines) for mistake in mistakes]
+    mistakes = [_add_line(mistake, lines) for mistake in mistakes]
     listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
     if len(mistakes) == 1:
         only = mistakes[0]
@@ -201,12 +203,12 @@ def _refuse(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
     raise ConfigFileError(str(path), f"{len(mistakes)} mistakes: {every}", problems=listed)
 
 
-def _with_line(mistake: Mistake, lines: Mapping[str, int]) -> Mistake:
+def _add_line(mistake: Mistake, lines: Mapping[str, int]) -> Mistake:
     line = lines.get(mistake.key.strip("[]"))
     return mistake if line is None else mistake._replace(problem=f"{mistake.problem} (line {line})")
 
 
-def _parsed(path: Path, text: bytes) -> dict[str, Any]:
+def _parse_toml(path: Path, text: bytes) -> dict[str, Any]:
     try:
         return tomllib.loads(text.decode())
     except UnicodeDecodeError as error:
@@ -226,7 +228,7 @@ def _parsed(path: Path, text: bytes) -> dict[str, Any]:
         raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
-def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, dict[str, Any]]]:
+def _split_sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, dict[str, Any]]]:
     """Return every known section, empty if missing; report anything else in the file as a mistake."""
     sections = {name: tree[name] if isinstance(tree.get(name), dict) else {} for name in _SECTIONS}
     known = ", ".join(f"[{name}]" for name in (*_SECTIONS, *POLICY_SECTIONS))
@@ -244,7 +246,7 @@ def _sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, 
     return list(sections.items())
 
 
-def _values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mistake]) -> dict[str, Any]:
+def _read_values(name: str, section: dict[str, Any], folder: Path, mistakes: list[Mistake]) -> dict[str, Any]:
     """Read every value separately, so that every mistake is found."""
     readers = {key: partial(_read_in, folder, read) for key, read in _SECTIONS[name].items()}
     found = read_table(section, Place((name,)), readers, mistakes, example="")
@@ -255,14 +257,14 @@ def _read_in(folder: Path, read: ValueReader, value: Any) -> dict[str, Any]:
     return read(value, folder)
 
 
-def _ca_file(value: Any, folder: Path) -> dict[str, Any]:
+def _read_ca_file(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str):
         raise ConfigurationError("ca_file must be a path", hint='write it like ca_file = "/etc/my-ca.pem"')
     # SECURITY: a relative path is relative to the configuration file, not to the working directory.
     return validated("ca_file", NetworkConfig)(folder / value, folder)
 
 
-def _hosts(value: Any, _: Path) -> dict[str, Any]:
+def _read_hosts(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like hosts = { "api.internal" = ["10.0.0.5"] }'
     if not isinstance(value, dict):
         raise ConfigurationError("hosts must be a table of host names and addresses", hint=hint)
@@ -285,7 +287,7 @@ def _is_address(text: object) -> bool:
     return isinstance(text, str) and classify_address(text) is not AddressClass.UNREADABLE
 
 
-def _rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
+def _read_rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value.startswith(("redis://", "rediss://")):
         # The value may contain a password, so it is not part of the message.
         raise ConfigurationError(
@@ -295,7 +297,7 @@ def _rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
     return {"rate_limit_storage": value}
 
 
-def _isolation(value: Any, _: Path) -> dict[str, Any]:
+def _read_isolation(value: Any, _: Path) -> dict[str, Any]:
     try:
         return {"isolation": Isolation(value)}
     except ValueError:
@@ -303,7 +305,7 @@ def _isolation(value: Any, _: Path) -> dict[str, Any]:
         raise ConfigurationError(f"isolation must be one of {known}", hint='write it like "required"') from None
 
 
-def _leak_rules(value: Any, folder: Path) -> dict[str, Any]:
+def _read_leak_rules(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str):
         raise ConfigurationError("rules must be a path", hint='write it like rules = "leak-rules.toml"')
     rules = read_rule_file(folder / value)
@@ -311,7 +313,7 @@ def _leak_rules(value: Any, folder: Path) -> dict[str, Any]:
     return {"leak_rules": rules}
 
 
-def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
+def _read_leak_actions(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like actions = { "jwt" = "warn", "gitlab-pat" = { inward = "block" } }'
     if not isinstance(value, dict):
         raise ConfigurationError("actions must be a table of rules and actions", hint=hint)
@@ -334,7 +336,7 @@ def _leak_actions(value: Any, _: Path) -> dict[str, Any]:
     return {"leak_overrides": overrides}
 
 
-def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
+def _read_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
         raise ConfigurationError(
             f"max_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}",
@@ -345,28 +347,28 @@ def _audit_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
 
 _READERS: dict[str, ValueReader] = {
     "unsafe_allowed_networks": validated("unsafe_allowed_networks", NetworkConfig),
-    "ca_file": _ca_file,
-    "hosts": _hosts,
+    "ca_file": _read_ca_file,
+    "hosts": _read_hosts,
     "max_connections": validated("max_connections", NetworkConfig),
     "connect_timeout_seconds": validated("connect_timeout_seconds", NetworkConfig),
     "unsafe_unscanned_hosts": validated("unsafe_unscanned_hosts", NetworkConfig),
-    "rate_limit_storage": _rate_limit_storage,
-    "unsafe_rate_limits_without_redis": switch("unsafe_rate_limits_without_redis"),
+    "rate_limit_storage": _read_rate_limit_storage,
+    "unsafe_rate_limits_without_redis": boolean_reader("unsafe_rate_limits_without_redis"),
 }
 _OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
 """Keys of [network] that do not belong to `NetworkConfig`."""
 _SECTIONS: dict[str, dict[str, ValueReader]] = {
     _SECTION: _READERS,
-    "guests": {"isolation": _isolation},
-    "leaks": {"rules": _leak_rules, "actions": _leak_actions},
+    "guests": {"isolation": _read_isolation},
+    "leaks": {"rules": _read_leak_rules, "actions": _read_leak_actions},
     "audit": {
-        "enabled": switch("enabled"),
+        "enabled": boolean_reader("enabled"),
         "path": path_in("path", "folder", "/var/lib/wasmrt/receipts"),
-        "record": switch("record"),
-        "max_segment_bytes": _audit_segment_bytes,
+        "record": boolean_reader("record"),
+        "max_segment_bytes": _read_segment_bytes,
     },
-    "code_mode": {"enabled": switch("enabled")},
-    "telemetry": {"enabled": switch("enabled")},
+    "code_mode": {"enabled": boolean_reader("enabled")},
+    "telemetry": {"enabled": boolean_reader("enabled")},
     **VALUE_SECTIONS,
     **EXTENSION_SECTIONS,
     **SERVE_SECTIONS,

@@ -58,7 +58,7 @@ def read_resource(section: Mapping[str, Any], mistakes: list[Mistake]) -> Resour
     return ResourceSettings(**section)
 
 
-def _https(value: Any, example: str) -> str:
+def _read_https_url(value: Any, example: str) -> str:
     hint = f'write it like "{example}"'
     if not isinstance(value, str) or len(value) > _MAX_URL_CHARS:
         raise ConfigurationError("must be a URL", hint=hint)
@@ -71,9 +71,9 @@ def _https(value: Any, example: str) -> str:
     return value
 
 
-def _resource(value: Any) -> str:
+def _read_resource_url(value: Any) -> str:
     example = f"https://tools.example.com{ENDPOINT_PATH}"
-    found = _https(value, example)
+    found = _read_https_url(value, example)
     if not found.endswith(ENDPOINT_PATH) or found.count("/") != 3 or found != found.lower():
         raise ConfigurationError(
             f"must be https://HOST{ENDPOINT_PATH}, in lowercase", hint=f'write it like "{example}"'
@@ -81,7 +81,7 @@ def _resource(value: Any) -> str:
     return found
 
 
-def _users(value: Any) -> Mapping[str, str]:
+def _read_users(value: Any) -> Mapping[str, str]:
     hint = 'write it like users = { "auth0|5f7c8ec7" = "alice" }'
     if not isinstance(value, dict) or not 0 < len(value) <= _MAX_USERS:
         raise ConfigurationError(f"must be a table that maps up to {_MAX_USERS:,} claim values to users", hint=hint)
@@ -93,20 +93,20 @@ def _users(value: Any) -> Mapping[str, str]:
     return MappingProxyType(dict(value))
 
 
-def _claim(value: Any) -> str:
+def _read_claim(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= MAX_CLAIM_CHARS:
         raise ConfigurationError("must be the name of a claim", hint='write it like user_claim = "sub"')
     return value
 
 
-def _scopes(value: Any) -> tuple[str, ...]:
+def _read_scopes(value: Any) -> tuple[str, ...]:
     found = texts(value)
     if any(set(scope) - _SCOPE_CHARS for scope in found):  # RFC 6749, 3.3
         raise ConfigurationError("must be a list of scopes", hint='write it like scopes = ["tools:call"]')
     return found
 
 
-def _algorithms(value: Any) -> tuple[str, ...]:
+def _read_algorithms(value: Any) -> tuple[str, ...]:
     if not (found := texts(value)):
         raise ConfigurationError("must name an algorithm", hint='write it like algorithms = ["RS256"]')
     known = one_of(str, ALGORITHMS)
@@ -115,13 +115,13 @@ def _algorithms(value: Any) -> tuple[str, ...]:
 
 SERVE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "serve": {
-        "resource": keyed("resource", _resource),
-        "issuer": keyed("issuer", lambda value: _https(value, "https://login.example.com")),
-        "jwks_url": keyed("jwks_url", lambda value: _https(value, "https://login.example.com/keys")),
-        "users": keyed("users", _users),
-        "user_claim": keyed("user_claim", _claim),
-        "scopes": keyed("scopes", _scopes),
-        "algorithms": keyed("algorithms", _algorithms),
+        "resource": keyed("resource", _read_resource_url),
+        "issuer": keyed("issuer", lambda value: _read_https_url(value, "https://login.example.com")),
+        "jwks_url": keyed("jwks_url", lambda value: _read_https_url(value, "https://login.example.com/keys")),
+        "users": keyed("users", _read_users),
+        "user_claim": keyed("user_claim", _read_claim),
+        "scopes": keyed("scopes", _read_scopes),
+        "algorithms": keyed("algorithms", _read_algorithms),
         "clock_skew_seconds": keyed("clock_skew_seconds", whole_number(0, 300)),
     }
 }

@@ -84,7 +84,7 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     if not memory.pop("enabled", True):
         settings["memory"] = False
     elif memory:
-        settings["memory"] = _memory_settings(**memory)
+        settings["memory"] = _make_memory_settings(**memory)
     if "undo" in workspace:
         settings["undo"] = workspace["undo"]
     if "path" in workspace:
@@ -108,7 +108,7 @@ def check_web_search(search: Mapping[str, Any]) -> ConfigurationError | None:
     return None
 
 
-def switch(key: str) -> ValueReader:
+def boolean_reader(key: str) -> ValueReader:
     """Return a reader for a boolean key."""
 
     def read(value: Any, _: Path) -> dict[str, Any]:
@@ -129,13 +129,13 @@ def validated(name: str, build: Callable[..., object]) -> ValueReader:
     return read
 
 
-def _memory_settings(**given: Any) -> MemorySettings:
+def _make_memory_settings(**given: Any) -> MemorySettings:
     from wasmrt.runtime.memory import MemorySettings  # the database, which a call of a component does not need
 
     return MemorySettings(**given)
 
 
-def _embedder(value: Any, _: Path) -> dict[str, Any]:
+def _read_embedder(value: Any, _: Path) -> dict[str, Any]:
     if value != "wordllama":
         hint = 'write embedder = "wordllama"; in Python, pass any object: MemorySettings(embedder=...)'
         raise ConfigurationError("embedder must be one that is bundled with wasmrt", hint=hint)
@@ -144,7 +144,7 @@ def _embedder(value: Any, _: Path) -> dict[str, Any]:
     return {"embedder": WordLlamaEmbedder()}
 
 
-def _paths(key: str) -> ValueReader:
+def _paths_reader(key: str) -> ValueReader:
     def read(value: Any, folder: Path) -> dict[str, Any]:
         paths = texts(value)
         if any(not path or "\0" in path for path in paths):
@@ -154,7 +154,7 @@ def _paths(key: str) -> ValueReader:
     return read
 
 
-def _services(value: Any, folder: Path) -> dict[str, Any]:
+def _read_services_path(value: Any, folder: Path) -> dict[str, Any]:
     hint = 'write it like services = "services.toml"'
     if not isinstance(value, str) or not value or "\0" in value:
         raise ConfigurationError("services must be a path", hint=hint)
@@ -166,13 +166,13 @@ def _services(value: Any, folder: Path) -> dict[str, Any]:
         raise ConfigurationError(f"services names {value!r:.80}, which cannot be read ({error.strerror})") from None
 
 
-def _address(value: Any) -> str:
+def _read_address(value: Any) -> str:
     if not isinstance(value, str):
         raise ConfigurationError("must be a URL", hint='write it like url = "https://search.example.com/"')
     return value
 
 
-def _price(value: Any) -> Decimal:
+def _read_price(value: Any) -> Decimal:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
         raise ConfigurationError("must be a price", hint="write it like 0.005")
     return Decimal(str(value))
@@ -188,31 +188,31 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "calls_per_minute": validated("requests_per_minute", RateLimitConfig),
         "calls_per_hour": validated("requests_per_hour", RateLimitConfig),
     },
-    "workspace": {"path": _FOLDER, "per_user": switch("per_user"), "undo": switch("undo")},
+    "workspace": {"path": _FOLDER, "per_user": boolean_reader("per_user"), "undo": boolean_reader("undo")},
     "memory": {
-        "enabled": switch("enabled"),
+        "enabled": boolean_reader("enabled"),
         "path": _FOLDER,
-        "max_document_bytes": validated("max_document_bytes", _memory_settings),
-        "max_user_bytes": validated("max_user_bytes", _memory_settings),
-        "max_versions": validated("max_versions", _memory_settings),
-        "embedder": _embedder,
+        "max_document_bytes": validated("max_document_bytes", _make_memory_settings),
+        "max_user_bytes": validated("max_user_bytes", _make_memory_settings),
+        "max_versions": validated("max_versions", _make_memory_settings),
+        "embedder": _read_embedder,
     },
     "shell": {
-        "enabled": switch("enabled"),
-        "unsafe_host": switch("unsafe_host"),
+        "enabled": boolean_reader("enabled"),
+        "unsafe_host": boolean_reader("unsafe_host"),
         "timeout_seconds": keyed("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
         "max_timeout_seconds": keyed("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
         "memory_mib": keyed("memory_mib", whole_number(16, _SHELL_MIB)),
-        "read": _paths("read"),
-        "execute": _paths("execute"),
-        "session": switch("session"),
+        "read": _paths_reader("read"),
+        "execute": _paths_reader("execute"),
+        "session": boolean_reader("session"),
         "network": keyed("network", read_program_network),
     },
     "secrets": {"backend": keyed("secrets_backend", one_of(str, BACKENDS))},
     "web_search": {
         "provider": keyed("provider", one_of(str, PROVIDERS)),
-        "url": keyed("url", _address),
-        "cost_per_search": keyed("cost_per_search", _price),
+        "url": keyed("url", _read_address),
+        "cost_per_search": keyed("cost_per_search", _read_price),
     },
-    "explain": {"services": _services},
+    "explain": {"services": _read_services_path},
 }

@@ -67,7 +67,7 @@ class PreparedTool(ToolDefaults):
         self.installed = False
         """True if the tool comes from the catalog."""
         self._parts: dict[str, PreparedTool] = {}
-        self._kept: tuple[frozenset[Effect], Traits] | None = None
+        self._cached_effects: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
         self._spec = own = spec or (next(iter(specs.values())) if len(specs) == 1 else None)
         self.digest = target.digest
@@ -104,7 +104,7 @@ class PreparedTool(ToolDefaults):
     @property
     def name(self) -> str:
         """The name it was prepared under, followed by the tool's own name if the component has several."""
-        return self._target.name if self._spec is None else self._target.action(self._spec.name)
+        return self._target.name if self._spec is None else self._target.name_in_grants(self._spec.name)
 
     def __repr__(self) -> str:
         return f"<PreparedTool {self.name!r} of {self.world}, {self.digest[:12]}>"
@@ -199,7 +199,7 @@ class PreparedTool(ToolDefaults):
     @property
     def granted_effects(self) -> frozenset[Effect]:  # type: ignore[override]  # as `grant_digest`
         """Every effect that a call can have under the grant, including the effects of tools that it may invoke."""
-        return self._bound[0]
+        return self._effects_and_traits[0]
 
     @property
     def traits(self) -> Traits:
@@ -207,18 +207,18 @@ class PreparedTool(ToolDefaults):
 
         The sandbox enforces the declaration: such a call is limited to these effects.
         """
-        return self._bound[1]
+        return self._effects_and_traits[1]
 
     @property
-    def _bound(self) -> tuple[frozenset[Effect], Traits]:
+    def _effects_and_traits(self) -> tuple[frozenset[Effect], Traits]:
         """The effects under the grant, and the traits; cached unless it invokes other tools, which may change."""
-        if self._kept is not None:
-            return self._kept
+        if self._cached_effects is not None:
+            return self._cached_effects
         reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
         granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
         bound = (granted, self.own.traits(granted & self._declared_effects()))
         if Effect.INVOKE_TOOL not in granted:
-            self._kept = bound
+            self._cached_effects = bound
         return bound
 
     def _declared_effects(self) -> frozenset[Effect]:
@@ -271,7 +271,7 @@ class PreparedTool(ToolDefaults):
         Raises:
             ToolError: the call failed; the error has kind, code, hint, usage, logs and decisions.
         """
-        return self._run(self._request(params, context, user, on_progress, receipt, workspace))
+        return self._run_request(self._make_request(params, context, user, on_progress, receipt, workspace))
 
     async def aexecute(
         self,
@@ -291,9 +291,9 @@ class PreparedTool(ToolDefaults):
         import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
         opened = OpenedCall()
-        request = self._request(params, context, user, on_progress, receipt, workspace)._replace(on_open=opened)
+        request = self._make_request(params, context, user, on_progress, receipt, workspace)._replace(on_open=opened)
         try:
-            return await asyncio.wrap_future(self._runner.submit(partial(self._run, request)))
+            return await asyncio.wrap_future(self._runner.submit(partial(self._run_request, request)))
         except asyncio.CancelledError:
             opened.cancel()
             raise
@@ -311,7 +311,7 @@ class PreparedTool(ToolDefaults):
             )
         known, tape = recording.call, Replay(recording)
         try:
-            self._run(
+            self._run_request(
                 CallRequest(known.tool, known.params, ToolContext(user=known.user, data=known.context), tape=tape)
             )
         except InvalidParametersError as error:
@@ -335,7 +335,7 @@ class PreparedTool(ToolDefaults):
         for the network. With `ordered`, results are yielded in the order of the batch, otherwise as they complete. A
         failed call yields its error and does not stop the others; ending the iteration early cancels calls in flight.
         """
-        return self._batch(batch, context, user, parallel, ordered).results()
+        return self._make_batch(batch, context, user, parallel, ordered).results()
 
     def aexecute_many(
         self,
@@ -347,14 +347,14 @@ class PreparedTool(ToolDefaults):
         ordered: bool = True,
     ) -> AsyncIterator[BatchResult]:
         """Run the tool once for each params in `batch`, like `execute_many`, for `async for`."""
-        return self._batch(batch, context, user, parallel, ordered).aresults()
+        return self._make_batch(batch, context, user, parallel, ordered).aresults()
 
-    def _batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
+    def _make_batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
         tool = self._tool
 
         def start(params: Any, opened: OpenedCall) -> Future[ToolOutput]:
             request = CallRequest(tool, params, ToolContext(user=user, data=context), on_open=opened)
-            return self._runner.submit(partial(self._run, request))
+            return self._runner.submit(partial(self._run_request, request))
 
         return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
 
@@ -364,9 +364,9 @@ class PreparedTool(ToolDefaults):
         Raises:
             ToolError: as `execute`.
         """
-        return self._run(CallRequest(self._tool, params, ToolContext(user=caller.user), parent=caller))
+        return self._run_request(CallRequest(self._tool, params, ToolContext(user=caller.user), parent=caller))
 
-    def _request(
+    def _make_request(
         self, params: Any, context: Any, user: str, on_progress: Progress | None, receipt: Receipt, folder: Path | None
     ) -> CallRequest:
         if isinstance(context, ToolContext):
@@ -377,7 +377,7 @@ class PreparedTool(ToolDefaults):
             context = ToolContext(user=user, data=context, on_progress=on_progress, receipt=receipt, workspace=folder)
         return CallRequest(self._tool, params, context)
 
-    def _run(self, request: CallRequest) -> ToolOutput:
+    def _run_request(self, request: CallRequest) -> ToolOutput:
         self._runner.check_open()
         return run_call(self._runner.pipeline, self._target, request)
 

@@ -78,8 +78,8 @@ class WasmToolRuntime:
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
-        self.detector = _leak_detector(self.config)
-        self._receipts = _receipt_writer(self.config)
+        self.detector = _make_leak_detector(self.config)
+        self._receipts = _open_receipt_writer(self.config)
         self._rates = rates = RateLimiter(
             redis_url=self.config.rate_limit_storage,
             unsafe_without_redis=self.config.unsafe_rate_limits_without_redis,
@@ -89,13 +89,13 @@ class WasmToolRuntime:
             admission=Admission(self.config.max_concurrent_calls),
             rates=rates,
             clock=LogicalClock if self.config.deterministic else SystemClock,
-            audit=self._audit(),
+            audit=self._choose_receipt_sink(),
             rate=self.config.call_rate_limit,
             hashed=None if self._receipts is None else self._receipts.hashed,
             recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
         self._tools = ToolRunner(self._run_by_name, rates)
-        self._guests = _guest_home(self.config)  # last: it starts a process
+        self._guests = _open_guest_home(self.config)  # last: it starts a process
         self._prepared: dict[str, PreparedTool] = {}
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -130,12 +130,14 @@ class WasmToolRuntime:
         """
         self.check_open()
         check_prepared_name(name)
-        data, digest = _load(component)
+        data, digest = _load_component(component)
         grant = capabilities or Capabilities.none()
         chosen = limits or grant.limits.over(self._default_limits())
         guest = self._guests.load(name, data, digest, chosen)
         named = None if tools is None else {spec.name: spec for spec in tools}
-        tool = PreparedTool(self, CallTarget(name, digest, guest, grant, self._backends, named, request), len(data))
+        tool = PreparedTool(
+            self, CallTarget(name, digest, guest, grant, self._make_backends, named, request), len(data)
+        )
         with self._lock:
             self._prepared[name] = tool
         return tool
@@ -270,7 +272,7 @@ class WasmToolRuntime:
     ) -> None:
         self.close()
 
-    def _audit(self) -> Callable[[Receipt], None] | None:
+    def _choose_receipt_sink(self) -> Callable[[Receipt], None] | None:
         sink = self.config.audit
         if sink is None or isinstance(sink, Path):
             return self._receipts
@@ -280,7 +282,7 @@ class WasmToolRuntime:
         fuel = self.config.fuel_config.limit
         return self.config.default_limits if fuel is None else replace(self.config.default_limits, fuel=fuel)
 
-    def _backends(self, grant: Capabilities) -> Backends:
+    def _make_backends(self, grant: Capabilities) -> Backends:
         if grant == Capabilities.none():
             network = self.config.network
             return Backends(self.detector, networks=() if network is None else network.networks)
@@ -317,13 +319,13 @@ class WasmToolRuntime:
             return self._executor.submit(work)
 
 
-def _receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:
+def _open_receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:
     if not isinstance(config.audit, Path):
         return None
     return ReceiptWriter(config.audit, find_places().receipts_key, max_segment_bytes=config.audit_segment_bytes)
 
 
-def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
+def _open_guest_home(config: WasmRuntimeConfig) -> GuestHome:
     engine = EngineConfig(optimization_level=config.optimization_level, consume_fuel=config.fuel_config.enabled)
     disk = None
     if config.cache_compiled:
@@ -341,25 +343,25 @@ def _guest_home(config: WasmRuntimeConfig) -> GuestHome:
     return WorkerHome(engine, disk=disk, max_compiles=compiles, required=required)
 
 
-def _leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
+def _make_leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
     rules = config.leak_rules if isinstance(config.leak_rules, tuple) else read_rule_file(Path(config.leak_rules))
     for rule in rules:
         check_rule(rule)
     return LeakDetector(rules=rules, overrides=config.leak_overrides)
 
 
-def _load(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
+def _load_component(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
     """Return the bytes of a component with a valid header, and their digest."""
     if not isinstance(component, ComponentBytes):
         # Copy mutable input, so that the checked bytes are the bytes that run.
-        data = _read(Path(component)) if isinstance(component, (str, os.PathLike)) else bytes(component)
+        data = _read_component_file(Path(component)) if isinstance(component, (str, os.PathLike)) else bytes(component)
         check_header(data)  # before hashing: it limits the size
         component = ComponentBytes(data)
     check_header(component.data)
     return component.data, component.digest
 
 
-def _read(path: Path) -> bytes:
+def _read_component_file(path: Path) -> bytes:
     try:
         with open_file(path, follow_link=True) as (file, _):
             return file.read(COMPONENT_MAX_BYTES + 1)

@@ -23,7 +23,7 @@ def test_decisions_beyond_the_receipt_limit_are_omitted_and_counted() -> None:
 
 def padded(size: int, **fields: Any) -> Receipt:
     """A receipt whose line has the given length before anything is dropped; its username pads the line."""
-    short = receipt(user="", **fields)._content(fields.get("decisions", ()), 0)
+    short = receipt(user="", **fields)._format_content(fields.get("decisions", ()), 0)
     return receipt(user="u" * (size - len(short)), **fields)
 
 

@@ -180,13 +180,13 @@ def test_a_log_that_cannot_be_scanned_in_time_is_withheld(start: Start, monkeypa
 def test_no_log_is_scanned_after_the_first_late_one(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(call_state, "CLOSING_SECONDS", 0.0)
     begun = []
-    scanned = call_answer._scanned
+    scanned = call_answer._redact_text
 
     def counted(call: Call, text: str, keep: int) -> str:
         begun.append(text)
         return scanned(call, text, keep)
 
-    monkeypatch.setattr(call_answer, "_scanned", counted)
+    monkeypatch.setattr(call_answer, "_redact_text", counted)
     with pytest.raises(DeadlineExceededError) as caught:
         logging_then_late(start, lines=5).execute({})
     assert [entry.message for entry in caught.value.logs] == ["[withheld: it could not be scanned in time]"] * 5

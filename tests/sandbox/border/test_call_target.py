@@ -106,11 +106,11 @@ def test_the_context_has_the_operators_settings_and_no_conversation() -> None:
 
 
 def test_tool_names_include_the_component_unless_it_has_one_tool() -> None:
-    assert target().action("one") == "disk"
-    assert target(ToolSpec("one"), ToolSpec("two")).action("two") == "disk.two"
-    assert target(ToolSpec("one"), ToolSpec("two")).action("three") == "disk"
+    assert target().name_in_grants("one") == "disk"
+    assert target(ToolSpec("one"), ToolSpec("two")).name_in_grants("two") == "disk.two"
+    assert target(ToolSpec("one"), ToolSpec("two")).name_in_grants("three") == "disk"
     by_context = {"list": ToolSpec("list", capability_id="disk.list")}
-    assert target(world=AGENT, tools=by_context).action("list") == "disk.list"
+    assert target(world=AGENT, tools=by_context).name_in_grants("list") == "disk.list"
 
 
 # -- grants of tools ---------------------------------------------------------------------------------------------------
@@ -163,5 +163,5 @@ def test_requested_but_ungranted_entries_are_an_amendment() -> None:
 
 def test_a_component_is_called_with_its_own_tool_name() -> None:
     by_context: dict[str, Any] = {"list": ToolSpec("list", capability_id="disk.list")}
-    assert target(world=AGENT, tools=by_context).guest_tool("list") == "one"
-    assert target(ToolSpec("one"), ToolSpec("two")).guest_tool("two") == "two"
+    assert target(world=AGENT, tools=by_context).guest_name("list") == "one"
+    assert target(ToolSpec("one"), ToolSpec("two")).guest_name("two") == "two"

@@ -15,8 +15,8 @@ from wasmrt.cli.shared.output import print_message, show, show_columns, show_jso
 from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipt_writer, receipts_folder
 from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
-from wasmrt.runtime.audit.report import HEADER, Report, described, in_words, report_on, row
-from wasmrt.runtime.audit.verify import BreakKind, ChainHead, chain_head
+from wasmrt.runtime.audit.report import HEADER, Report, describe_receipt, format_row, format_time, report_on
+from wasmrt.runtime.audit.verify import ChainHead, chain_head
 from wasmrt.runtime.audit.verify import verify as verify_chain
 
 
@@ -54,7 +54,7 @@ def show_receipts(wanted: Filter, call_id: str | None, folder: Path | None, as_j
     if as_json:
         show_json(record)
     else:
-        show_section(call_id, described(record))
+        show_section(call_id, describe_receipt(record))
 
 
 @audit.command("tail")
@@ -76,7 +76,7 @@ def _list_receipts(records: Iterable[Record], *, as_json: bool) -> None:
     if as_json:
         show_json_list(records)
         return
-    rows = [row(record) for record in records]
+    rows = [format_row(record) for record in records]
     if not rows:
         print_message("no receipts")
         return
@@ -199,7 +199,7 @@ def _print_report(found: Report) -> None:
         print_message("no receipts")
         return
     show(
-        f"{found.calls:,} calls by {found.users} users from {in_words(found.first_ms)} to {in_words(found.last_ms)} "
+        f"{found.calls:,} calls by {found.users} users from {format_time(found.first_ms)} to {format_time(found.last_ms)} "
         f"(UTC), {found.failed:,} failed"
     )
     show_section("tools", (

@@ -14,7 +14,7 @@ from wasmrt.agent.config import read_config_file
 from wasmrt.core.places import find_places
 from wasmrt.runtime.audit import Keys, ReceiptWriter, existing_keys
 from wasmrt.runtime.audit.reading import Filter
-from wasmrt.runtime.audit.report import moment
+from wasmrt.runtime.audit.report import parse_moment
 from wasmrt.runtime.config_values import AuditSettings
 
 folder_option = click.option(
@@ -32,7 +32,9 @@ def filter_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def wrapper(
         tool: str | None, user: str | None, trace: str | None, outcome: str | None, since: str | None, **rest: Any
     ) -> Any:
-        return command(wanted=Filter(tool, user, trace, outcome, None if since is None else moment(since)), **rest)
+        return command(
+            wanted=Filter(tool, user, trace, outcome, None if since is None else parse_moment(since)), **rest
+        )
 
     for name, metavar, text in (
         ("--since", "TIME", "Only calls that ended since TIME: 2h, 7d, or 2026-01-31T12:00 (UTC)."),

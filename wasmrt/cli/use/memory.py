@@ -14,7 +14,7 @@ from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import confirm_change, print_message, show, show_columns, show_json, show_json_list
 from wasmrt.core.errors import InvalidParametersError, SourceError
 from wasmrt.core.places import find_places
-from wasmrt.runtime.audit.report import in_words
+from wasmrt.runtime.audit.report import format_time
 from wasmrt.runtime.memory import MemorySettings
 
 user_option = click.option("--user", default="local", show_default=True, help="User whose memory is used.")
@@ -57,7 +57,7 @@ def list_documents(folder: str, user: str, as_json: bool) -> None:
     elif not entries:
         print_message(f"no documents in {folder!r:.200}" if folder else "no documents")
     else:
-        rows = [(e.path, str(e.bytes), str(e.number), e.trust.word, in_words(e.updated_ms)) for e in entries]
+        rows = [(e.path, str(e.bytes), str(e.number), e.trust.word, format_time(e.updated_ms)) for e in entries]
         show_columns(("PATH", "BYTES", "VERSION", "TRUST", "CHANGED (UTC)"), rows)
 
 
@@ -139,7 +139,7 @@ def history(path: str, user: str, as_json: bool) -> None:
         return
     rows = [
         (str(v.number), "appended" if v.appended else "replaced", str(v.bytes), v.author.name.lower(), v.trust.word,
-         in_words(v.made_ms))
+         format_time(v.made_ms))
         for v in found
     ]  # fmt: skip
     show_columns(("VERSION", "WAS", "BYTES", "BY", "TRUST", "TIME (UTC)"), rows)

@@ -10,7 +10,7 @@ from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import confirm_change, format_size, print_message, show_columns, show_json, show_json_list
 from wasmrt.core.errors import UndoError
 from wasmrt.core.places import find_places
-from wasmrt.runtime.audit.report import in_words
+from wasmrt.runtime.audit.report import format_time
 from wasmrt.runtime.workspace import Act, UndoJournal, UndoPlan, UndoStep, check_conflicts, plan_undo, plan_undo_all
 from wasmrt.runtime.workspace import undo as undo_call
 
@@ -109,12 +109,12 @@ def _list(journal: UndoJournal, *, as_json: bool) -> None:
 
 def _row(plan: UndoPlan) -> tuple[str, ...]:
     head = plan.head
-    return head.call_id, in_words(head.started_ms), head.tool, str(len(plan.steps) + len(plan.conflicts)), head.root
+    return head.call_id, format_time(head.started_ms), head.tool, str(len(plan.steps) + len(plan.conflicts)), head.root
 
 
 def _print_plan(plan: UndoPlan) -> None:
     print_message(
-        f"call {plan.head.call_id} of {plan.head.tool}, {in_words(plan.head.started_ms)} UTC, in {plan.head.root}"
+        f"call {plan.head.call_id} of {plan.head.tool}, {format_time(plan.head.started_ms)} UTC, in {plan.head.root}"
         + (f", called by the program {plan.head.program}" if plan.head.program else "")
     )
     for step in plan.steps:

@@ -15,7 +15,7 @@ from wasmrt.interop.pages._html import Frame, Html, Part, alert, drawing, facts,
 from wasmrt.interop.web import Response
 from wasmrt.runtime.audit import existing_keys
 from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
-from wasmrt.runtime.audit.report import HEADER, described, moment, row
+from wasmrt.runtime.audit.report import HEADER, describe_receipt, format_row, parse_moment
 from wasmrt.runtime.audit.verify import ChainHead, Verification, chain_head, verify
 
 _COUNTS = ("20", "100", "500")
@@ -53,7 +53,7 @@ def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
     record = find_receipt(folder, call_id)
     if record is None:
         return None
-    lines = tag("ul", *(tag("li", foreign(line)) for line in described(record)))
+    lines = tag("ul", *(tag("li", foreign(line)) for line in describe_receipt(record)))
     back = tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts"))
     return frame.page("One receipt", lines, back, section="receipts")
 
@@ -99,7 +99,7 @@ def _result(found: Verification) -> Iterator[Html]:
 def _filter(query: dict[str, str]) -> Filter:
     given = {name: query.get(name, "").strip() or None for name, _ in _FIELDS}
     since = given.pop("since")
-    return Filter(**given, since_ms=None if since is None else moment(since))
+    return Filter(**given, since_ms=None if since is None else parse_moment(since))
 
 
 def _count(query: dict[str, str]) -> int:
@@ -144,7 +144,7 @@ def _receipt_table(frame: Frame, records: list[Record]) -> Html:
         return tag("p", "No receipts.", role="status")
     rows: list[list[Part]] = []
     for record in records:
-        *cells, call = row(record)
+        *cells, call = format_row(record)
         link = tag("a", foreign(call), href=f"{frame.root}receipts/{quote(call, safe='')}")
         rows.append([link, *map(foreign, cells)])
     *names, call_name = (name.capitalize().replace("(utc)", "(UTC)") for name in HEADER)

@@ -25,7 +25,7 @@ from wasmrt.interop.pages._access import access_card, access_outcome
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, quick_form, whole_form, widening_fields
 from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, table, tag, together
 from wasmrt.interop.web import Response
-from wasmrt.runtime.audit.report import in_words
+from wasmrt.runtime.audit.report import format_time
 
 _STATES = {
     State.PENDING: "is pending",
@@ -229,7 +229,7 @@ def _refusal(frame: Frame, request: AccessRequest) -> list[Part]:
         foreign(request.caller.user),
         tag("code", foreign(request.denied.addition.hint)),
         foreign(request.by),
-        in_words(request.decided_ms or request.created_ms),
+        format_time(request.decided_ms or request.created_ms),
         frame.form(f"remembered/{request.id}", button),
     ]
 
@@ -242,7 +242,7 @@ def _row(frame: Frame, answer: Remembered) -> list[Part]:
         "approved" if answer.approved else "denied",
         _params(answer),
         foreign(answer.by),
-        in_words(answer.made_ms),
+        format_time(answer.made_ms),
         frame.form(f"remembered/{answer.id}", button),
     ]
 

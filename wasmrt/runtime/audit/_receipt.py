@@ -110,9 +110,9 @@ class Receipt(NamedTuple):
 
     def content(self) -> bytes:
         """Return the members of the receipt's JSON object. Formatted manually for speed, because every call waits."""
-        content = self._content(self.decisions, self.decisions_dropped)
+        content = self._format_content(self.decisions, self.decisions_dropped)
         if len(content) > MAX_RECEIPT_BYTES:
-            content = self._content((), self.decisions_dropped + len(self.decisions))
+            content = self._format_content((), self.decisions_dropped + len(self.decisions))
         return content if len(content) <= MAX_RECEIPT_BYTES else self._truncated().content()
 
     def _truncated(self) -> Receipt:
@@ -128,7 +128,7 @@ class Receipt(NamedTuple):
             **texts, approval=approval, chain=chain, effects=effects, decisions=(), decisions_dropped=dropped
         )
 
-    def _content(self, decisions: tuple[Decision, ...], dropped: int) -> bytes:
+    def _format_content(self, decisions: tuple[Decision, ...], dropped: int) -> bytes:
         fuel, seconds, *counts = self.usage
         return (
             _LINE
@@ -138,7 +138,9 @@ class Receipt(NamedTuple):
                 _quoted(self.trace_id),
                 _quoted(self.call_id),
                 _quoted(self.parent_id),
-                _who(self.tool, self.kind, self.source, self.digest, self.user, self.chain, self.effects, self.policy),
+                _format_tool_part(
+                    self.tool, self.kind, self.source, self.digest, self.user, self.chain, self.effects, self.policy
+                ),
                 self.args_hash,
                 self.output_hash,
                 "null" if self.approval is None else _encode(self.approval.as_dict()),
@@ -156,7 +158,7 @@ EMPTY_RECEIPT = Receipt()
 
 
 @lru_cache(maxsize=1024)
-def _who(
+def _format_tool_part(
     tool: str, kind: str, source: str, digest: str, user: str, chain: tuple[str, ...], effects: tuple[str, ...],
     policy: str,
 ) -> str:  # fmt: skip

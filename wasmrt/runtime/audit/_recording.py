@@ -54,26 +54,26 @@ class RecordingServices:
 
     def __init__(self, host: HostServices, note: Callable[[Event], None]) -> None:
         self._host = host
-        self._note = note
+        self._record_event = note
         self.has_workspace = host.has_workspace
         self.max_request_bytes = host.max_request_bytes
         self.max_write_bytes = host.max_write_bytes
 
     def handle(self, request: Request[Reply]) -> Reply:
         """Forward a request to the host; record it with its reply, its failure, or the end of the call."""
-        do, ask = NAMES[type(request)], recorded_request(request)
+        do, ask = NAMES[type(request)], request_as_json(request)
         if do == "http_close":  # it has no reply
             return self._host.handle(request)
         try:
             reply = self._host.handle(request)
         except HostFailure as failure:
-            self._note(Event(do, ask, {"failure": failure.as_dict()}))
+            self._record_event(Event(do, ask, {"failure": failure.as_dict()}))
             raise
         except BaseException as error:
             code = (error.code if isinstance(error, WasmrtError) else "") or type(error).__name__
-            self._note(Event(do, ask, {"ended": code}))
+            self._record_event(Event(do, ask, {"ended": code}))
             raise
-        self._note(Event(do, ask, _as_json(reply)))
+        self._record_event(Event(do, ask, _as_json(reply)))
         return reply
 
 
@@ -83,7 +83,7 @@ def new_clock() -> LogicalClock:
     return LogicalClock(seed=seed, start_ns=time.time_ns() // 1_000_000 * 1_000_000, waits=True)
 
 
-def recorded_request(request: Request[object]) -> list[object]:
+def request_as_json(request: Request[object]) -> list[object]:
     """Return the fields of a request as JSON data; written content is replaced by its digest and size."""
     if isinstance(request, WorkspaceWrite):
         return [request.path, digest_of(request.content), len(request.content), request.new]
@@ -152,12 +152,12 @@ class Recorder:
         """Return the tape of one call. A logical clock is kept; other clocks are replaced by a new logical clock."""
         return RecordingTape(self, call, clock if isinstance(clock, LogicalClock) else new_clock())
 
-    def keep(self, call_id: str, data: bytes) -> str:
+    def write(self, call_id: str, data: bytes) -> str:
         """Write a recording; return its hash, or `dropped`. Errors never fail the call."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             if next(self._written) % _FILES_PER_SWEEP == 0:
-                _make_room(self._folder)
+                _delete_oldest(self._folder)
             replace_file(self._folder / f"{call_id}.jsonl", data, durable=False)
         except OSError:
             return DROPPED
@@ -178,7 +178,7 @@ class RecordingTape:
     def services(self, host: HostServices) -> HostServices:
         """Return the host's services, wrapped to record requests."""
         self._host = host
-        return RecordingServices(host, self._note)
+        return RecordingServices(host, self._record_event)
 
     def clock(self) -> LogicalClock:
         """Return the call's clock."""
@@ -200,9 +200,9 @@ class RecordingTape:
         data = "".join(f"{line}\n" for line in lines).encode()
         if self._bytes > MAX_RECORDING_BYTES or len(data) > MAX_RECORDING_BYTES:
             return DROPPED
-        return self._recorder.keep(self._call.call_id, data)
+        return self._recorder.write(self._call.call_id, data)
 
-    def _note(self, event: Event) -> None:
+    def _record_event(self, event: Event) -> None:
         if self._bytes > MAX_RECORDING_BYTES:
             return
         line = _encode(event._asdict())
@@ -229,10 +229,10 @@ def read_recording(folder: Path, keys: Keys, call_id: str) -> Recording:
         raise SourceError(f"call {call_id} has no recording", hint=hint) from None
     except OSError as error:
         raise SourceError(f"cannot read the recording ({error.strerror})") from error
-    return _parsed(data, keyed_hash(keys.content, data).hex())
+    return _parse_recording(data, keyed_hash(keys.content, data).hex())
 
 
-def _parsed(data: bytes, digest: str) -> Recording:
+def _parse_recording(data: bytes, digest: str) -> Recording:
     try:
         head, *events, end = (json.loads(line) for line in data.decode().splitlines())
         return Recording(
@@ -251,7 +251,7 @@ def _parsed(data: bytes, digest: str) -> Recording:
         raise SourceError("the recording is damaged", hint="`wasmrt audit verify` checks the receipts") from (error)
 
 
-def _make_room(folder: Path) -> None:
+def _delete_oldest(folder: Path) -> None:
     """Delete the oldest recordings if their total size exceeds the limit."""
     found = []
     for path in folder.iterdir():

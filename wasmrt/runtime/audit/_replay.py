@@ -6,7 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ToolError
-from wasmrt.runtime.audit._recording import Recording, recorded_request
+from wasmrt.runtime.audit._recording import Recording, request_as_json
 from wasmrt.sandbox.guest.clock import LogicalClock
 from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Request
 from wasmrt.sandbox.guest.services import HostServices, Reply
@@ -61,11 +61,11 @@ class Replay:
             pass
         elif left:
             do, ask, _ = known.events[self._next]
-            self._difference = f"{_place(self._next)} was not requested again: {_question(do, ask)}"
+            self._difference = f"{_describe_place(self._next)} was not requested again: {_format_request(do, ask)}"
         elif outcome != known.outcome:
             self._difference = f"the call ended with {outcome}; the recorded call with {known.outcome}"
         elif text != known.text:
-            self._difference = f"the result differs: {_difference_of(known.text, text)}"
+            self._difference = f"the result differs: {_describe_difference(known.text, text)}"
         return ""
 
     def outcome(self, digest: str) -> Replayed:
@@ -89,12 +89,12 @@ class Replay:
         if do == "http_close":
             return request.read_reply(None)
         self._opened += do == "http_open"
-        answer = self._answer(do, recorded_request(request))
+        answer = self._take_answer(do, request_as_json(request))
         if do == "http_open" and isinstance(answer, dict):
             answer = {"handle": self._opened} | answer  # older recordings lack it
         return request.read_reply(answer)
 
-    def _answer(self, do: str, ask: list[object]) -> object:
+    def _take_answer(self, do: str, ask: list[object]) -> object:
         """Return the next recorded answer, if the recorded request is the same.
 
         Raises:
@@ -103,12 +103,12 @@ class Replay:
         """
         events = self._recording.events
         if self._next >= len(events):
-            raise self._differs(f"the call made a request that was not recorded: {_question(do, ask)}")
+            raise self._differs_error(f"the call made a request that was not recorded: {_format_request(do, ask)}")
         event = events[self._next]
         if (event.do, event.ask) != (do, ask):
-            before = _question(event.do, event.ask)
-            raise self._differs(
-                f"the request for {_place(self._next)} differs: {_question(do, ask)}; recorded: {before}"
+            before = _format_request(event.do, event.ask)
+            raise self._differs_error(
+                f"the request for {_describe_place(self._next)} differs: {_format_request(do, ask)}; recorded: {before}"
             )
         self._next += 1
         if isinstance(event.answer, dict) and "failure" in event.answer:
@@ -118,16 +118,16 @@ class Replay:
             raise ToolError("the recorded call ended here", code=DIFFERS)
         return event.answer
 
-    def _differs(self, sentence: str) -> ToolError:
+    def _differs_error(self, sentence: str) -> ToolError:
         self._difference = self._difference or sentence
         return ToolError("the replayed call differs from the recording", code=DIFFERS)
 
 
-def _place(index: int) -> str:
+def _describe_place(index: int) -> str:
     return f"host answer {index + 1}"
 
 
-def _question(do: str, ask: list[object]) -> str:
+def _format_request(do: str, ask: list[object]) -> str:
     """Format a request as one line."""
     if do == "http_open" and len(ask) == 5:
         method, url, headers, body, _ = ask
@@ -136,26 +136,26 @@ def _question(do: str, ask: list[object]) -> str:
     return _truncate(f"{do} {' '.join(json.dumps(part) for part in ask)}")
 
 
-def _difference_of(before: str | None, now: str | None) -> str:
+def _describe_difference(before: str | None, now: str | None) -> str:
     """Describe the first difference between two results."""
     if before is None or now is None:
         return "only one of the calls has a result"
     try:
-        path, old, new = _first_difference("$", json.loads(before), json.loads(now))
+        path, old, new = _find_first_difference("$", json.loads(before), json.loads(now))
     except (ValueError, RecursionError):
         return "the texts differ"
     return f"{path} was {_truncate(json.dumps(old))}, now {_truncate(json.dumps(new))}"
 
 
-def _first_difference(path: str, before: Any, now: Any) -> tuple[str, Any, Any]:
+def _find_first_difference(path: str, before: Any, now: Any) -> tuple[str, Any, Any]:
     if isinstance(before, dict) and isinstance(now, dict) and before.keys() == now.keys():
         for key in before:
             if before[key] != now[key]:
-                return _first_difference(f"{path}.{key}", before[key], now[key])
+                return _find_first_difference(f"{path}.{key}", before[key], now[key])
     if isinstance(before, list) and isinstance(now, list) and len(before) == len(now):
         for index, (old, new) in enumerate(zip(before, now, strict=True)):
             if old != new:
-                return _first_difference(f"{path}[{index}]", old, new)
+                return _find_first_difference(f"{path}[{index}]", old, new)
     return path, before, now
 
 

@@ -35,7 +35,7 @@ class Filter(NamedTuple):
     since_ms: int | None = None
     """Unix milliseconds: the earliest time at which a call ended."""
 
-    def takes(self, record: Record) -> bool:
+    def matches(self, record: Record) -> bool:
         """Return whether a receipt matches."""
         tool, outcome = str(record.get("tool")), record.get("outcome")
         return (
@@ -59,7 +59,7 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
     with reading():
         known = segments(folder)
     for segment in known:
-        yield from _of_segment(folder, segment, wanted)
+        yield from _read_segment(folder, segment, wanted)
 
 
 def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
@@ -72,17 +72,17 @@ def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Reco
         known = segments(folder)
     found: list[Record] = []
     for segment in reversed(known):
-        found[:0] = deque(_of_segment(folder, segment, wanted), maxlen=count - len(found))
+        found[:0] = deque(_read_segment(folder, segment, wanted), maxlen=count - len(found))
         if len(found) == count:
             break
     return found
 
 
-def _of_segment(folder: Path, segment: int, wanted: Filter) -> Iterator[Record]:
+def _read_segment(folder: Path, segment: int, wanted: Filter) -> Iterator[Record]:
     with reading(), open_file(segment_path(folder, segment), follow_link=False) as (file, _):
         while line := file.readline(MAX_LINE_BYTES):
-            record = _record(line)
-            if record is not None and wanted.takes(record):
+            record = _parse_record(line)
+            if record is not None and wanted.matches(record):
                 yield record
 
 
@@ -100,7 +100,7 @@ def as_csv(records: Iterable[Record]) -> Iterator[str]:
 
     SECURITY: cells that a spreadsheet evaluates start with an apostrophe, because they contain user and tool names.
     """
-    yield _row(_COLUMNS)
+    yield _format_row(_COLUMNS)
     for record in records:
         approval = record.get("approval") or {}
         usage = record.get("usage") or {}
@@ -108,7 +108,7 @@ def as_csv(records: Iterable[Record]) -> Iterator[str]:
         flat |= {name: usage.get(name, "") for name in ("fuel", "wall_seconds", "http_requests")}
         flat["denied"] = " ".join(str(decision.get("reason")) for decision in denials(record))
         flat |= {name: " > ".join(record.get(name) or ()) for name in ("chain", "effects")}
-        yield _row(flat.get(name, "") for name in _COLUMNS)
+        yield _format_row(flat.get(name, "") for name in _COLUMNS)
 
 
 def denials(record: Record) -> list[dict[str, Any]]:
@@ -116,7 +116,7 @@ def denials(record: Record) -> list[dict[str, Any]]:
     return [decision for decision in record.get("decisions") or () if not decision.get("allowed")]
 
 
-def _row(cells: Iterable[object]) -> str:
+def _format_row(cells: Iterable[object]) -> str:
     line = io.StringIO()
     csv.writer(line).writerow(
         f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in cells
@@ -124,7 +124,7 @@ def _row(cells: Iterable[object]) -> str:
     return line.getvalue().removesuffix("\r\n")
 
 
-def _record(line: bytes) -> Record | None:
+def _parse_record(line: bytes) -> Record | None:
     try:
         record = json.loads(line)
     except (ValueError, RecursionError):

@@ -15,7 +15,7 @@ _SPAN = re.compile(r"([0-9]{1,6})([smhdw])\Z")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
-def moment(text: str) -> int:
+def parse_moment(text: str) -> int:
     """Parse a time before now, such as `2h`, or a date and time in UTC; return Unix milliseconds.
 
     Raises:
@@ -30,7 +30,7 @@ def moment(text: str) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
-def in_words(milliseconds: int | None) -> str:
+def format_time(milliseconds: int | None) -> str:
     """Format Unix milliseconds as a time in UTC."""
     if milliseconds is None:
         return "-"
@@ -40,11 +40,11 @@ def in_words(milliseconds: int | None) -> str:
         return "-"
 
 
-def row(record: Record) -> tuple[str, ...]:
+def format_row(record: Record) -> tuple[str, ...]:
     """Return a receipt as a table row."""
     seconds = (record.get("usage") or {}).get("wall_seconds", 0.0)
     return (
-        in_words(record.get("ended_ms")),
+        format_time(record.get("ended_ms")),
         str(record.get("tool")),
         str(record.get("user")),
         str(record.get("outcome")),
@@ -57,9 +57,9 @@ def row(record: Record) -> tuple[str, ...]:
 HEADER = ("ENDED (UTC)", "TOOL", "USER", "OUTCOME", "DENIED", "SECONDS", "CALL")
 
 
-def described(record: Record) -> list[str]:
+def describe_receipt(record: Record) -> list[str]:
     """Return a receipt as lines of text, without empty fields."""
-    lines = [f"{name}: {in_words(record.get(name))} UTC" for name in ("started_ms", "ended_ms")]
+    lines = [f"{name}: {format_time(record.get(name))} UTC" for name in ("started_ms", "ended_ms")]
     for name, value in record.items():
         if name in ("type", "started_ms", "ended_ms", "decisions", "usage", "approval") or value in ("", None, [], 0):
             continue

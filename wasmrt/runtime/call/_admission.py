@@ -46,12 +46,12 @@ class Admission:
         with self._lock:
             if self.closed:
                 raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
-            if self._may(user):  # no call of this user is waiting: a permit that becomes free goes to a waiting call
+            if self._may_admit(user):  # waiting calls get free permits first, so no call of this user waits
                 self._take(user, call)
                 return
             waiter = _Waiter(call)
             self._queues.setdefault(user, deque()).append(waiter)
-        self._await(waiter, call)
+        self._await_permit(waiter, call)
 
     def leave(self, call: Call) -> None:
         """Return a call's permit; do nothing if it has none."""
@@ -65,7 +65,7 @@ class Admission:
             if self._idle is not None and not self._running:
                 self._idle.set()
             if self._queues:
-                self._serve()
+                self._admit_waiting()
 
     def close(self) -> None:
         """End every call with a typed error and reject new ones; does not wait."""
@@ -87,7 +87,7 @@ class Admission:
                 return True
         return self._idle.wait(seconds)
 
-    def _await(self, waiter: _Waiter, call: Call) -> None:
+    def _await_permit(self, waiter: _Waiter, call: Call) -> None:
         call.lifetime.on_end(waiter.woken.set)
         try:
             waiter.woken.wait(call.lifetime.remaining())
@@ -111,7 +111,7 @@ class Admission:
             )  # fmt: skip
         raise error
 
-    def _may(self, user: str) -> bool:
+    def _may_admit(self, user: str) -> bool:
         return len(self._running) < self._total and self._held.get(user, 0) < self._per_user
 
     def _take(self, user: str, call: Call) -> None:
@@ -119,11 +119,11 @@ class Admission:
         self._held[user] = held  # no function call between these two lines, as in `leave`
         self._running[key] = call
 
-    def _serve(self) -> None:
+    def _admit_waiting(self) -> None:
         # Users take turns: each user below its limit gets one permit and moves to the end.
         for user in list(self._queues):
             queue = self._queues[user]
-            if not self._may(user):
+            if not self._may_admit(user):
                 continue
             waiter = queue.popleft()
             self._queues.move_to_end(user)

@@ -53,7 +53,7 @@ def read_params(params: Any, check: Callable[[], object] | None = None) -> Any:
             params, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS, check=check
         )
     except JsonError as error:
-        _refuse(error)
+        _raise_invalid_params(error)
 
 
 def write_params(params: Any, check: Callable[[], object] | None = None) -> str:
@@ -67,7 +67,7 @@ def write_params(params: Any, check: Callable[[], object] | None = None) -> str:
         check_size(text, max_bytes=MAX_PARAMS_BYTES)
         check_nesting(text, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
     except JsonError as error:
-        _refuse(error)
+        _raise_invalid_params(error)
     return text
 
 
@@ -80,7 +80,7 @@ _HINTS = {
 }
 
 
-def _refuse(error: JsonError) -> NoReturn:
+def _raise_invalid_params(error: JsonError) -> NoReturn:
     raise InvalidParametersError(f"params are {error}", hint=_HINTS[error.fault]) from error
 
 
@@ -157,7 +157,7 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
         raise LeakError(message, code="not-scanned", hint=_PLAIN)
     if report.should_block:
         raise LeakError(f"the tool's answer was withheld: it contains a secret ({report.matches[0].rule})")
-    clean = _redacted(call, scanner, answer.value)
+    clean = _redact_value(call, scanner, answer.value)
     text = encode_json(_ENCODER, clean)
     # SECURITY: a match across several values, such as a secret in pieces, cannot be redacted in the structure.
     if scanner.redact(text) != text:
@@ -165,14 +165,14 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     return Answer(clean, text)
 
 
-def _redacted(call: Call, scanner: LeakScanner, value: Any) -> Any:
+def _redact_value(call: Call, scanner: LeakScanner, value: Any) -> Any:
     if isinstance(value, str):
         call.lifetime.check()
         return scanner.redact(value)
     if isinstance(value, list):
-        return [_redacted(call, scanner, item) for item in value]
+        return [_redact_value(call, scanner, item) for item in value]
     if isinstance(value, dict):
-        return {scanner.redact(key): _redacted(call, scanner, item) for key, item in value.items()}
+        return {scanner.redact(key): _redact_value(call, scanner, item) for key, item in value.items()}
     return value
 
 
@@ -185,7 +185,7 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
     late = False
     for entry in call.guest.logs:
         # After one line was too late, skip the rest: a thousand lines would each take that time.
-        message = _LATE if late else cut_log(_scanned(call, entry.message, len(cut_log(entry.message))))
+        message = _LATE if late else cut_log(_redact_text(call, entry.message, len(cut_log(entry.message))))
         late = late or message == _LATE
         entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
     return tuple(entries)
@@ -199,10 +199,10 @@ def clean_line(call: Call, text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -
     line = printable(text[: limit_bytes + LOG_OVERLAP_BYTES])
     # Truncation before the scan may have split a secret: of that text, show only the part within the limit.
     keep = len(line) if len(text) <= limit_bytes + LOG_OVERLAP_BYTES else len(printable(text[:limit_bytes]))
-    return cut_line(_scanned(call, line, keep), limit_bytes)
+    return cut_line(_redact_text(call, line, keep), limit_bytes)
 
 
-def last_words(call: Call, logs: tuple[LogEntry, ...]) -> str:
+def join_last_output(call: Call, logs: tuple[LogEntry, ...]) -> str:
     """Return the end of a guest's stderr and warnings, which explains most crashes."""
     lines = [entry.message for entry in logs if entry.level in (LogLevel.WARN, LogLevel.ERROR)]
     recent = [line for line in lines[-_LAST_LINES:] if line.strip() and not line.startswith(_ADVICE)]
@@ -210,7 +210,7 @@ def last_words(call: Call, logs: tuple[LogEntry, ...]) -> str:
     return clean_line(call, " ".join(recent), _LAST_BYTES) if recent else ""
 
 
-def _scanned(call: Call, text: str, keep: int) -> str:
+def _redact_text(call: Call, text: str, keep: int) -> str:
     """Redact possibly truncated text; return a note instead if there is no time to scan it."""
     try:
         return call.scanner.partial.redact_start(text, keep)

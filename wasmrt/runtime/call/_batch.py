@@ -73,25 +73,25 @@ class Batch:
     def results(self) -> Iterator[BatchResult]:
         """Yield the result of each call."""
         try:
-            self._fill()
+            self._start_calls()
             while self._flying:
-                yield from self._take(*self._ended.get())
+                yield from self._collect(*self._ended.get())
         finally:
-            self._cancel()
+            self._cancel_calls()
 
     async def aresults(self) -> AsyncIterator[BatchResult]:
         """Yield the result of each call without blocking the event loop."""
         import asyncio  # already imported in programs that await
 
         try:
-            self._fill()
+            self._start_calls()
             while self._flying:
-                for result in self._take(*await asyncio.to_thread(self._ended.get)):
+                for result in self._collect(*await asyncio.to_thread(self._ended.get)):
                     yield result
         finally:
-            self._cancel()
+            self._cancel_calls()
 
-    def _fill(self) -> None:
+    def _start_calls(self) -> None:
         # Finished results that wait for their turn count too, so that they cannot pile up behind a slow call.
         while len(self._flying) + len(self._held) < self._parallel:
             item = next(self._params, None)
@@ -99,28 +99,28 @@ class Batch:
                 return
             place, params = item
             opened = self._flying[place] = OpenedCall()
-            self._start(params, opened).add_done_callback(partial(self._note, place))
+            self._start(params, opened).add_done_callback(partial(self._note_end, place))
 
-    def _note(self, place: int, future: Future[ToolOutput]) -> None:
+    def _note_end(self, place: int, future: Future[ToolOutput]) -> None:
         self._ended.put((place, future))
 
-    def _take(self, place: int, future: Future[ToolOutput]) -> Iterator[BatchResult]:
+    def _collect(self, place: int, future: Future[ToolOutput]) -> Iterator[BatchResult]:
         del self._flying[place]
         error = future.exception()
         if error is not None and not isinstance(error, ToolError):
             raise error
         result = BatchResult(place, None if error else future.result(), error)
         if not self._ordered:
-            self._fill()
+            self._start_calls()
             yield result
             return
         self._held[place] = result
         while self._next in self._held:
             ready = self._held.pop(self._next)
             self._next += 1
-            self._fill()
+            self._start_calls()
             yield ready
 
-    def _cancel(self) -> None:
+    def _cancel_calls(self) -> None:
         for opened in self._flying.values():
             opened.cancel()

@@ -31,7 +31,7 @@ from wasmrt.runtime.call._answer import (
     Answer,
     clean_line,
     clean_logs,
-    last_words,
+    join_last_output,
     read_answer,
     read_params,
     scan_answer,
@@ -39,7 +39,7 @@ from wasmrt.runtime.call._answer import (
     write_params,
 )
 from wasmrt.runtime.call._services import CallServices
-from wasmrt.runtime.call._state import Call, effective_effects, effective_write_paths, lifetime_of
+from wasmrt.runtime.call._state import Call, effective_effects, effective_write_paths, start_lifetime
 from wasmrt.runtime.call._target import CallTarget
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -94,15 +94,15 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         ToolError: with the usage, logs and decisions so far.
     """
     begin = request.context.on_begin
-    lifetime = lifetime_of(target.limits, request.context, request.parent)
+    lifetime = start_lifetime(target.limits, request.context, request.parent)
     try:
-        params, context = _check(target, request, lifetime.check)
+        params, context = _prepare_inputs(target, request, lifetime.check)
     except ToolError as error:
         if begin is not None:
             begin()
-        _record_refusal(pipeline, target, request, error)
+        _write_refusal_receipt(pipeline, target, request, error)
         raise
-    call, services = _open(pipeline, target, request, lifetime, params, context)
+    call, services = _open_call(pipeline, target, request, lifetime, params, context)
     if begin is not None:  # from here on, every outcome writes a receipt
         begin()
     call.params_bytes = len(params)
@@ -117,21 +117,21 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
             answer = scan_answer(call, read_answer(call, text))
             call.lifetime.check()  # enforce the deadline after scanning, too
         finally:
-            _close(pipeline, call, services)
-        output = _output(call, answer)
+            _close_call(pipeline, call, services)
+        output = _make_output(call, answer)
     except BaseException as error:
-        _close(pipeline, call, services)  # again, in case a signal handler raised during the first close
-        failure = _failure(call, error)
+        _close_call(pipeline, call, services)  # again, in case a signal handler raised during the first close
+        failure = _make_failure(call, error)
         end = _End(getattr(failure, "usage", None) or call.usage(), failure)
-        _record(pipeline, target, request, call, params, end)
+        _write_receipt(pipeline, target, request, call, params, end)
         if failure is error:
             raise
         raise failure from error
-    _record(pipeline, target, request, call, params, _End(output.usage, text=answer.text))
+    _write_receipt(pipeline, target, request, call, params, _End(output.usage, text=answer.text))
     return output
 
 
-def _check(target: CallTarget, request: CallRequest, check: Callable[[], None]) -> tuple[str, str | None]:
+def _prepare_inputs(target: CallTarget, request: CallRequest, check: Callable[[], None]) -> tuple[str, str | None]:
     if not _is_user(request.context.user):
         raise InvalidParametersError(
             f"user must have 1 to {MAX_USER_BYTES} printable characters", hint="for example: alice"
@@ -152,7 +152,7 @@ def _is_user(user: object) -> bool:
     return isinstance(user, str) and 0 < len(user) <= MAX_USER_BYTES and user.isprintable()
 
 
-def _open(
+def _open_call(
     pipeline: CallPipeline,
     target: CallTarget,
     request: CallRequest,
@@ -175,7 +175,7 @@ def _open(
         full_grant=(
             target.effective_grant(request.tool).grant if effects is not None or write_paths else effective.grant
         ),
-        action=target.action(request.tool),
+        action=target.name_in_grants(request.tool),
         parent=request.parent,
     )
     services = CallServices(call)
@@ -204,17 +204,17 @@ def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
 
 def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
     assert call.guest is not None
-    return target.component.run(call.guest, target.guest_tool(tool), params, context, user=call.user)
+    return target.component.run(call.guest, target.guest_name(tool), params, context, user=call.user)
 
 
-def _close(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
+def _close_call(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
     try:
         services.close()
     finally:
         pipeline.admission.leave(call)
 
 
-def _output(call: Call, answer: Answer) -> ToolOutput:
+def _make_output(call: Call, answer: Answer) -> ToolOutput:
     usage = call.usage(output_bytes=len(answer.text))
     return ToolOutput(
         result=answer.value,
@@ -227,7 +227,7 @@ def _output(call: Call, answer: Answer) -> ToolOutput:
     )
 
 
-def _failure(call: Call, error: BaseException) -> BaseException:
+def _make_failure(call: Call, error: BaseException) -> BaseException:
     assert call.guest is not None
     failure = tool_error(call.guest.failure or error)
     if isinstance(failure, ToolError):
@@ -240,7 +240,7 @@ def _failure(call: Call, error: BaseException) -> BaseException:
         failure.usage = call.usage()
         failure.logs = clean_logs(call)
         is_bare = isinstance(failure, TrapError) or (isinstance(failure, GuestExitError) and failure.is_bare)
-        if is_bare and (words := last_words(call, failure.logs)):
+        if is_bare and (words := join_last_output(call, failure.logs)):
             failure.message = f"{failure.message}; last output: {words}"
             failure.args = (failure.message,)
         failure.decisions = tuple(call.decisions)
@@ -261,12 +261,12 @@ def _code_of(call: Call, failure: ToolError) -> str:
     return code
 
 
-def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallRequest, error: ToolError) -> None:
+def _write_refusal_receipt(pipeline: CallPipeline, target: CallTarget, request: CallRequest, error: ToolError) -> None:
     """Write the receipt of a call that was rejected before it began."""
     if pipeline.audit is None:
         return
     error.call_id = _new_id()
-    known, parent, tool = request.context.receipt, request.parent, target.action(request.tool)
+    known, parent, tool = request.context.receipt, request.parent, target.name_in_grants(request.tool)
     now = time.time_ns() // 1_000_000
     pipeline.audit(
         known._replace(
@@ -287,7 +287,7 @@ def _record_refusal(pipeline: CallPipeline, target: CallTarget, request: CallReq
     )
 
 
-def _record(
+def _write_receipt(
     pipeline: CallPipeline, target: CallTarget, request: CallRequest, call: Call, params: str, end: _End
 ) -> None:
     failure, known = end.failure, request.context.receipt

@@ -52,23 +52,23 @@ class CallFiles:
             self._budget.journal.close()
 
     def read(self, request: WorkspaceRead) -> bytes:
-        with self._reading(request.path, _MISSING_FILE if request.probe else frozenset()) as reader:
+        with self._open_reader(request.path, _MISSING_FILE if request.probe else frozenset()) as reader:
             return reader.read(request.path)
 
     def list(self, request: WorkspaceList) -> Sequence[DirectoryEntry]:
-        with self._reading(request.path, _MISSING_DIRECTORY if request.probe else frozenset()) as reader:
+        with self._open_reader(request.path, _MISSING_DIRECTORY if request.probe else frozenset()) as reader:
             return reader.list(request.path)
 
     def stat(self, request: WorkspaceStat) -> DirectoryEntry:
-        with self._reading(request.path, _MISSING_DIRECTORY) as reader:
+        with self._open_reader(request.path, _MISSING_DIRECTORY) as reader:
             return reader.stat(request.path)
 
     def size(self, request: WorkspaceSize) -> int | None:
-        with self._writing(request.path) as (writer, _):
+        with self._open_writer(request.path) as (writer, _):
             return writer.size(request.path)
 
     def write(self, request: WorkspaceWrite) -> None:
-        with self._writing(request.path) as (writer, budget):
+        with self._open_writer(request.path) as (writer, budget):
             writer.write(request.path, request.content, budget, new=request.new)
 
     def copy(self, request: WorkspaceCopy) -> int:
@@ -77,25 +77,25 @@ class CallFiles:
         return len(content)
 
     def make_directory(self, request: WorkspaceMakeDirectory) -> None:
-        with self._writing(request.path) as (writer, budget):
+        with self._open_writer(request.path) as (writer, budget):
             writer.make_directory(request.path, budget)
 
     def remove(self, request: WorkspaceRemove) -> None:
-        with self._writing(request.path) as (writer, budget):
+        with self._open_writer(request.path) as (writer, budget):
             writer.remove(request.path, budget, directory=request.directory)
 
     def rename(self, request: WorkspaceRename) -> None:
-        with self._writing(request.path) as (writer, budget):
+        with self._open_writer(request.path) as (writer, budget):
             writer.rename(request.path, request.to, budget)
 
     @contextmanager
-    def _reading(self, path: str, not_recorded: frozenset[Reason]) -> Iterator[WorkspaceReader]:
+    def _open_reader(self, path: str, not_recorded: frozenset[Reason]) -> Iterator[WorkspaceReader]:
         call, reader = self._call, self._call.files.reader
         if call.grant.workspace_read is None:
             raise self._failure(call.decide(call.grant.explain_workspace(path)))
         if reader is None:
             subject = path[:MAX_PATH_BYTES]
-            raise self._failure(call.decide(_no_workspace("workspace", subject)))
+            raise self._failure(call.decide(_no_workspace_denial("workspace", subject)))
         try:
             yield reader
         except CapabilityDeniedError as error:
@@ -109,13 +109,13 @@ class CallFiles:
             raise self._failure(call.redact(decision)) from error
 
     @contextmanager
-    def _writing(self, path: str) -> Iterator[tuple[WorkspaceWriter, WriteBudget]]:
+    def _open_writer(self, path: str) -> Iterator[tuple[WorkspaceWriter, WriteBudget]]:
         call, writer = self._call, self._call.files.writer
         if writer is None:
             decision = call.grant.explain_workspace_write(path)
             if decision.allowed:
                 subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
-                decision = _no_workspace(GrantList.WORKSPACE_WRITE.section, subject)
+                decision = _no_workspace_denial(GrantList.WORKSPACE_WRITE.section, subject)
             raise self._write_failure(decision)
         if self._budget is None:
             self._budget = writer.new_budget(
@@ -137,7 +137,7 @@ class CallFiles:
         return HostFailure(FailureKind.NETWORK_DENIED, str(redacted.reason), message, denied=True)
 
 
-def _no_workspace(capability: str, subject: str) -> Decision:
+def _no_workspace_denial(capability: str, subject: str) -> Decision:
     return Decision(
         False, Reason.NOT_GRANTED, _NO_WORKSPACE, _NO_WORKSPACE_HINT, capability=capability, subject=subject
     )

@@ -178,7 +178,7 @@ class CallServices:
             return self._run_tool(call.backends.tools, alias, params)
         except (CapabilityDeniedError, ToolError) as error:
             call.lifetime.check()  # the caller's own deadline or cancellation is not a failure of the other tool
-            raise self._from_error(error) from error
+            raise self._convert_error(error) from error
 
     def _run_tool(self, runner: ToolRunner, alias: str, params: str) -> str:
         """Run the tool with this alias under its own grant, on the same thread; return its scanned JSON text.
@@ -239,7 +239,7 @@ class CallServices:
     def _denied(self, decision: Decision) -> HostFailure:
         return self._failure(self._call.decide(decision))
 
-    def _from_error(self, error: WasmrtError) -> HostFailure:
+    def _convert_error(self, error: WasmrtError) -> HostFailure:
         if isinstance(error, CapabilityDeniedError) and error.decision is not None:
             return self._denied(error.decision)
         kind = FailureKind.OPERATION_FAILED

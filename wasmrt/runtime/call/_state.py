@@ -144,7 +144,7 @@ class Call:
         self.call_tool: CallTool | None = context.call_tool
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
         """Names of its callers and its own, as grants name them; its own is last."""
-        self.lifetime: Lifetime = lifetime or lifetime_of(limits, context, parent)
+        self.lifetime: Lifetime = lifetime or start_lifetime(limits, context, parent)
         self.deadline = self.lifetime.deadline
         """Monotonic time at which it ends, in seconds."""
         self.guest: GuestCall | None = None
@@ -257,20 +257,20 @@ class Call:
 
         The usual suggestion, an addition to the capability file, would not help: the file already has the entry.
         """
-        if self._withheld_by_paths(decision):
+        if self._is_denied_by_paths(decision):
             folder = decision.subject.rpartition("/")[0] or decision.subject
             step = Step(f'add "{folder}" to allow_write_paths of the preset')
             return decision._replace(rule="the preset does not allow tools to write there", suggestion=step)
         section = decision.capability
         if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
-            return self._withheld_by_grant(decision)
+            return self._explain_withheld(decision)
         if section not in BY_SECTION or self.grant.section(section) == self.full_grant.section(section):
-            return self._withheld_by_grant(decision)
+            return self._explain_withheld(decision)
         effects = ", ".join(sorted(self.effects)) or "none"
         step = Step("call it without the view or preset that limits it, or declare the effect for this tool")
         return decision._replace(rule=f"the call is limited to its effects ({effects})", suggestion=step)
 
-    def _withheld_by_grant(self, decision: Decision) -> Decision:
+    def _explain_withheld(self, decision: Decision) -> Decision:
         """Explain a denial of access that the capability file requests but that was not granted."""
         suggestion = decision.suggestion
         if decision.allowed or self._find_amendment is None or not isinstance(suggestion, Addition):
@@ -281,7 +281,7 @@ class Call:
         rule = f"{decision.rule}; the tool requests it, but it was not granted"
         return decision._replace(rule=rule, suggestion=withheld)
 
-    def _withheld_by_paths(self, decision: Decision) -> bool:
+    def _is_denied_by_paths(self, decision: Decision) -> bool:
         if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:
             return False
         if decision.capability != GrantList.WORKSPACE_WRITE.section:
@@ -311,7 +311,7 @@ class Call:
         )
 
 
-def lifetime_of(limits: ResourceLimits, context: ToolContext, parent: Call | None) -> Lifetime:
+def start_lifetime(limits: ResourceLimits, context: ToolContext, parent: Call | None) -> Lifetime:
     """Start a call's lifetime, which ends no later than its caller's."""
     outer = context.lifetime if parent is None else parent.lifetime
     return Lifetime(limits.timeout_seconds, within=outer)

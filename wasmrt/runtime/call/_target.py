@@ -72,7 +72,9 @@ class CallTarget:
         """Its tools by name."""
         decides = worlds.schema_decides(component.world)
         if tools is not None:
-            self.specs.update({name: _completed(spec, self._own.get(name), decides) for name, spec in tools.items()})
+            self.specs.update(
+                {name: _complete_spec(spec, self._own.get(name), decides) for name, spec in tools.items()}
+            )
         self._packaged = tools is not None
         self.checked = self._packaged or decides
         """True if the host rejects params that do not fit the schema; otherwise the guest decides."""
@@ -131,13 +133,13 @@ class CallTarget:
         """The hint for a call that did not choose one of several tools."""
         return f"choose a tool with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
 
-    def action(self, tool: str) -> str:
+    def name_in_grants(self, tool: str) -> str:
         """Return the name of this tool in other tools' grants."""
         if tool not in self.specs:
             return self.name
         return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
-    def guest_tool(self, tool: str) -> str:
+    def guest_name(self, tool: str) -> str:
         """Return the component's name for a tool. A component that selects by context has one name for all tools."""
         return tool if tool in self._own else next(iter(self._own))
 
@@ -161,7 +163,7 @@ class CallTarget:
         """
         if self.component.checks_params and not self._packaged:
             return params  # the worker checks them against the component's schema in the same way
-        validator = self._validator(tool)
+        validator = self._get_validator(tool)
         if self.checked or not isinstance(params, dict):
             return validator.accept(params)
         try:
@@ -187,7 +189,7 @@ class CallTarget:
         # SECURITY: the ID must match the chosen tool and its grant, so it overrides an ID from the caller.
         return {**(given or {}), CAPABILITY_ID: chosen}
 
-    def _validator(self, tool: str) -> Validator:
+    def _get_validator(self, tool: str) -> Validator:
         from wasmrt.sandbox.schema import Validator  # see `GuestComponent.checks_params`
 
         validator = self._validators.get(tool)
@@ -206,7 +208,7 @@ class CallTarget:
         )
 
 
-def _completed(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
+def _complete_spec(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
     """Return a package's tool, with missing fields taken from the component's own description.
 
     `decides` is true for worlds in which the component's own schema is enforced.

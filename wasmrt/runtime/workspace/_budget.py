@@ -31,7 +31,7 @@ class WriteBudget:
         """
         if path not in self._names and len(self._names) >= granted.max_files:
             rule = f"a call may change at most {granted.max_files} files"
-            raise _over(rule, path, f"raise {_SECTION}.max_files if more are needed")
+            raise _budget_error(rule, path, f"raise {_SECTION}.max_files if more are needed")
         self._names.add(path)
 
     def charge(self, granted: WorkspaceWriteCapability, path: str, size: int) -> None:
@@ -46,7 +46,7 @@ class WriteBudget:
             raise refusal(Reason.FILE_TOO_LARGE, rule, path, hint, writing=True)
         if self._bytes + size > granted.max_bytes:
             rule = f"a call may write at most {granted.max_bytes} bytes"
-            raise _over(rule, path, f"raise {_SECTION}.max_bytes if more are needed")
+            raise _budget_error(rule, path, f"raise {_SECTION}.max_bytes if more are needed")
         self.charge_name(granted, path)
         self._bytes += size
 
@@ -68,5 +68,5 @@ class WriteBudget:
         self._made = (self._made - moved) | {to + name[len(path) :] for name in moved}
 
 
-def _over(rule: str, path: str, hint: str) -> CapabilityDeniedError:
+def _budget_error(rule: str, path: str, hint: str) -> CapabilityDeniedError:
     return refusal(Reason.WRITE_BUDGET, rule, path, hint, writing=True)

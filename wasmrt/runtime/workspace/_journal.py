@@ -63,8 +63,8 @@ class CallJournal:
             OSError: it cannot be read.
         """
         contents: list[tuple[str, bytes]] = []
-        before = self._before(path, folder, name, contents)
-        with self._recorded(path, [Change(path, before, after)], contents):
+        before = self._read_before(path, folder, name, contents)
+        with self._record(path, [Change(path, before, after)], contents):
             self._in_place.pop(path, None)
             yield
 
@@ -77,11 +77,11 @@ class CallJournal:
             OSError: they cannot be read.
         """
         contents: list[tuple[str, bytes]] = []
-        replaced = self._before(to, *target, contents)
+        replaced = self._read_before(to, *target, contents)
         moving = state_at(*place)
         known = path in self._after
         changes = [Change(path, None if known else moving, ABSENT), Change(to, replaced, moving)]
-        with self._recorded(to, changes, contents):
+        with self._record(to, changes, contents):
             moved_from = self._in_place.pop(path, None) or (None if known else moving)
             self._in_place.pop(to, None)
             if moved_from is not None:
@@ -100,7 +100,7 @@ class CallJournal:
             new, state = to + known[len(path) :], self._after[known]
             changes.append(Change(known, None, ABSENT))
             changes.append(Change(new, None if new in self._after else ABSENT, state))
-        with self._recorded(path, changes, []):
+        with self._record(path, changes, []):
             for change in changes[::2]:
                 if change.path in self._in_place:
                     self._in_place[to + change.path[len(path) :]] = self._in_place.pop(change.path)
@@ -112,7 +112,7 @@ class CallJournal:
             os.close(self._handle)
             self._handle = -1
 
-    def _before(self, path: str, folder: int, name: str, contents: list[tuple[str, bytes]]) -> State | None:
+    def _read_before(self, path: str, folder: int, name: str, contents: list[tuple[str, bytes]]) -> State | None:
         """Return the state of a name that is new to the journal; add the content that is about to be lost."""
         if path in self._after and path not in self._in_place:
             return None
@@ -120,12 +120,12 @@ class CallJournal:
         if state.kind is Kind.FILE and state.digest not in self._kept:
             if content is None:
                 rule = f"the file exceeds {MAX_UNDO_FILE_BYTES // MIB} MiB, so its change could not be undone"
-                raise _not_undoable(path, rule)
+                raise _not_undoable_error(path, rule)
             contents.append((state.digest, content))
         return None if path in self._after else state
 
     @contextmanager
-    def _recorded(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> Iterator[None]:
+    def _record(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> Iterator[None]:
         known = [(each.path, self._after.get(each.path), self._in_place.get(each.path)) for each in changes]
         self._append(path, changes, contents)
         try:
@@ -133,15 +133,15 @@ class CallJournal:
         except OSError:
             # SECURITY: after a failed change, the name's content is not saved elsewhere and must not count as saved.
             for name, after, in_place in known:
-                _set(self._after, name, after)
-                _set(self._in_place, name, in_place)
+                _set_state(self._after, name, after)
+                _set_state(self._in_place, name, in_place)
             raise
 
     def _append(self, path: str, changes: list[Change], contents: list[tuple[str, bytes]]) -> None:
         size = sum(len(content) for _, content in contents)
         if self._bytes + size > MAX_UNDO_CALL_BYTES:
             rule = f"the call changes more than {MAX_UNDO_CALL_BYTES // MIB} MiB, so it could not be undone"
-            raise _not_undoable(path, rule)
+            raise _not_undoable_error(path, rule)
         try:
             if self._handle < 0:
                 self._handle = self._journal.create(self._head)
@@ -150,7 +150,7 @@ class CallJournal:
             if error.errno in _NO_SPACE:
                 rule, hint = "there is no space left for the undo journal", "free some space"
                 raise refusal(Reason.NO_SPACE, rule, path, hint, writing=True) from error
-            raise _not_undoable(path, "the undo journal cannot be written") from error
+            raise _not_undoable_error(path, "the undo journal cannot be written") from error
         self._kept.update(digest for digest, _ in contents)
         self._after.update((change.path, change.after) for change in changes)
 
@@ -160,14 +160,14 @@ def program_of(call_id: str) -> str:
     return call_id.partition(".")[0]
 
 
-def _set(states: dict[str, State], name: str, state: State | None) -> None:
+def _set_state(states: dict[str, State], name: str, state: State | None) -> None:
     if state is None:
         states.pop(name, None)
     else:
         states[name] = state
 
 
-def _not_undoable(path: str, rule: str) -> CapabilityDeniedError:
+def _not_undoable_error(path: str, rule: str) -> CapabilityDeniedError:
     hint = "make the change by hand, or set undo = false in [workspace] of the configuration file"
     return refusal(Reason.NOT_UNDOABLE, rule, path, hint, writing=True)
 
@@ -193,7 +193,7 @@ class UndoJournal:
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         owner = blake3(head.user.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        self._make_room(owner)
+        self._delete_oldest(owner)
         path = self._folder / f"{time.time_ns():020d}.{owner}-{head.call_id}{_SUFFIX}"
         drafted = self._folder / draft_name()  # so that a journal never has an incomplete head
         handle = os.open(drafted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
@@ -208,7 +208,7 @@ class UndoJournal:
 
     def call_ids(self) -> list[str]:
         """Return the IDs of the calls that can be undone, newest first."""
-        return [_call_id(name) for name in reversed(self._names())]
+        return [_call_id_of(name) for name in reversed(self._names())]
 
     def calls_of(self, call_id: str) -> list[str]:
         """Return the IDs of a program's calls that can be undone, newest first.
@@ -221,7 +221,7 @@ class UndoJournal:
         for name in reversed(self._names()):
             with suppress(UndoError, OSError):  # undoing that call by its own ID reports the error
                 if program and read_head(self._folder / name).program == program:
-                    found.append(_call_id(name))
+                    found.append(_call_id_of(name))
         return found or [call_id]
 
     def read(self, call_id: str) -> tuple[Path, JournalRecord]:
@@ -230,7 +230,7 @@ class UndoJournal:
         Raises:
             UndoError: there is none, or it cannot be read.
         """
-        name = next((each for each in self._names() if _call_id(each) == call_id), None)
+        name = next((each for each in self._names() if _call_id_of(each) == call_id), None)
         if name is None:
             raise UndoError(
                 f"no recorded changes of call {call_id!r:.80}",
@@ -249,31 +249,31 @@ class UndoJournal:
             return sorted(each.name for each in found if each.name.endswith(_SUFFIX))
         return []
 
-    def _make_room(self, owner: str) -> None:
+    def _delete_oldest(self, owner: str) -> None:
         """Delete the oldest calls of the user with the most, first `owner` if equal: other users keep theirs."""
-        sizes = {name: _size(self._folder, name) for name in self._names()}
-        calls = Counter({owner: 1}) + Counter(map(_owner, sizes))
+        sizes = {name: _file_size(self._folder, name) for name in self._names()}
+        calls = Counter({owner: 1}) + Counter(map(_owner_of, sizes))
         used: Counter[str] = Counter()
         for name, size in sizes.items():
-            used[_owner(name)] += size
+            used[_owner_of(name)] += size
         while sizes and ((full := used.total() > _ROOM_BYTES) or calls.total() > MAX_UNDO_CALLS):
             held = used if full else calls
-            most = max(map(_owner, sizes), key=lambda each: (held[each], each == owner))
-            oldest = next(name for name in sizes if _owner(name) == most)
+            most = max(map(_owner_of, sizes), key=lambda each: (held[each], each == owner))
+            oldest = next(name for name in sizes if _owner_of(name) == most)
             used[most] -= sizes.pop(oldest)
             calls[most] -= 1
             (self._folder / oldest).unlink(missing_ok=True)
 
 
-def _owner(name: str) -> str:
+def _owner_of(name: str) -> str:
     return name.partition("-")[0].partition(".")[2]
 
 
-def _call_id(name: str) -> str:
+def _call_id_of(name: str) -> str:
     return name.removesuffix(_SUFFIX).partition("-")[2]
 
 
-def _size(folder: Path, name: str) -> int:
+def _file_size(folder: Path, name: str) -> int:
     with suppress(FileNotFoundError):  # another process deleted it
         return os.stat(f"{folder}/{name}").st_size  # noqa: PTH116 - a Path object for each file takes twice as long
     return 0

@@ -171,7 +171,7 @@ def _append(handle: int, parts: Iterable[bytes]) -> None:
 
 
 def _read_head(file: BinaryIO) -> JournalHead:
-    version, *values = _line(file.readline(_MAX_LINE_BYTES))
+    version, *values = _parse_line(file.readline(_MAX_LINE_BYTES))
     if (version, len(values)) not in ((_VERSION, len(JournalHead._fields)), (1, len(JournalHead._fields) - 1)):
         raise ValueError("unknown version")
     head = JournalHead(*values)
@@ -184,7 +184,7 @@ def _read_entry(file: BinaryIO, size: int) -> tuple[list[Change], dict[str, Cont
     text = file.readline(_MAX_LINE_BYTES)
     if not text.endswith(b"\n"):
         return None
-    changes, contents = _line(text)
+    changes, contents = _parse_line(text)
     offset, locations = file.tell(), {}
     for digest, length in contents:
         if not isinstance(digest, str) or type(length) is not int or length < 0:
@@ -199,7 +199,7 @@ def _read_entry(file: BinaryIO, size: int) -> tuple[list[Change], dict[str, Cont
     return [_parse_change(*each) for each in changes], locations
 
 
-def _line(text: bytes) -> Any:
+def _parse_line(text: bytes) -> Any:
     return parse_json(text.decode())
 
 

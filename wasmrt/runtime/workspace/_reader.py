@@ -54,7 +54,7 @@ class WorkspaceReader:
                 self._check_real(walk.path_of(name), path)
                 return _read_file(walk.here, name, path)
         except OSError as error:
-            raise _from_os(error, path) from None
+            raise _convert_os_error(error, path) from None
 
     def list(self, path: str = "") -> tuple[DirectoryEntry, ...]:
         """Return a directory's files and subdirectories, sorted by name, without links and special files.
@@ -75,7 +75,7 @@ class WorkspaceReader:
                 self._check_real(walk.path_of(), path)
                 return _list_directory(walk, path)
         except OSError as error:
-            raise _from_os(error, path) from None
+            raise _convert_os_error(error, path) from None
 
     def stat(self, path: str) -> DirectoryEntry:
         """Return the name, kind and size of a file or a directory.
@@ -95,7 +95,7 @@ class WorkspaceReader:
                     return DirectoryEntry(own, True, 0)
                 status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
         except OSError as error:
-            raise _from_os(error, path) from None
+            raise _convert_os_error(error, path) from None
         if not stat.S_ISREG(status.st_mode):
             rule, hint = "the path is neither a file nor a directory", "choose a regular file"
             raise refusal(Reason.NOT_A_FILE, rule, path, hint)
@@ -137,11 +137,11 @@ def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
                 rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries, so it cannot be listed"
                 raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read the files in it by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
-                entries += _describe(entry)
+                entries += _describe_entry(entry)
     return tuple(sorted(entries, key=lambda entry: entry.name))
 
 
-def _describe(entry: os.DirEntry[str]) -> list[DirectoryEntry]:
+def _describe_entry(entry: os.DirEntry[str]) -> list[DirectoryEntry]:
     try:
         status = entry.stat(follow_symlinks=False)
     except FileNotFoundError:
@@ -153,7 +153,7 @@ def _describe(entry: os.DirEntry[str]) -> list[DirectoryEntry]:
     return []
 
 
-def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
+def _convert_os_error(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, OutsideError):
         return refusal(Reason.INVALID_PATH, "the path leads out of the workspace", path, "use a path without links")
     return refusal(Reason.NOT_FOUND, "there is no readable file with this path", path, "list its parent folder")

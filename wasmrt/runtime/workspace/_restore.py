@@ -51,7 +51,7 @@ def current_state(root: Path, path: str) -> State:
         UndoError: it cannot be read.
     """
     try:
-        with _at(root, path) as (walk, name):
+        with _open_parent(root, path) as (walk, name):
             return state_at(walk.here, name)
     except LinkError:
         return State(Kind.OTHER)
@@ -62,7 +62,7 @@ def current_state(root: Path, path: str) -> State:
 
 
 @contextmanager
-def _at(root: Path, path: str) -> Iterator[tuple[Walk, str]]:
+def _open_parent(root: Path, path: str) -> Iterator[tuple[Walk, str]]:
     folder, _, name = path.rpartition("/")
     with walking(root) as walk:
         walk.down(folder)
@@ -94,14 +94,14 @@ class Restorer:
         self._moved = [step.path for step in removed if self._current[step.path].kind is Kind.FILE]
         going = {step.path for step in steps}
         stay = (path for path, state in self._current.items() if state.kind is Kind.FILE and path not in going)
-        self._taken = {self._inode(path) for path in stay}
+        self._taken = {self._inode_of(path) for path in stay}
         self._save_replaced_files(made, restored)
         for step in made:
             if self._current[step.path].kind is Kind.FILE:
                 self._remove(step.path)
             self._make_folder(step.path, step.to.mode)
         with ExitStack() as drafts:
-            drafted = [(step.path, self._draft(step, drafts)) for step in restored]
+            drafted = [(step.path, self._write_draft(step, drafts)) for step in restored]
             late = [(path, name) for path, name in drafted if self._current[path].kind is Kind.DIRECTORY]
             self._move_into_place(each for each in drafted if each not in late)
             for step in removed:
@@ -112,11 +112,11 @@ class Restorer:
 
     def _move_into_place(self, drafted: Iterable[tuple[str, str]]) -> None:
         for path, name in drafted:
-            with _at(self._root, path) as (walk, target):
+            with _open_parent(self._root, path) as (walk, target):
                 os.rename(name, target, src_dir_fd=walk.here, dst_dir_fd=walk.here)
 
     def _remove(self, path: str, *, folder: bool = False) -> None:
-        with suppress(FileNotFoundError), _at(self._root, path) as (walk, name):
+        with suppress(FileNotFoundError), _open_parent(self._root, path) as (walk, name):
             (os.rmdir if folder else os.unlink)(name, dir_fd=walk.here)
 
     def _save_replaced_files(self, made: list[UndoStep], restored: list[UndoStep]) -> None:
@@ -129,14 +129,14 @@ class Restorer:
                 continue
             path = self._places[digest]
             if path in replaced or self._current[step.path].kind is Kind.DIRECTORY:
-                contents[digest] = self._read(path)
+                contents[digest] = self._read_file(path)
         if contents:
             add_contents(self._journal, contents.items())
             self._record = read_journal(self._journal)
 
-    def _read(self, path: str) -> bytes:
+    def _read_file(self, path: str) -> bytes:
         with (
-            _at(self._root, path) as (walk, name),
+            _open_parent(self._root, path) as (walk, name),
             open_file(name, folder=walk.here, follow_link=False) as (file, _),
         ):
             return file.read()
@@ -145,46 +145,46 @@ class Restorer:
         folder = path.rpartition("/")[0]
         if folder and current_state(self._root, folder).kind is Kind.ABSENT:
             self._make_folder(folder)
-        with _at(self._root, path) as (walk, name):
+        with _open_parent(self._root, path) as (walk, name):
             os.mkdir(name, dir_fd=walk.here)
             if mode is not None:
                 walk.down(name)
                 os.fchmod(walk.here, mode)
 
-    def _draft(self, step: UndoStep, drafts: ExitStack) -> str:
+    def _write_draft(self, step: UndoStep, drafts: ExitStack) -> str:
         folder = step.path.rpartition("/")[0]
         if folder and current_state(self._root, folder).kind is Kind.ABSENT:
             self._make_folder(folder)
-        walk, _ = drafts.enter_context(_at(self._root, step.path))
+        walk, _ = drafts.enter_context(_open_parent(self._root, step.path))
         saved = self._record.contents.get(step.to.digest)
         if saved is None:
-            moved = self._moved_file(step.to)
+            moved = self._find_moved_file(step.to)
             if moved is not None:
                 return self._draft_link(moved, walk, drafts)
-        content = self._read(self._places[step.to.digest]) if saved is None else read_content(self._journal, saved)
+        content = self._read_file(self._places[step.to.digest]) if saved is None else read_content(self._journal, saved)
         if blake3(content).hexdigest() != step.to.digest:
             raise UndoError("the call's undo journal is damaged", code="undo-damaged")
-        return drafts.enter_context(draft(walk.here, content, _finish(step.to)))
+        return drafts.enter_context(draft(walk.here, content, _make_finish(step.to)))
 
-    def _moved_file(self, to: State) -> str | None:
+    def _find_moved_file(self, to: State) -> str | None:
         """Return a removed file with this state that was not used yet, preferably with the same time; None if none."""
         fit = [path for path in self._moved if self._current[path].same_as(to)]
         for path in sorted(fit, key=lambda each: self._current[each] != to):
-            inode = self._inode(path)
+            inode = self._inode_of(path)
             if inode not in self._taken:
                 self._taken.add(inode)
                 return path
         return None
 
-    def _inode(self, path: str) -> tuple[int, int]:
-        with _at(self._root, path) as (walk, name):
+    def _inode_of(self, path: str) -> tuple[int, int]:
+        with _open_parent(self._root, path) as (walk, name):
             status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
         return status.st_dev, status.st_ino
 
     def _draft_link(self, path: str, walk: Walk, drafts: ExitStack) -> str:
         """Draft a moved file as another hard link."""
         name = draft_name()
-        with _at(self._root, path) as (source, moved):
+        with _open_parent(self._root, path) as (source, moved):
             os.link(moved, name, src_dir_fd=source.here, dst_dir_fd=walk.here, follow_symlinks=False)
         drafts.callback(_remove_draft, walk.here, name)
         return name
@@ -195,7 +195,7 @@ def _remove_draft(folder: int, name: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _finish(to: State) -> Callable[[int], None]:
+def _make_finish(to: State) -> Callable[[int], None]:
     def finish(handle: int) -> None:
         set_owner(handle, to.uid, to.gid)
         os.fchmod(handle, to.mode)

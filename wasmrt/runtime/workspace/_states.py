@@ -105,13 +105,13 @@ def _read_state(folder: int, name: str, keep_bytes: int | None) -> tuple[State, 
                 if len(content) <= keep_bytes:
                     return state_of(content, opened), content
                 file.seek(0)
-            digest, size = _digest(file)
+            digest, size = _hash_file(file)
             return _file_state(digest, size, opened), None
     except UnfitFileError:
         return State(Kind.OTHER), None
 
 
-def _digest(file: BinaryIO) -> tuple[str, int]:
+def _hash_file(file: BinaryIO) -> tuple[str, int]:
     hashed, size = blake3(), 0
     while piece := file.read(_PIECE_BYTES):
         hashed.update(piece)

@@ -65,7 +65,7 @@ def plan_undo(journal: UndoJournal, call_id: str) -> UndoPlan:
     Raises:
         UndoError: the call has no recorded changes, the journal is damaged, or the workspace is missing.
     """
-    return _plan(journal.read(call_id)[1], {})[0]
+    return _make_plan(journal.read(call_id)[1], {})[0]
 
 
 def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPlan]:
@@ -79,7 +79,7 @@ def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPla
     for call_id in call_ids:
         record = journal.read(call_id)[1]
         expected = by_then.setdefault(record.head.root, {})
-        plan, _ = _plan(record, expected)
+        plan, _ = _make_plan(record, expected)
         expected |= {step.path: step.to for step in (*plan.steps, *plan.forced)}
         plans.append(plan)
     return plans
@@ -94,7 +94,7 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
         UndoError: as `plan_undo`; there is a conflict, or a step failed. The remaining steps can be tried again.
     """
     path, record = journal.read(call_id)
-    plan, current = _plan(record, {})
+    plan, current = _make_plan(record, {})
     if not force:
         check_conflicts(plan)
     plan = plan._replace(steps=_sort_steps((*plan.steps, *plan.forced)))
@@ -123,7 +123,7 @@ def check_conflicts(plan: UndoPlan) -> None:
         )
 
 
-def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPlan, dict[str, State]]:
+def _make_plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPlan, dict[str, State]]:
     """Make a plan from the current states of names; `expected` overrides the current states."""
     root = Path(record.head.root)
     if not root.is_dir():
@@ -142,8 +142,8 @@ def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPla
         now = current[path]
         if now.same_as(then):
             continue
-        step = UndoStep(_act(then, now), path, then)
-        problem, can_force = _problem(root, step, now, after[path], {**expected, **before}, at_hand)
+        step = UndoStep(_choose_act(then, now), path, then)
+        problem, can_force = _find_problem(root, step, now, after[path], {**expected, **before}, at_hand)
         if problem is None:
             steps.append(step)
         else:
@@ -151,7 +151,7 @@ def _plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPla
     return UndoPlan(record.head, _sort_steps(steps), tuple(conflicts)), current
 
 
-def _act(then: State, now: State) -> Act:
+def _choose_act(then: State, now: State) -> Act:
     if then.kind is Kind.FILE:
         return Act.RESTORE
     if then.kind is Kind.DIRECTORY:
@@ -159,7 +159,7 @@ def _act(then: State, now: State) -> Act:
     return Act.REMOVE_FOLDER if now.kind is Kind.DIRECTORY else Act.REMOVE
 
 
-def _problem(
+def _find_problem(
     root: Path, step: UndoStep, now: State, after: list[State], before: dict[str, State], at_hand: set[str]
 ) -> tuple[str | None, bool]:
     """Return why a step is a conflict, or None, and whether it can be forced."""
@@ -170,14 +170,14 @@ def _problem(
         return "was moved, and the moved file has changed since", False
     if not expected:
         return "has changed since", True
-    if now.kind is Kind.DIRECTORY and not _holds_only(root, step.path, before):
+    if now.kind is Kind.DIRECTORY and not _is_removed_too(root, step.path, before):
         return "contains files that the call did not create", False
-    if step.do in (Act.RESTORE, Act.MAKE_FOLDER) and not _has_folder(root, step.path, before):
+    if step.do in (Act.RESTORE, Act.MAKE_FOLDER) and not _has_parent_folder(root, step.path, before):
         return "has no parent folder any more", True
     return None, True
 
 
-def _holds_only(root: Path, path: str, before: dict[str, State]) -> bool:
+def _is_removed_too(root: Path, path: str, before: dict[str, State]) -> bool:
     """Return whether everything in a folder is removed too."""
     paths = {each for each in before if each.rpartition("/")[0] == path}
     with suppress(FileNotFoundError), walking(root) as walk:  # undoing a different call first may create it
@@ -187,7 +187,7 @@ def _holds_only(root: Path, path: str, before: dict[str, State]) -> bool:
     return all(each in before and before[each].kind is Kind.ABSENT for each in paths)
 
 
-def _has_folder(root: Path, path: str, before: dict[str, State]) -> bool:
+def _has_parent_folder(root: Path, path: str, before: dict[str, State]) -> bool:
     folder = path.rpartition("/")[0]
     if not folder or before.get(folder, ABSENT).kind is Kind.DIRECTORY:
         return True

@@ -42,11 +42,11 @@ def folder_name(user: str) -> str:
 
     SECURITY: for any user name, the result is one non-empty path segment without dots and separators.
     """
-    name = "".join(c if _PLAIN.match(c) else "".join(f"%{byte:02x}" for byte in _bytes(c)) for c in user)
+    name = "".join(c if _PLAIN.match(c) else "".join(f"%{byte:02x}" for byte in _encode(c)) for c in user)
     if len(name) <= _MAX_LENGTH and name:
         return name
-    return f"{name[: _MAX_LENGTH // 2]}{_JOINT}{blake3(_bytes(user)).hexdigest()[:32]}"
+    return f"{name[: _MAX_LENGTH // 2]}{_JOINT}{blake3(_encode(user)).hexdigest()[:32]}"
 
 
-def _bytes(text: str) -> bytes:
+def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")  # names from the command line may contain lone surrogates

@@ -66,7 +66,7 @@ class WorkspaceWriter:
         self._granted = granted
         self._journal = journal
         self._resolved = self._root.resolve()
-        self._kept = [(folder, _fold_case(folder.resolve())) for folder in find_places()]
+        self._protected = [(folder, _fold_case(folder.resolve())) for folder in find_places()]
         self._capabilities = Capabilities.none().with_workspace_write(granted)
 
     @property
@@ -84,8 +84,8 @@ class WorkspaceWriter:
 
     def size(self, path: str) -> int | None:
         """Return the size in bytes of a file that may be written, or None if it does not exist."""
-        with self._at(path) as (walk, name, _):
-            status = _status(walk, name)
+        with self._open_parent(path) as (walk, name, _):
+            status = _stat_name(walk, name)
             return None if status is None else _require_regular(status, path).st_size
 
     def write(self, path: str, content: bytes, budget: WriteBudget, *, new: bool = False) -> None:
@@ -93,8 +93,8 @@ class WorkspaceWriter:
 
         An existing file keeps its permissions, except setuid, setgid and sticky.
         """
-        with self._at(path) as (walk, name, plain):
-            status = _status(walk, name)
+        with self._open_parent(path) as (walk, name, plain):
+            status = _stat_name(walk, name)
             if status is not None:
                 _require_regular(status, path)
                 if new:
@@ -115,8 +115,8 @@ class WorkspaceWriter:
 
     def make_directory(self, path: str, budget: WriteBudget) -> None:
         """Create a directory; its parent must exist."""
-        with self._at(path) as (walk, name, plain):
-            if _status(walk, name) is not None:
+        with self._open_parent(path) as (walk, name, plain):
+            if _stat_name(walk, name) is not None:
                 raise FileExistsError(errno.EEXIST, "exists")
             budget.charge_name(self._granted, plain)
             with _record_change(budget, walk, name, plain, DIRECTORY):
@@ -125,7 +125,7 @@ class WorkspaceWriter:
 
     def remove(self, path: str, budget: WriteBudget, *, directory: bool = False) -> None:
         """Remove a file, or an empty directory."""
-        with self._at(path) as (walk, name, plain):
+        with self._open_parent(path) as (walk, name, plain):
             status = _require_status(walk, name)
             if directory:
                 self._check_directory(walk, name, status, path)
@@ -145,11 +145,11 @@ class WorkspaceWriter:
         An existing file is replaced if it may be removed, or if the call created the file that replaces it, which is
         equivalent to writing.
         """
-        with self._at(path) as (walk, name, _):
+        with self._open_parent(path) as (walk, name, _):
             _require_status(walk, name)  # report errors for the path that caused them
-        with self._at(path) as (walk, name, plain), self._at(to) as (target, new_name, new):
+        with self._open_parent(path) as (walk, name, plain), self._open_parent(to) as (target, new_name, new):
             status = _require_status(walk, name)
-            there = _status(target, new_name)
+            there = _stat_name(target, new_name)
             if plain == new:
                 return
             for each in (plain, new):
@@ -183,7 +183,7 @@ class WorkspaceWriter:
         if not budget.has_created(plain):
             rule, hint = "only folders created by this call can be moved", "move the files one by one"
             raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, plain, hint, writing=True)
-        if _status(target, new_name) is not None:
+        if _stat_name(target, new_name) is not None:
             raise FileExistsError(errno.EEXIST, "exists")
         journal = budget.journal
         with nullcontext() if journal is None else journal.move_directory(plain, new):
@@ -191,7 +191,7 @@ class WorkspaceWriter:
         budget.record_moved(plain, new)
 
     @contextmanager
-    def _at(self, path: str) -> Iterator[tuple[Walk, str, str]]:
+    def _open_parent(self, path: str) -> Iterator[tuple[Walk, str, str]]:
         """Yield a walk to the parent folder of a writable path, the last segment, and the normalized path."""
         decision = self._capabilities.explain_workspace_write(path)
         if not decision.allowed:
@@ -206,7 +206,7 @@ class WorkspaceWriter:
                 self._check_place(walk, plain)
                 yield walk, name, plain
         except OSError as error:
-            raise _from_os(error, path) from None
+            raise _convert_os_error(error, path) from None
 
     def _check_directory(self, walk: Walk, name: str, status: os.stat_result, path: str) -> None:
         if not stat.S_ISDIR(status.st_mode):
@@ -221,7 +221,7 @@ class WorkspaceWriter:
         # whoever creates one of wasmrt's folders first controls its content.
         place = _fold_case(self._resolved / plain)
         here = walk.statuses()
-        for folder, kept in self._kept:
+        for folder, kept in self._protected:
             inside = place.is_relative_to(kept)
             with suppress(OSError):
                 status = folder.stat()
@@ -242,7 +242,7 @@ def _fold_case(path: Path) -> Path:
     return Path(unicodedata.normalize("NFKC", str(path).casefold()))
 
 
-def _status(walk: Walk, name: str) -> os.stat_result | None:
+def _stat_name(walk: Walk, name: str) -> os.stat_result | None:
     try:
         status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
     except FileNotFoundError:
@@ -253,7 +253,7 @@ def _status(walk: Walk, name: str) -> os.stat_result | None:
 
 
 def _require_status(walk: Walk, name: str) -> os.stat_result:
-    status = _status(walk, name)
+    status = _stat_name(walk, name)
     if status is None:
         raise FileNotFoundError(errno.ENOENT, "missing")
     return status
@@ -299,7 +299,7 @@ def _copy_permissions(handle: int, like: os.stat_result) -> None:
     os.fchmod(handle, stat.S_IMODE(like.st_mode) & _PERMISSIONS)
 
 
-def _from_os(error: OSError, path: str) -> CapabilityDeniedError:
+def _convert_os_error(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, LinkError):
         rule, hint = "the path contains a symbolic link", "use a path without links"
         return refusal(Reason.INVALID_PATH, rule, path, hint, writing=True)
