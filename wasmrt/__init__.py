@@ -1,4 +1,4 @@
-"""Run untrusted tools safely: each is a WebAssembly component, and every call runs in a fresh store.
+"""Run untrusted tools safely: each tool is a WebAssembly component, and every call runs in a fresh store.
 
     from wasmrt import Capabilities, EndpointPattern, WasmToolRuntime
 
@@ -17,7 +17,7 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-# The public names, by the module that defines them. A test compares the imports for type checkers below with them.
+# The public names, grouped by the module that defines them. A test checks that the imports for type checkers match.
 _PUBLIC = {
     "agent.access": "AccessChoice AccessScope AccessStore answer_access",
     "agent.approvals": (
@@ -53,7 +53,7 @@ _PUBLIC = {
     "runtime.prepared": "PreparedTool",
     "runtime.runtime": "WasmToolRuntime",
 }
-# Importable as well: types of attributes and results, errors, and names with few uses.
+# More names that can be imported: types of attributes and results, errors, and names with few uses.
 _MORE = {
     "agent.approvals": "Approver DenyApprover QueueApprover new_request_id params_digest",
     "agent.builtin.memory": "MemoryStore",
@@ -224,7 +224,7 @@ if TYPE_CHECKING:
     from wasmrt.sandbox.guest.settings import OptLevel as OptLevel
     from wasmrt.sandbox.isolation.confine import SHELL as SHELL
     from wasmrt.sandbox.isolation.confine import confined_command as confined_command
-else:  # a type checker would accept any name with `__getattr__`
+else:  # with `__getattr__`, a type checker would accept any name
 
     def __getattr__(name: str) -> Any:  # PEP 562
         if name not in _HOMES:
@@ -238,7 +238,7 @@ def __dir__() -> list[str]:
 
 
 class _PublicModules:
-    """Finder and loader (PEP 451) of `wasmrt.testing` and `wasmrt.adapters.*`: aliases of the modules in their areas.
+    """Imports `wasmrt.testing` and `wasmrt.adapters.*` as aliases of modules in `authoring` and `interop` (PEP 451).
 
     The package `wasmrt-stubs` declares the same aliases for type checkers.
     """
@@ -251,7 +251,7 @@ class _PublicModules:
         if package != __name__ or first not in self._HOMES:
             return None
         home = f"{__name__}.{self._HOMES[first]}" + (f".{below}" if below else "")
-        return ModuleSpec(name, self, origin=home)  # type: ignore[arg-type]  # a loader by its methods
+        return ModuleSpec(name, self, origin=home)  # type: ignore[arg-type]  # this object has the methods of a loader
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         module = import_module(spec.origin or "")
@@ -260,7 +260,7 @@ class _PublicModules:
 
     def exec_module(self, module: ModuleType) -> None:
         assert module.__spec__ is not None
-        module.__spec__ = module.__spec__.loader_state  # the import system has replaced it by the alias's
+        module.__spec__ = module.__spec__.loader_state  # the import system has set the spec of the alias
 
 
 sys.meta_path.append(_PublicModules())

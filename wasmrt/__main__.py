@@ -17,7 +17,7 @@ def main() -> None:
 
 
 def _start_ahead() -> None:
-    """Start the worker process that a runtime with default settings will request; it exits with this process."""
+    """Start the worker process of a runtime with default settings early. The worker exits with this process."""
     from wasmrt.core.errors import ConfigurationError, InternalError
     from wasmrt.core.places import find_places
 
@@ -27,8 +27,8 @@ def _start_ahead() -> None:
             from wasmrt.sandbox.isolation.pool import spawn
 
             spawn.start_ahead()
-    except (ConfigurationError, InternalError, OSError):  # only an optimization: the command reports the same problem
-        pass
+    except (ConfigurationError, InternalError, OSError):
+        pass  # an early start is optional: the command reports the same problem
 
 
 def _occupy_standard_descriptors() -> None:

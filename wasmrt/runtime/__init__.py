@@ -1,1 +1,1 @@
-"""One call, top to bottom: `WasmToolRuntime`, prepared tools, receipts, workspace and configuration."""
+"""Preparing and calling tools: `WasmToolRuntime`, prepared tools, receipts, workspace and configuration."""

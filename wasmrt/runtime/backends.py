@@ -1,6 +1,7 @@
 """Backends of granted capabilities: the network with its credentials, and the workspace.
 
-A runtime without such grants never imports this module: TLS, keyrings and ciphers take half of a short program's start.
+A runtime without such grants never imports this module, because loading TLS, keyrings and ciphers takes half of the
+start-up time of a short program.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 
 class BackendFactory:
-    """Makes the backends of each prepared tool from its grant; they share one gateway. `close` it after use.
+    """Creates the backends of each prepared tool from the tool's grant. `close` the factory after use.
+
+    All backends share one gateway.
 
     Raises:
         ConfigurationError: the configured CA file cannot be used.
@@ -68,7 +71,7 @@ class BackendFactory:
         )
 
     def _choose_files(self, grant: Capabilities, shared: Files, user: str, own: Path | None) -> Files:
-        """Return a call's workspace: its own folder if it has one, else its user's folder, else the shared folder."""
+        """Return the files of a call: in `own` if given, else in the user's folder, else in the shared one."""
         if own is not None:
             return self._make_files(grant, own)
         return self._make_files(grant, self._workspace(user)) if callable(self._workspace) else shared
@@ -89,7 +92,7 @@ class BackendFactory:
         renewals = self._renewals
         if renewals is None:
             return None
-        # SECURITY: a token is only renewed at the URL that the granted login names.
+        # SECURITY: a token is renewed only at the token URL of the granted login.
         places = {login.secret_name: login.oauth.token_url for login in grant.logins}
         return lambda user, lifetime: renewals.of(user).within(lifetime, places)
 
@@ -99,14 +102,14 @@ class BackendFactory:
 
 
 class GuestHttp:
-    """Sends guests' requests through the gateway."""
+    """Sends HTTP requests of guests through the gateway."""
 
     def __init__(self, gateway: EgressGateway) -> None:
         self._gateway = gateway
         self.networks = gateway.networks
 
     def open(self, call: Call, request: HttpOpen) -> GatewayResponse:
-        """Send a request with every check, and wait for the response's status and headers.
+        """Check and send a request, and wait for the status and the headers of the response.
 
         Raises:
             HostFailure: the request was denied or failed.
@@ -118,7 +121,7 @@ class GuestHttp:
 
 
 class GatewayResponse:
-    """A gateway response for a guest; failures are raised as `HostFailure`."""
+    """A response from the gateway, for a guest. Failures are raised as `HostFailure`."""
 
     def __init__(self, call: Call, response: Response) -> None:
         self._call = call
@@ -127,26 +130,26 @@ class GatewayResponse:
         self.headers = response.headers
 
     def read(self) -> bytes:
-        """Wait for the next piece of the body; empty at the end."""
+        """Wait for the next piece of the body and return it; return empty bytes at the end."""
         try:
             return self._response.read()
         except HttpFailure as failure:
             raise _host_failure(self._call, failure) from failure
 
     def read_all(self) -> bytes:
-        """Wait for the rest of the body."""
+        """Wait for the rest of the body and return it."""
         try:
             return self._response.read_all()
         except HttpFailure as failure:
             raise _host_failure(self._call, failure) from failure
 
     def close(self) -> None:
-        """Release the connection; may be called again."""
+        """Release the connection. May be called more than once."""
         self._response.close()
 
 
 def _host_failure(call: Call, failure: HttpFailure) -> HostFailure:
-    call.lifetime.check()  # an expired deadline ends the call: the guest cannot handle it
+    call.lifetime.check()  # an expired deadline ends the call, so that the guest cannot continue
     message = f"{failure.message}; {failure.hint}" if failure.hint else failure.message
     limit_bytes = None
     if call.grant.http is not None:

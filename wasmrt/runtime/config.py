@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WasmRuntimeConfig:
-    """Settings with which a `WasmToolRuntime` compiles, limits and connects its tools.
+    """Settings of a `WasmToolRuntime`: how it compiles tools, limits them and gives them access.
 
     Raises:
             ConfigurationError: a number is out of range, or a value has the wrong type.
@@ -37,47 +37,47 @@ class WasmRuntimeConfig:
     """
 
     default_limits: ResourceLimits = field(default_factory=ResourceLimits)
-    """Limits of tools that have none of their own."""
+    """Default limits of a call. The grant of a tool, or `prepare`, can set other limits."""
     fuel_config: FuelConfig = field(default_factory=FuelConfig)
     cache_compiled: bool = True
     """Cache compiled components in memory and, if a cache folder is available, on disk."""
     cache_dir: Path | None = None
-    """None for the user's cache folder."""
+    """Folder for compiled components; None for the user's cache folder."""
     optimization_level: OptLevel = OptLevel.SPEED
     isolation: Isolation = DEFAULT_ISOLATION
-    """The place where guests run; by default in worker processes on Linux."""
+    """The process in which guests run: a worker process or this process. On Linux, the default is a worker process."""
     max_concurrent_calls: int = 64
-    """Limit per user; all users together may have four times as many."""
+    """Maximum number of concurrent calls of one user; all users together may run four times as many."""
     max_concurrent_compiles: int = 2
     network: NetworkConfig | None = None
-    """None to allow public addresses only, resolved by the system."""
+    """Settings of outbound connections; None to allow only public addresses, resolved by the system."""
     secrets: SecretsStore | None = None
-    """The store of credentials; None if the runtime has none."""
+    """The store of credentials; None to run tools without credentials."""
     workspace: Path | Callable[[str], Path] | None = None
-    """The folder that contains the granted workspace prefixes, or a function that returns each user's folder, such as
-    `wasmrt.runtime.workspace.UserFolders`."""
+    """The folder that contains the granted workspace prefixes, or a function that returns the folder of a user, such
+    as `wasmrt.runtime.workspace.UserFolders`."""
     undo: bool = True
-    """Save files that tools change in the workspace to the data folder first, for `wasmrt undo`."""
+    """Save the content of workspace files before tools change them, so that `wasmrt undo` can restore it."""
     web_search: WebSearch | None = None
     """The provider for the tool `web_search`; without a provider, the tool is not available."""
     memory: MemorySettings | bool = True
-    """Settings of the memory tools; True for the bundled ones with default settings, False for no memory."""
+    """Settings of the memory tools; True for default settings, False to offer no memory tools."""
     call_rate_limit: RateLimitConfig | None = None
-    """Limit of calls per user and tool; requests have separate limits in the grant."""
+    """Maximum rate of calls per user and tool. The grant separately limits the rate of HTTP requests."""
     rate_limit_storage: str | None = None
-    """A redis:// URL if several machines share one budget; None to count in this process."""
+    """The redis:// URL of a server where several machines count together; None to count in this process."""
     unsafe_rate_limits_without_redis: bool = False
     """If Redis is unavailable, count in this process instead; by default, requests are denied."""
     audit: Path | str | AuditSink | None = None
     """The folder of the receipt chain, or a function that receives each receipt as a dict on the call's thread."""
     audit_segment_bytes: int = DEFAULT_SEGMENT_BYTES
-    """Size at which the chain continues in a new file."""
+    """File size at which the chain continues in a new file."""
     audit_record: bool = False
     """Also record the host's answers to each call, so that the call can be replayed."""
     leak_rules: Path | tuple[Rule, ...] = ()
-    """Additional leak rules: a rule file, or rules. They are checked when the runtime is created."""
+    """Additional leak rules, or the path of a rule file. Creating the runtime checks the rules."""
     leak_overrides: Overrides = field(default_factory=dict, hash=False)
-    """Actions of leak rules by name, in general or per direction. They are checked when the runtime is created."""
+    """Actions that replace a rule's default action, by rule name: one action, or one for each direction."""
     deterministic: bool = False
     """Use a logical clock and seeded randomness, so that calls can be replayed."""
 
@@ -90,26 +90,26 @@ class WasmRuntimeConfig:
         if isinstance(self.audit, str):
             object.__setattr__(self, "audit", Path(self.audit))
         if not (self.workspace is None or isinstance(self.workspace, (str, Path)) or callable(self.workspace)):
-            raise ConfigurationError("workspace must be a folder, or a function that returns a user's folder")
+            raise ConfigurationError("workspace must be a folder, or a function that returns the folder of a user")
         if not isinstance(self.memory, bool):
             self.memory_settings()
         if self.audit is not None and not isinstance(self.audit, Path) and not callable(self.audit):
-            raise ConfigurationError("audit must be a folder or a function")
+            raise ConfigurationError("audit must be a folder, or a function that receives receipts")
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
             raise ConfigurationError(f"audit_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}")
         if self.audit_record and not isinstance(self.audit, Path):
-            raise ConfigurationError("audit_record needs a folder", hint="set audit to the folder for receipts")
+            raise ConfigurationError("audit_record requires audit to be a folder", hint="set audit to a folder")
 
     @classmethod
     def load(cls, path: Path | None = None, **settings: Any) -> WasmRuntimeConfig:
-        """Return the settings of the operator's configuration file, which the command reads too.
+        """Return the settings of the operator's configuration file, the file that the `wasmrt` command reads.
 
-        `path` is a different file; `settings` override the file. Unless `secrets` is given, credentials come from this
-        user's store.
+        `path` selects a different file. `settings` override values of the file. Unless `settings` contain `secrets`,
+        credentials come from this user's secret store.
 
         Raises:
-            ConfigFileError: the file is invalid; the error lists every mistake. Sections of an agent's policy are
-                checked when a registry is loaded.
+            ConfigFileError: the file is invalid; the error lists every mistake. The sections of an agent's policy are
+                checked later, when a registry is loaded.
         """
         from wasmrt.runtime.config_file import read_file_settings  # imports the network
 
@@ -119,7 +119,7 @@ class WasmRuntimeConfig:
         return cls(**{**file.as_runtime_settings(), **settings})
 
     def memory_settings(self) -> MemorySettings | None:
-        """Return the settings of the memory, or None if the agent has no memory.
+        """Return the settings of the memory tools, or None if no memory tools are offered.
 
         Raises:
             ConfigurationError: `memory` has the wrong type.
@@ -133,7 +133,7 @@ class WasmRuntimeConfig:
 
     @classmethod
     def for_testing(cls) -> WasmRuntimeConfig:
-        """Return settings with small limits, without optimization, caching or storage."""
+        """Return settings for tests: small limits, and no optimization, caching or storage."""
         return cls(
             default_limits=ResourceLimits(memory_bytes=1024 * 1024, fuel=100_000, timeout_seconds=5.0),
             cache_compiled=False,

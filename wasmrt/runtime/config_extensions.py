@@ -1,4 +1,4 @@
-"""Sections [extensions], [skills] and [desktop] of the operator's configuration file: what an agent may add or use."""
+"""The sections [extensions], [skills] and [desktop] of the operator's configuration file."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class DesktopSettings(NamedTuple):
     applications: tuple[str, ...] = ()
     """IDs of desktop entries that `apps.open` may open."""
     hosts: tuple[str, ...] = ()
-    """Hosts that `browser.open_url` may access; without entries, every public host."""
+    """Hosts that `browser.open_url` may access; if empty, it may access every public host."""
     browser: Path | None = None
-    """A headless Chromium; None to search for one."""
+    """Path of a headless Chromium; None to search for a Chromium."""
 
 
 def _folders_reader(key: str) -> ValueReader:
@@ -63,7 +63,8 @@ def _read_hosts(value: Any, _: Path) -> dict[str, Any]:
         try:
             read_host(host)
         except ConfigurationError as error:
-            raise ConfigurationError(f"hosts has an invalid entry {host!r:.80}: {error.message}", hint=hint) from None
+            message = f"hosts must contain only host names, got {host!r:.80}: {error.message}"
+            raise ConfigurationError(message, hint=hint) from None
     return {"hosts": texts}
 
 
@@ -71,7 +72,7 @@ def _read_texts(value: Any, hint: str) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each and "\0" not in each for each in value):
         raise ConfigurationError("must be a list of non-empty strings", hint=hint)
     if len(value) > _MAX_ENTRIES:
-        raise ConfigurationError(f"may have at most {_MAX_ENTRIES} entries")
+        raise ConfigurationError(f"must have at most {_MAX_ENTRIES} entries")
     return tuple(value)
 
 
@@ -82,7 +83,7 @@ def _read_desktop_tools(value: Any, _: Path) -> dict[str, Any]:
         if name not in DESKTOP_NAMES:
             near = did_you_mean(name, DESKTOP_NAMES)
             known = f"did you mean {near}?" if near else f"the tools are {', '.join(DESKTOP_NAMES)}"
-            raise ConfigurationError(f"tools has {name!r:.80}, which is not a desktop tool", hint=known)
+            raise ConfigurationError(f"tools must contain only desktop tools, got {name!r:.80}", hint=known)
     return {"tools": names}
 
 
@@ -91,7 +92,8 @@ def _read_applications(value: Any, _: Path) -> dict[str, Any]:
     names = _read_texts(value, hint)
     for name in names:
         if not _APPLICATION.fullmatch(name):
-            raise ConfigurationError(f"applications contains {name!r:.80}, which is not an application ID", hint=hint)
+            message = f"applications must contain only application IDs, got {name!r:.80}"
+            raise ConfigurationError(message, hint=hint)
     return {"applications": tuple(name.removesuffix(".desktop") for name in names)}
 
 

@@ -42,22 +42,25 @@ _SECTION = "network"
 POLICY_SECTIONS = ("tools", "presets", "approvals")
 """Sections of an agent's policy, read by `wasmrt.agent.config`."""
 ReadMore = Callable[[Mapping[str, Any], Path, list[Mistake]], None]
-"""Reads the sections in `POLICY_SECTIONS` from the file's tables and folder, and appends to the mistakes."""
+"""Reads the sections in `POLICY_SECTIONS`, given the file's tables and folder; appends errors to the list."""
 
 
 class HostsResolver:
-    """Resolves hosts from the operator's table first, like a hosts file; all addresses are checked as usual."""
+    """Resolves host names from the operator's table first, as a hosts file does.
+
+    The gateway checks addresses from the table in the same way as other addresses.
+    """
 
     def __init__(self, hosts: Mapping[str, Sequence[str]], rest: Resolver) -> None:
         self._read_hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
         self._rest = rest
 
     def known(self, host: str) -> tuple[str, ...] | None:
-        """Return the addresses of a host in the table, or None."""
+        """Return the addresses that the table lists for a host, or None if the table does not contain the host."""
         return self._read_hosts.get(host)
 
     def for_user(self, user: str) -> Resolver:
-        """Return a user's resolver, if the underlying resolver shares its lookups between users."""
+        """Return a resolver for one user if the underlying resolver has one for each user, otherwise this object."""
         if isinstance(self._rest, ResolverForUsers):
             return HostsResolver(self._read_hosts, self._rest.for_user(user))
         return self
@@ -72,7 +75,7 @@ _ELSEWHERE = (
     *("services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills", "desktop"),
     *("resource", "code_mode"),
 )
-"""Settings for registries and commands, which `WasmRuntimeConfig` does not have."""
+"""Settings that are used by registries and commands only, so `WasmRuntimeConfig` does not have them."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ class FileSettings:
     runtime: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Other settings of `WasmRuntimeConfig`, from their own sections: limits, rates, workspace and more."""
     secrets_backend: str | None = None
-    """The backend for secrets, unless the environment sets one; None to detect it."""
+    """The backend for secrets, unless the environment sets a backend; None to detect the backend."""
     code_mode: bool = False
     """True if registries offer `run_code` and `search_tools`."""
     telemetry: bool = False
@@ -98,7 +101,7 @@ class FileSettings:
     shell: ShellSettings = field(default_factory=ShellSettings)
     """Settings of the shell tool in a registry."""
     services: tuple[Service, ...] = ()
-    """The operator's services, used in explanations in addition to the bundled ones."""
+    """Services that the operator described; explanations use them in addition to the bundled services."""
     extensions: ExtensionSettings = field(default_factory=ExtensionSettings)
     skills: SkillSettings = field(default_factory=SkillSettings)
     desktop: DesktopSettings = field(default_factory=DesktopSettings)
@@ -114,10 +117,10 @@ class FileSettings:
     def open_secrets(self, *, later: bool = False) -> SecretsStore:
         """Open the file's store of credentials; the variable WASMRT_SECRETS_BACKEND overrides the file.
 
-        `later` detects a keyring only on first use, if no backend is set.
+        With `later`, if no backend is set, a keyring is detected only when the store is first used.
 
         Raises:
-            ConfigurationError, SecretBackendError: as `open_store`.
+            ConfigurationError, SecretBackendError: see `open_store`.
         """
         from wasmrt.egress.secrets import open_store, open_store_later  # keyrings and ciphers, which few commands need
 
@@ -137,8 +140,8 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
     `read_more` reads the sections of an agent's policy; without it, they are ignored.
 
     Raises:
-        ConfigFileError: the file cannot be read, has an unknown section or key, or an invalid value. If the file is
-            valid TOML, the error lists every mistake.
+        ConfigFileError: the file cannot be read, or contains an unknown section, an unknown key or an invalid value. If
+            the file is valid TOML, the error lists every mistake.
     """
     try:
         text = read_file(path, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True)
@@ -146,10 +149,10 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
         return FileSettings(NetworkConfig())
     except UnfitFileError as error:
         if error.reason is not Unfit.TOO_LARGE:
-            raise ConfigFileError(str(path), f"it {error.reason}", hint="use a regular file") from None
+            raise ConfigFileError(str(path), f"the file {error.reason}", hint="use a regular file") from None
         raise ConfigFileError(
             str(path),
-            f"it has more than {MAX_CONFIG_FILE_BYTES:,} bytes",
+            f"the file has more than {MAX_CONFIG_FILE_BYTES:,} bytes",
             hint="remove comments and settings that you do not need",
         ) from None
     except OSError as error:
@@ -190,7 +193,7 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
 
 
 def _raise_mistakes(path: Path, mistakes: Sequence[Mistake], text: bytes) -> None:
-    """Raise an error with every mistake in the file, in order, if there are any."""
+    """Raise an error that lists every mistake in order; do nothing if there are no mistakes."""
     if not mistakes:
         return
     lines = lines_of(text.decode())
@@ -217,19 +220,19 @@ def _parse_toml(path: Path, text: bytes) -> dict[str, Any]:
     except tomllib.TOMLDecodeError as error:
         message, _, place = str(error).removesuffix(")").rpartition(" (at ")
         last = text.count(b"\n") + 1
-        where = place if place.startswith("line") else f"line {last}, the last,"
+        where = place if place.startswith("line") else f"the last line ({last})"
         raise ConfigFileError(
             str(path),
             f"{where} is not valid TOML ({message[:1].lower()}{message[1:]})",
             hint='write [network], followed by lines such as ca_file = "/etc/my-ca.pem"',
         ) from error
     except (ValueError, RecursionError) as error:  # a number with thousands of digits, or deeply nested brackets
-        hint = f"use only the known keys: {', '.join(_READERS)}"
+        hint = f"the known keys of [network] are {', '.join(_READERS)}"
         raise ConfigFileError(str(path), "a value is nested too deeply or too long", hint=hint) from error
 
 
 def _split_sections(tree: dict[str, Any], mistakes: list[Mistake]) -> list[tuple[str, dict[str, Any]]]:
-    """Return every known section, empty if missing; report anything else in the file as a mistake."""
+    """Return every known section, with an empty dict for a missing one. Report all other content as mistakes."""
     sections = {name: tree[name] if isinstance(tree.get(name), dict) else {} for name in _SECTIONS}
     known = ", ".join(f"[{name}]" for name in (*_SECTIONS, *POLICY_SECTIONS))
     for name, value in tree.items():
@@ -267,10 +270,10 @@ def _read_ca_file(value: Any, folder: Path) -> dict[str, Any]:
 def _read_hosts(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like hosts = { "api.internal" = ["10.0.0.5"] }'
     if not isinstance(value, dict):
-        raise ConfigurationError("hosts must be a table of host names and addresses", hint=hint)
+        raise ConfigurationError("hosts must be a table that maps host names to addresses", hint=hint)
     for name, addresses in value.items():
         if not _is_host(name):
-            raise ConfigurationError(f"hosts has {name!r:.80}, which is not a host name", hint=hint)
+            raise ConfigurationError(f"hosts must contain only host names as keys, got {name!r:.80}", hint=hint)
         if not isinstance(addresses, list) or not addresses or not all(map(_is_address, addresses)):
             raise ConfigurationError(f"hosts must set {name!r:.80} to a list of IP addresses", hint=hint)
     return {"resolver": HostsResolver(value, SystemResolver())}
@@ -316,7 +319,7 @@ def _read_leak_rules(value: Any, folder: Path) -> dict[str, Any]:
 def _read_leak_actions(value: Any, _: Path) -> dict[str, Any]:
     hint = 'write it like actions = { "jwt" = "warn", "gitlab-pat" = { inward = "block" } }'
     if not isinstance(value, dict):
-        raise ConfigurationError("actions must be a table of rules and actions", hint=hint)
+        raise ConfigurationError("actions must be a table that maps rule names to actions", hint=hint)
     overrides: dict[str, Action | dict[Direction, Action]] = {}
     for rule, chosen in value.items():
         try:
@@ -328,11 +331,10 @@ def _read_leak_actions(value: Any, _: Path) -> dict[str, Any]:
             raise ConfigurationError(
                 f"actions must set {rule!r:.80} to one of {', '.join(Action)}", hint=hint
             ) from None
-        # SECURITY: content that cannot be scanned is withheld. Exceptions are per host, in a setting named unsafe.
+        # SECURITY: content that cannot be scanned is withheld. Only a setting named unsafe makes exceptions, per host.
         if rule == DECODE_LIMIT_RULE and chosen != Action.BLOCK:
-            raise ConfigurationError(
-                f"actions cannot change {rule}", hint="name the host in network.unsafe_unscanned_hosts"
-            )
+            hint = "add the host to network.unsafe_unscanned_hosts instead"
+            raise ConfigurationError(f'actions cannot change the rule "{rule}"', hint=hint)
     return {"leak_overrides": overrides}
 
 

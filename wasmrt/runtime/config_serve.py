@@ -15,7 +15,7 @@ ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 """Asymmetric signatures (RFC 7518, RFC 8037). SECURITY: `none` and shared secrets (HS256) are not supported."""
 ENDPOINT_PATH = "/mcp"
 METADATA_PATH = "/.well-known/oauth-protected-resource"
-"""RFC 9728, section 3."""
+"""Path of the document that describes the protected resource (RFC 9728, section 3)."""
 MAX_CLAIM_CHARS = 256
 _NEEDED = ("resource", "issuer", "jwks_url", "users")
 _MAX_USERS = 1000
@@ -24,16 +24,16 @@ _SCOPE_CHARS = frozenset(map(chr, (0x21, *range(0x23, 0x5C), *range(0x5D, 0x7F))
 
 
 class ResourceSettings(NamedTuple):
-    """The section [serve]: which access tokens are accepted, and which users they belong to."""
+    """The section [serve]: the access tokens that are accepted, and the users to whom they belong."""
 
     resource: str
     """The endpoint's URL as clients use it; every token must have it as its audience (RFC 8707)."""
     issuer: str
-    """The URL of the authorization server, exactly as in its tokens."""
+    """The URL of the authorization server, exactly as its tokens state it."""
     jwks_url: str
     """The URL of the authorization server's keys (RFC 7517)."""
     users: Mapping[str, str]
-    """The user for each value of `user_claim`; tokens with other values are rejected."""
+    """Maps values of the claim `user_claim` to users; tokens with other values are rejected."""
     user_claim: str = "sub"
     scopes: tuple[str, ...] = ()
     """Scopes that a token must have."""
@@ -42,7 +42,7 @@ class ResourceSettings(NamedTuple):
 
     @property
     def origin(self) -> str:
-        """The origin of the resource, which is an additional name of the server."""
+        """The origin of `resource`, which the server accepts in addition to the origin of its own address."""
         return self.resource.removesuffix(ENDPOINT_PATH)
 
 
@@ -53,7 +53,7 @@ def read_resource(section: Mapping[str, Any], mistakes: list[Mistake]) -> Resour
     missing = [key for key in _NEEDED if key not in section]
     if missing:
         hint = "docs/serving.md has a complete example"
-        mistakes.append(Mistake("serve", f"also needs {', '.join(missing)}", hint))
+        mistakes.append(Mistake("serve", f"also requires {', '.join(missing)}", hint))
         return None
     return ResourceSettings(**section)
 
@@ -89,7 +89,7 @@ def _read_users(value: Any) -> Mapping[str, str]:
         if not 0 < len(claim) <= MAX_CLAIM_CHARS:
             raise ConfigurationError(f"a claim value must have 1 to {MAX_CLAIM_CHARS} characters", hint=hint)
         if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
-            raise ConfigurationError(f"has no valid user for {claim!r:.80}", hint=hint)
+            raise ConfigurationError(f"users must map {claim!r:.80} to a user name", hint=hint)
     return MappingProxyType(dict(value))
 
 
@@ -108,7 +108,7 @@ def _read_scopes(value: Any) -> tuple[str, ...]:
 
 def _read_algorithms(value: Any) -> tuple[str, ...]:
     if not (found := texts(value)):
-        raise ConfigurationError("must name an algorithm", hint='write it like algorithms = ["RS256"]')
+        raise ConfigurationError("must list at least one algorithm", hint='write it like algorithms = ["RS256"]')
     known = one_of(str, ALGORITHMS)
     return tuple(known(each) for each in found)
 

@@ -33,7 +33,7 @@ class AuditSettings(NamedTuple):
     path: Path | None = None
     """The folder of the receipts; None for the default in the data folder."""
     record: bool = False
-    """Record the host's answers to each call, so that it can be replayed."""
+    """Record the host's answers to each call, so that the call can be replayed."""
     max_segment_bytes: int = DEFAULT_SEGMENT_BYTES
 
     def as_runtime_settings(self) -> dict[str, Any]:
@@ -51,12 +51,12 @@ class ShellSettings(NamedTuple):
     enabled: bool = True
     """True if commands may run; if False, every command is denied."""
     unsafe_host: bool = False
-    """Run commands without confinement, as this user, if the operator isolates the whole program."""
+    """Run commands without confinement, as this user. Only for operators who isolate the program in another way."""
     timeout_seconds: int = 120
-    """Default timeout of a call."""
+    """Timeout of a command whose call sets no timeout."""
     max_timeout_seconds: int = 600
     memory_mib: int = 2048
-    """Private memory of each process of a command."""
+    """Maximum private memory of each process of a command."""
     read: tuple[str, ...] = ()
     """Files and folders that commands may read, in addition to the workspace and the system."""
     execute: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class ShellSettings(NamedTuple):
 
 
 def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of `WasmRuntimeConfig` from this module's sections, by name."""
+    """Return the settings that this module's sections set, by their names in `WasmRuntimeConfig`."""
     limits, rates, workspace = (values[name] for name in ("limits", "rates", "workspace"))
     settings: dict[str, Any] = {}
     if "max_concurrent_calls" in limits:
@@ -94,12 +94,12 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def check_workspace(workspace: Mapping[str, Any]) -> str | None:
-    """Return why the section [workspace] is invalid as a whole, or None."""
-    return "needs a path" if "per_user" in workspace and "path" not in workspace else None
+    """Return the problem if the keys of [workspace] do not fit together, else None."""
+    return "requires the key path" if "per_user" in workspace and "path" not in workspace else None
 
 
 def check_web_search(search: Mapping[str, Any]) -> ConfigurationError | None:
-    """Return why the section [web_search] is invalid as a whole, or None."""
+    """Return the error if the keys of [web_search] do not fit together, else None."""
     try:
         if search:
             WebSearch(**{"provider": "", **search})
@@ -109,7 +109,7 @@ def check_web_search(search: Mapping[str, Any]) -> ConfigurationError | None:
 
 
 def boolean_reader(key: str) -> ValueReader:
-    """Return a reader for a boolean key."""
+    """Return a reader for a Boolean key."""
 
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, bool):
@@ -120,7 +120,7 @@ def boolean_reader(key: str) -> ValueReader:
 
 
 def validated(name: str, build: Callable[..., object]) -> ValueReader:
-    """Return a reader for a setting that `build` checks: it raises an error if this value is invalid."""
+    """Return a reader for the setting `name`. `build` checks the value, and raises an error if it is invalid."""
 
     def read(value: Any, _: Path) -> dict[str, Any]:
         build(**{name: value})
@@ -130,15 +130,15 @@ def validated(name: str, build: Callable[..., object]) -> ValueReader:
 
 
 def _make_memory_settings(**given: Any) -> MemorySettings:
-    from wasmrt.runtime.memory import MemorySettings  # the database, which a call of a component does not need
+    from wasmrt.runtime.memory import MemorySettings  # imports the database, which a call of a component does not need
 
     return MemorySettings(**given)
 
 
 def _read_embedder(value: Any, _: Path) -> dict[str, Any]:
     if value != "wordllama":
-        hint = 'write embedder = "wordllama"; in Python, pass any object: MemorySettings(embedder=...)'
-        raise ConfigurationError("embedder must be one that is bundled with wasmrt", hint=hint)
+        hint = "to use a different embedder, set it in Python: MemorySettings(embedder=...)"
+        raise ConfigurationError('embedder must be "wordllama"', hint=hint)
     from wasmrt.runtime.memory import WordLlamaEmbedder
 
     return {"embedder": WordLlamaEmbedder()}
@@ -161,9 +161,10 @@ def _read_services_path(value: Any, folder: Path) -> dict[str, Any]:
     try:
         return {"services": read_services(read_file(folder / value, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True))}
     except UnfitFileError as error:
-        raise ConfigurationError(f"services names {value!r:.80}, which {error.reason}", hint=hint) from None
+        raise ConfigurationError(f"services refers to {value!r:.80}, which {error.reason}", hint=hint) from None
     except OSError as error:
-        raise ConfigurationError(f"services names {value!r:.80}, which cannot be read ({error.strerror})") from None
+        message = f"services refers to {value!r:.80}, which cannot be read ({error.strerror})"
+        raise ConfigurationError(message) from None
 
 
 def _read_address(value: Any) -> str:
@@ -174,7 +175,7 @@ def _read_address(value: Any) -> str:
 
 def _read_price(value: Any) -> Decimal:
     if not isinstance(value, (int, float)) or isinstance(value, bool):
-        raise ConfigurationError("must be a price", hint="write it like 0.005")
+        raise ConfigurationError("must be a number", hint="write it like 0.005")
     return Decimal(str(value))
 
 

@@ -1,4 +1,4 @@
-"""`ToolContext`: the circumstances of one call of a tool, set by the caller that permits it."""
+"""`ToolContext`: the user, limits and other circumstances of one call, set by the caller."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
     from wasmrt.core.labels import Label
 
 Progress = Callable[[int, int | None, str | None], None]
-"""Called with the completed amount, the total if known, and a message."""
+"""A function that is called with the completed amount, the total if known, and a message."""
 
 
 class Program(Protocol):
-    """A model's program while it runs, as the call that runs it."""
+    """A running program that a model wrote, represented by the call that runs the program."""
 
     @property
     def call_id(self) -> str:
-        """The ID of that call."""
+        """The ID of the call that runs the program."""
 
     @property
     def trace_id(self) -> str:
-        """The trace in its receipt."""
+        """The trace ID in the receipt of the call that runs the program."""
 
     @property
     def lifetime(self) -> Lifetime:
-        """The call's lifetime."""
+        """The lifetime of the call that runs the program."""
 
 
 CallTool = Callable[[str, str, Program], str]
-"""Calls a tool for a program's user: by name, with params and answer as JSON text. It raises `HostFailure` if the
-program may handle the failure; other errors end the program."""
+"""A function that calls a tool by name for the user of a program, with params and answer as JSON text. A failure that
+the program may handle is raised as `HostFailure`; other errors end the program."""
 MayInvoke = Callable[[str], Decision | None]
-"""Decides whether the called tool may invoke another tool, by name: returns a denial, or None if it may."""
+"""A function that decides whether the called tool may invoke the tool with this name. Returns a denial, or None."""
 
 
 class ToolsOfCaller(Protocol):
-    """The tools of one view, for a tool that describes them to a model."""
+    """The tools of one registry view, for a tool that describes tools to a model."""
 
     def described(self) -> Iterable[DescribedTool]:
-        """Return the tools that a program of this caller may call, by name, as described to models."""
+        """Return descriptions of the tools that a program of this caller may call."""
 
 
 class DescribedTool(NamedTuple):
-    """A tool as described to models."""
+    """The description of a tool for models."""
 
     name: str
     description: str
@@ -88,16 +88,16 @@ class ToolContext:
     effects: frozenset[Effect] | None = None
     """The effects that the call is limited to; None for all of the tool's effects."""
     write_paths: tuple[tuple[str, ...], ...] = ()
-    """Workspace folders that the call's writes are limited to; each tuple restricts further."""
+    """Lists of workspace folders. The call may write a file only if the file is below a folder of every list."""
     receipt: Receipt = EMPTY_RECEIPT
-    """The known fields of the call's receipt."""
+    """The fields of the call's receipt that the caller already knows."""
     workspace: Path | None = None
     """The folder for the call's files, instead of the runtime's."""
     may_invoke: MayInvoke | None = None
     call_tool: CallTool | None = None
     """Calls any tool of the caller by name instead of by alias; only for the interpreter of code mode."""
     under_permit: bool = False
-    """True if the call uses the permit of the program that makes it."""
+    """True if the call shares the concurrency permit of the program that makes the call."""
     tools: ToolsOfCaller | None = None
     """The tools that the caller may call, for a tool that describes them."""
     seen: frozenset[Label] | None = None

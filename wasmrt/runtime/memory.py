@@ -18,21 +18,22 @@ _HIGHEST = {"max_document_bytes": 2**24, "max_user_bytes": 2**36, "max_versions"
 
 @runtime_checkable
 class Embedder(Protocol):
-    """Computes vectors of texts, so that texts with similar meanings are near each other. It must be thread-safe.
+    """Computes a vector for each text, so that texts with similar meanings have similar vectors.
 
-    An embedder receives all remembered text: one that calls a service sends the text there.
+    An embedder must be thread-safe. It receives all remembered text; an embedder that calls a service therefore sends
+    all remembered text to that service.
     """
 
     @property
     def name(self) -> str:
-        """The model and its version: vectors with different names are never compared."""
+        """Name and version of the model. Vectors of different models are never compared."""
 
     def embed(self, texts: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Return a vector for each text, all of one length."""
+        """Return a vector for each text; all vectors must have the same length."""
 
 
 class WordLlamaEmbedder:
-    """Computes vectors in this process from a table of token vectors. Fast; works best for English.
+    """Computes vectors in this process from a table of token vectors. This is fast, and works best for English.
 
     The weights are in the wheel of wordllama, and nothing is downloaded. The first text loads the model, which takes
     about a second.
@@ -60,7 +61,7 @@ class WordLlamaEmbedder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemorySettings:
-    """An operator's settings of agents' memory.
+    """The operator's settings for the memory of agents.
 
     Raises:
         ConfigurationError: a number is out of range, or the embedder is invalid.
@@ -75,9 +76,9 @@ class MemorySettings:
     """The folder of the databases, one for each user; None for the default in the data folder."""
     max_document_bytes: int = MAX_MEMORY_DOCUMENT_BYTES
     max_user_bytes: int = MAX_MEMORY_BYTES
-    """Size of one user's documents, including their history."""
+    """Maximum size of one user's documents, including earlier versions."""
     max_versions: int = MAX_MEMORY_VERSIONS
-    """Earlier versions stored for each document."""
+    """Number of earlier versions that are stored for each document."""
     embedder: Embedder | None = None
     """Computes vectors of texts; None to search by words only."""
 
@@ -88,7 +89,7 @@ class MemorySettings:
                 raise ConfigurationError(f"{name} must be a whole number from 1 to {highest:,}")
         given: object = self.embedder
         if given is not None and not isinstance(given, Embedder):
-            hint = "it needs `name` and `embed`: see wasmrt.Embedder"
+            hint = "an embedder has the attributes `name` and `embed`; see wasmrt.Embedder"
             raise ConfigurationError(f"expected an embedder, got {given!r:.80}", hint=hint)
 
 

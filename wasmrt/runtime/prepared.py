@@ -35,10 +35,10 @@ class CallRunner(Protocol):
 
     @property
     def pipeline(self) -> CallPipeline:
-        """The components that every call uses."""
+        """The parts of the runtime that every call uses."""
 
     def prepared(self, name: str) -> PreparedTool | None:
-        """Return the prepared tool that a grant calls `name`, or None."""
+        """Return the prepared tool to which grants refer as `name`, or None."""
 
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` if the runtime accepts no more calls."""
@@ -75,26 +75,30 @@ class PreparedTool(ToolDefaults):
         self.timeout_seconds = target.limits.timeout_seconds
         """Time limit of one call, in seconds."""
         self.prompt = "" if own is None else own.prompt
-        """A document for models from the tool's package, in Markdown."""
+        """A Markdown document for models, from the tool's package; empty if there is none."""
         self.default_permission = "" if own is None else own.permission
-        """The permission set by its package: `allow`, `ask` or `deny`; empty if none is set."""
+        """The permission that the tool's package sets: `allow`, `ask` or `deny`; empty if it sets none."""
         self.own = NO_TERMS if own is None else own.own
-        """Terms set by the program, for a tool that is bundled with it."""
+        """Terms that the embedding program sets for the tool."""
         self.output_schema = None if own is None else own.output_schema
-        """JSON Schema of the result, from its package; None if it has none."""
+        """JSON Schema of the result, from the tool's package; None if the package has no such schema."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """The tool's grant; for one of several tools, only its part."""
+        """The tool's grant. If the component has several tools, only the part of the grant for this tool."""
         return self._target.grant if self._spec is None else self._target.effective_grant(self._spec.name).grant
 
     @property
     def component(self) -> tuple[str, Capabilities, str]:
-        """The component's name and whole grant, and the component's own name for this tool."""
+        """The name of the component, the complete grant of the component, and this tool's name within the component."""
         return self._target.name, self._target.grant, self._tool
 
     def with_added_grant(self, additions: Sequence[Addition]) -> PreparedTool:
-        """Return a copy of this tool with more entries in its grant, or raise `ConfigurationError`."""
+        """Return a copy of this tool whose grant also contains `additions`.
+
+        Raises:
+            ConfigurationError: an entry cannot be added.
+        """
         other = PreparedTool(
             self._runner, self._target.with_added_grant(self._tool, additions), self.size_bytes, self._spec
         )
@@ -103,7 +107,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def name(self) -> str:
-        """The name it was prepared under, followed by the tool's own name if the component has several."""
+        """The name under which the component was prepared. If it has several tools, `.` and the tool's own name follow."""
         return self._target.name if self._spec is None else self._target.name_in_grants(self._spec.name)
 
     def __repr__(self) -> str:
@@ -116,7 +120,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def has_several(self) -> bool:
-        """True if the component has several tools and none was chosen."""
+        """True if the component has several tools, and this object represents all of them."""
         return self._spec is None and len(self._target.specs) != 1
 
     @property
@@ -149,7 +153,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def offered(self) -> tuple[PreparedTool, ...]:
-        """The component's tools, one by one, except those that its package hides from models."""
+        """The component's tools as separate objects, except tools that the package hides from models."""
         specs = self.tools if self._spec is None else (self._spec,)
         return tuple(self if spec is self._spec else self.tool(spec.name) for spec in specs if not spec.hidden)
 
@@ -160,7 +164,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def schema_problems(self) -> tuple[str, ...]:
-        """Reasons why the schema of a tool was rejected, as sentences; models would not see the tool's params."""
+        """Reasons for rejecting schemas of tools, as sentences. Models do not see the params of such a tool."""
         one = len(self.tools) == 1
         return tuple(
             spec.schema_problem if one else f"{spec.name}: {spec.schema_problem}"
@@ -170,12 +174,12 @@ class PreparedTool(ToolDefaults):
 
     @property
     def describe_fuel(self) -> int:
-        """Fuel used to start it and read its description; 0 if fuel is not metered."""
+        """Fuel used to start the component and read its description; 0 if fuel is not metered."""
         return self._target.component.description.fuel
 
     @property
     def world(self) -> str:
-        """The interface it is called through, such as `near:agent/tool@0.3.0`."""
+        """The interface through which the component is called, such as `near:agent/tool@0.3.0`."""
         return self._target.component.world
 
     @property
@@ -190,7 +194,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def grant_digest(self) -> str:  # type: ignore[override]  # depends on tools that it can invoke, and cannot be set
-        """BLAKE3 of the grant and of every tool that it can invoke: approvals do not apply to a different grant."""
+        """BLAKE3 of the grant and of every tool that the grant can invoke. Approvals apply to one digest only."""
         parts = [self.digest, repr(self.capabilities)]
         for name, tool in reached(self.capabilities, self._runner.prepared):
             parts += [name, tool.digest, repr(tool.capabilities)]
@@ -203,15 +207,15 @@ class PreparedTool(ToolDefaults):
 
     @property
     def traits(self) -> Traits:
-        """Effects of a call through a registry: those of the grant that the author also declares.
+        """The traits of a call through a registry. Its effects are the effects of the grant that the author declares.
 
-        The sandbox enforces the declaration: such a call is limited to these effects.
+        The sandbox enforces the declaration: a call through a registry is limited to these effects.
         """
         return self._effects_and_traits[1]
 
     @property
     def _effects_and_traits(self) -> tuple[frozenset[Effect], Traits]:
-        """The effects under the grant, and the traits; cached unless it invokes other tools, which may change."""
+        """The effects under the grant, and the traits. Cached unless the tool invokes other tools, which may change."""
         if self._cached_effects is not None:
             return self._cached_effects
         reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
@@ -245,7 +249,7 @@ class PreparedTool(ToolDefaults):
             near = did_you_mean(name, self._target.specs)
             hint = f"did you mean {near}?" if near else f"it has: {', '.join(self._target.specs) or 'none'}"
             raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
-        # The same object each time: a registry recognizes it when another tool invokes it.
+        # Return the same object each time, so that a registry recognizes the object when another tool invokes it.
         part = self._parts.setdefault(name, PreparedTool(self._runner, self._target, self.size_bytes, spec))
         part.installed = self.installed
         return part
@@ -262,14 +266,14 @@ class PreparedTool(ToolDefaults):
     ) -> ToolOutput:
         """Run the tool in a fresh store and return its output.
 
-        `params` is a mapping or JSON text. `context` is JSON data that the guest receives, so it must not contain
-        anything that the guest may not know; it can also be a `ToolContext`, which includes this data, the user and the
-        receipt. `on_progress` is called with `(done, total, message)` during the call, on this thread or another thread
-        with its context variables. `receipt` has the known fields of the call's receipt: trace, source, effects,
-        policy, approval, decisions. `workspace` is the folder for this call's files, instead of the runtime's.
+        `params` is a mapping or JSON text. `context` is JSON data for the guest, so it must not contain anything that
+        the guest may not know. Instead of data, `context` can be a `ToolContext`, which contains the data, the user and
+        the receipt. `on_progress` is called with `(done, total, message)` during the call, on this thread or on another
+        thread with the same context variables. `receipt` has the fields of the call's receipt that the caller knows:
+        trace, source, effects, policy, approval, decisions. `workspace` replaces the runtime's workspace folder.
 
         Raises:
-            ToolError: the call failed; the error has kind, code, hint, usage, logs and decisions.
+            ToolError: the call failed. The error has a kind, code, hint, usage, logs and decisions.
         """
         return self._run_request(self._make_request(params, context, user, on_progress, receipt, workspace))
 
@@ -286,7 +290,7 @@ class PreparedTool(ToolDefaults):
         """Run the tool on the runtime's executor. Cancellation stops the guest at its next import or epoch tick.
 
         Raises:
-            ToolError: as `execute`.
+            ToolError: see `execute`.
         """
         import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
@@ -329,11 +333,12 @@ class PreparedTool(ToolDefaults):
         parallel: int = 0,
         ordered: bool = True,
     ) -> Iterator[BatchResult]:
-        """Run the tool once for each params in `batch`, several at a time, and yield each call's result.
+        """Run the tool once for each item of `batch`, several at a time, and yield the result of each call.
 
-        At most `parallel` calls are in flight, by default twice the number of processors; raise it for tools that wait
-        for the network. With `ordered`, results are yielded in the order of the batch, otherwise as they complete. A
-        failed call yields its error and does not stop the others; ending the iteration early cancels calls in flight.
+        Each item contains the params of one call. At most `parallel` calls run at a time, by default twice the number
+        of processors; use more for tools that wait for the network. With `ordered`, results are yielded in the order of
+        the batch, otherwise as they complete. A failed call yields its error and does not stop the other calls. Ending
+        the iteration early cancels the running calls.
         """
         return self._make_batch(batch, context, user, parallel, ordered).results()
 
@@ -346,7 +351,7 @@ class PreparedTool(ToolDefaults):
         parallel: int = 0,
         ordered: bool = True,
     ) -> AsyncIterator[BatchResult]:
-        """Run the tool once for each params in `batch`, like `execute_many`, for `async for`."""
+        """Run the tool like `execute_many`, for use with `async for`."""
         return self._make_batch(batch, context, user, parallel, ordered).aresults()
 
     def _make_batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
@@ -359,10 +364,12 @@ class PreparedTool(ToolDefaults):
         return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
 
     def invoke(self, params: str, caller: Call) -> ToolOutput:
-        """Run the tool for another tool's call, under its own grant and within the caller's deadline and budgets.
+        """Run this tool for the call `caller` of another tool.
+
+        The tool has its own grant, and runs within the caller's deadline and budgets.
 
         Raises:
-            ToolError: as `execute`.
+            ToolError: see `execute`.
         """
         return self._run_request(CallRequest(self._tool, params, ToolContext(user=caller.user), parent=caller))
 

@@ -1,4 +1,4 @@
-"""`WasmToolRuntime`: combines the components of the package."""
+"""`WasmToolRuntime`: prepares tools and runs their calls."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ if TYPE_CHECKING:
     from wasmrt.sandbox.schema.providers import Provider
 
 CLOSE_SECONDS = 5.0
-"""Time that `close` waits for calls to end. Guests stop within a tick; a name lookup may take longer."""
+"""Maximum time for which `close` waits for calls to end. Guests stop within a tick; a name lookup may take longer."""
 
 
 class WasmToolRuntime:
-    """Runs untrusted tools in a sandbox: compiled once, with a fresh store for every call.
+    """Runs untrusted tools in a sandbox. Each tool is compiled once, and every call runs in a fresh store.
 
-    Use it as a context manager, or `close` it; closing ends every call in flight with a `RuntimeClosedError`.
+    Use it as a context manager, or `close` it. Closing ends every running call with a `RuntimeClosedError`.
 
     Raises:
             ConfigurationError: a leak rule is invalid, or an override names an unknown rule.
@@ -95,14 +95,14 @@ class WasmToolRuntime:
             recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
         self._tools = ToolRunner(self._run_by_name, rates)
-        self._guests = _open_guest_home(self.config)  # last: it starts a process
+        self._guests = _open_guest_home(self.config)  # must be last, because it starts a process
         self._prepared: dict[str, PreparedTool] = {}
         self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
         self.closed = False
         self.problems: dict[str, WasmrtError] = {}
-        """Tools that `installed` skipped, with the reason."""
+        """The tools that `installed` skipped, with the reasons."""
 
     def prepare(
         self,
@@ -118,13 +118,14 @@ class WasmToolRuntime:
 
         `component` is the bytes, with or without their digest, or a path. `capabilities` is the grant; by default,
         nothing is granted. `limits` defaults to the grant's limits, then the runtime's. Other tools of this runtime can
-        invoke the tool if their grants have an alias for `name`, or for `name.TOOL` if it has several tools. `tools`
-        are the tools declared by the component's package, instead of those that the component describes. `request`
-        reads the requested capabilities; with it, denials explain which requests were not granted.
+        invoke the tool if their grants have an alias for `name`, or for `name.TOOL` if the component has several tools.
+        `tools` are the tools declared by the component's package; they replace the tools that the component describes.
+        `request` returns the capabilities that the tool requests; with it, denials explain what was requested but not
+        granted.
 
         Raises:
             ComponentError: the bytes are not a component that can run; the subclass gives the reason.
-            MemoryLimitError: it needs more memory to start than its limits allow.
+            MemoryLimitError: the component needs more memory to start than the limits allow.
             InvalidNameError, SourceError, RuntimeClosedError: the name is invalid, the file cannot be read, or the
                 runtime is closed.
         """
@@ -148,7 +149,7 @@ class WasmToolRuntime:
         Raises:
             NotInstalledError: there is no such tool, or it is `web_search` and no provider is configured.
             IntegrityError: the stored bytes differ from the installed ones.
-            ComponentError, RuntimeClosedError: as `prepare`.
+            ComponentError, RuntimeClosedError: see `prepare`.
         """
         found = find_tool(name, find_places().data, search=self.config.web_search)
         tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
@@ -158,7 +159,7 @@ class WasmToolRuntime:
     def installed(self) -> tuple[PreparedTool, ...]:
         """Prepare every installed and bundled tool; return each tool of a component separately.
 
-        Tools that cannot be prepared are skipped; `problems` has the reason under their name.
+        Tools that cannot be prepared are skipped; `problems` contains the reason for each of them.
 
         Raises:
             InstallError, RuntimeClosedError: the catalog cannot be read, or the runtime is closed.
@@ -175,11 +176,13 @@ class WasmToolRuntime:
         return tuple(found)
 
     def definitions(self, provider: Provider) -> list[dict[str, Any]]:
-        """Return a provider's definitions of every tool of `installed`; `tool` finds each tool by its name there.
+        """Return the definitions of all tools that `installed` returns, in a provider's format.
+
+        To get the tool of a definition, pass the definition's name to `tool`.
 
         Raises:
             ConfigurationError: the provider is not known, or two tools would have the same name.
-            InstallError, RuntimeClosedError: as `installed`.
+            InstallError, RuntimeClosedError: see `installed`.
         """
         declared: dict[str, PreparedTool] = {}
         for tool in self.installed():
@@ -195,7 +198,7 @@ class WasmToolRuntime:
         """Return a prepared tool by its own name, or by the name offered to models.
 
         Raises:
-            NotInstalledError: no tool is prepared under that name, or several tools would have it.
+            NotInstalledError: no tool is prepared under that name, or several tools are offered under it.
         """
         if (own := self.prepared(name)) is not None:
             return own
@@ -225,7 +228,7 @@ class WasmToolRuntime:
         """Check that the runtime can be used in this process.
 
         Raises:
-            RuntimeClosedError: it is closed, or was created before this process was forked.
+            RuntimeClosedError: the runtime is closed, or was created before this process was forked.
         """
         if self.closed:
             raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
@@ -241,9 +244,9 @@ class WasmToolRuntime:
             self._prepared.pop(name, None)
 
     def close(self) -> None:
-        """End every call with a typed error, and release threads, connections and compiled code.
+        """End every call with a `RuntimeClosedError`, and release threads, connections and compiled code.
 
-        In a forked child this does nothing, because threads and locks belong to the parent.
+        In a forked child, do nothing, because threads and locks belong to the parent.
         """
         if self._process != os.getpid():
             return
@@ -294,7 +297,7 @@ class WasmToolRuntime:
         return self._factory.make(grant, self.detector, self._tools)
 
     def prepared(self, name: str) -> PreparedTool | None:
-        """Return the tool that a grant calls `name`: a prepared tool, or `NAME.TOOL` of a component with several."""
+        """Return the prepared tool to which grants refer as `name`, or None. `NAME.TOOL` is one tool of several."""
         with self._lock:
             tool, (component, _, part) = self._prepared.get(name), name.partition(".")
             several = self._prepared.get(component) if part else None
@@ -332,7 +335,7 @@ def _open_guest_home(config: WasmRuntimeConfig) -> GuestHome:
         places = find_places()
         disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
     compiles = config.max_concurrent_compiles
-    # Imported only if needed: the engine alone takes half of a short program's start.
+    # Imported only if needed: loading the engine takes half of the start-up time of a short program.
     if config.isolation is Isolation.IN_PROCESS:
         from wasmrt.sandbox.guest.component import InProcessHome
 
@@ -353,9 +356,9 @@ def _make_leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
 def _load_component(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
     """Return the bytes of a component with a valid header, and their digest."""
     if not isinstance(component, ComponentBytes):
-        # Copy mutable input, so that the checked bytes are the bytes that run.
+        # Copy mutable input, so that the bytes cannot change between the check and the run.
         data = _read_component_file(Path(component)) if isinstance(component, (str, os.PathLike)) else bytes(component)
-        check_header(data)  # before hashing: it limits the size
+        check_header(data)  # must be done before hashing, because it limits the size
         component = ComponentBytes(data)
     check_header(component.data)
     return component.data, component.digest

@@ -348,7 +348,7 @@ def test_a_component_that_lost_the_tool_is_reported(desk: Desk) -> None:
 
 
 def test_recording_needs_a_folder() -> None:
-    with pytest.raises(ConfigurationError, match="audit_record needs a folder"):
+    with pytest.raises(ConfigurationError, match="audit_record requires audit to be a folder"):
         WasmRuntimeConfig(audit=lambda receipt: None, audit_record=True)
 
 

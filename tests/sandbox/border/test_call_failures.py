@@ -167,7 +167,7 @@ def test_a_denial_by_the_folders_of_a_call_has_its_reason() -> None:
 
     grant = Capabilities.none().with_workspace_write([""])
     refused = run(write, grant=grant, context=ToolContext(write_paths=(("out",),))).decisions[-1]
-    assert (refused.allowed, refused.rule) == (False, "the preset does not allow tools to write there")
+    assert (refused.allowed, refused.rule) == (False, "the preset does not allow tools to write to this path")
 
 
 _POSTS = Capabilities.none().with_http([EndpointPattern("a.org", methods=("POST",))])

@@ -123,7 +123,7 @@ def test_folders_of_a_preset_are_listed_only_if_they_deny_a_write() -> None:
     assert {each.reason for each in (writing, top, beyond, reading)} == {Reason.PREFIX_NOT_ALLOWED}
     for held, folder in ((writing, "out"), (top, "top.md")):
         told = call.redact(held)
-        assert told.rule == "the preset does not allow tools to write there"
+        assert told.rule == "the preset does not allow tools to write to this path"
         assert told.hint == f'add "{folder}" to allow_write_paths of the preset'
     assert [call.redact(each) for each in (beyond, reading, removing)] == [beyond, reading, removing]
 

@@ -211,7 +211,7 @@ def test_a_preset_limits_a_component_to_its_write_paths(
     with pytest.raises(GuestExitError) as caught:
         view.execute("program", params)
     (decision,) = (one for one in caught.value.decisions if one.capability == "workspace_write")
-    assert decision.rule == "the preset does not allow tools to write there"
+    assert decision.rule == "the preset does not allow tools to write to this path"
     assert "allow_write_paths" in (decision.hint or "")
     assert not (root / path).exists()
 

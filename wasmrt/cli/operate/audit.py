@@ -199,8 +199,8 @@ def _print_report(found: Report) -> None:
         print_message("no receipts")
         return
     show(
-        f"{found.calls:,} calls by {found.users} users from {format_time(found.first_ms)} to {format_time(found.last_ms)} "
-        f"(UTC), {found.failed:,} failed"
+        f"{found.calls:,} calls by {found.users} users from {format_time(found.first_ms)} "
+        f"to {format_time(found.last_ms)} (UTC), {found.failed:,} failed"
     )
     show_section("tools", (
         f"{tool.tool}: {tool.calls:,} calls, {tool.failed:,} failed, {tool.seconds:.1f} s, "

@@ -1,7 +1,7 @@
-"""The chain: each line contains the keyed hash of the previous hash and its own bytes; a small head stores the end.
+"""The chain of receipts: every line contains a hash that depends on the previous line. A small head stores the end.
 
-A line is one JSON object whose last member is the hash: BLAKE3, with the installation's key, of the previous hash and
-the line's bytes before that member. Bytes are hashed, not values, so no canonical JSON form is needed.
+A line is one JSON object. Its last member is the keyed BLAKE3 hash, with the installation's key, of the previous line's
+hash and of the line's bytes before that member. Bytes are hashed, not values, so no canonical JSON form is needed.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from wasmrt.core.limits import MAX_RECEIPT_BYTES
 
 HASH_BYTES = 32
 GENESIS = bytes(HASH_BYTES)
-"""The hash that the first line follows."""
+"""The value that the first line uses as the previous hash."""
 HEAD_FILE = "head"
 HEAD_BYTES = 384
-"""A head is overwritten in place, within one page: a killed process leaves either the old or the new head."""
+"""Size of the head. It is overwritten in place, within one page: a killed process leaves the old or the new head."""
 LINE_OVERHEAD_BYTES = 128
-"""Bytes of a line in addition to its content: number, braces, hash."""
+"""Maximum size of the parts of a line that are not its content: number, braces, hash."""
 _NAME = re.compile(r"receipts-([0-9]{6,12})\.jsonl")
-_HEX = re.compile(rb"[0-9a-f]{64}")  # only one spelling of each hash, so that any change to a line is detected
+_HEX = re.compile(rb"[0-9a-f]{64}")  # accept only one spelling of a hash, so that any change to a line is detected
 _MARK, _END = b',"hash":"', b'"}\n'
 _TAIL_BYTES = len(_MARK) + 2 * HASH_BYTES + len(_END)
 
 
 class Keys(NamedTuple):
-    """The keys of one installation's receipts, each for one use, as hashers initialized with the key."""
+    """The keys for the receipts of one installation, one key for each use. Each is a hasher that contains its key."""
 
     chain: blake3
     head: blake3
     content: blake3
     id: str
-    """An identifier of the key that reveals nothing about it."""
+    """An identifier of the installation's key that reveals nothing about the key."""
 
     def hashed(self, text: str) -> str:
         """Return the keyed hash of a call's params or result, in hex."""
@@ -50,17 +50,17 @@ class Keys(NamedTuple):
 
 def keyed_hash(key: blake3, *parts: bytes) -> bytes:
     """Return the keyed hash of `parts`; `key` is one of `Keys`."""
-    hasher = key.copy()  # takes half the time of initializing a new one
+    hasher = key.copy()  # a copy takes half the time of a new hasher
     for part in parts:
         hasher.update(part)
     return hasher.digest()
 
 
 def read_keys(path: Path) -> Keys:
-    """Read the installation's key; create it on first use.
+    """Read the installation's key, and create the key on first use. Return the derived keys.
 
     Raises:
-        OSError: it cannot be created or read, or is not a valid key.
+        OSError: the key cannot be created or read, or is invalid.
     """
     return keys_of(private_key(path))
 
@@ -69,7 +69,7 @@ def existing_keys(path: Path) -> Keys:
     """Return the installation's keys without creating them, for verification.
 
     Raises:
-        ConfigurationError: there is no key, or it cannot be used.
+        ConfigurationError: the key file is missing, or cannot be used.
     """
     if not path.exists():
         raise ConfigurationError(f"no receipts key at {path}", hint="restore the installation's key file")
@@ -91,7 +91,7 @@ def keys_of(secret: bytes) -> Keys:
 
 
 def seal_record(keys: Keys, previous: bytes, number: int, content: bytes) -> tuple[bytes, bytes]:
-    """Return a record's line and hash; `content` is the members of a JSON object."""
+    """Return the line of a record, and the line's hash. `content` is JSON text: members without braces."""
     body = b'{"n":%d,%b' % (number, content)
     digest = keyed_hash(keys.chain, previous, body)
     return b'%b,"hash":"%b"}\n' % (body, digest.hex().encode()), digest
@@ -108,7 +108,7 @@ class Line(NamedTuple):
         return compare_digest(self.hash, keyed_hash(keys.chain, previous, self.body))
 
     def record(self) -> dict[str, object]:
-        """Return the record, or an empty dict if the line contains none."""
+        """Return the line as a dict, or an empty dict if the line is not a JSON object."""
         try:
             record = json.loads(self.body + b"}")
         except (ValueError, RecursionError):
@@ -121,7 +121,7 @@ class Line(NamedTuple):
 
     @property
     def number(self) -> int:
-        """The record's number, or 0 if it has none."""
+        """The number of the record, or 0 if the record has no valid number."""
         number = self.record().get("n")
         return number if isinstance(number, int) and number > 0 else 0
 
@@ -144,10 +144,10 @@ class Head(NamedTuple):
     """Bytes of the segment up to the end of the last record; 0 if the segment has not been started."""
     hash: bytes
     why: str = ""
-    """The reason for starting the segment, if it has not been started."""
+    """The reason for starting the segment; empty if the segment has been started."""
 
     def pack(self, keys: Keys) -> bytes:
-        """Return the head as stored in its file, authenticated."""
+        """Return the content of the head file: this head, with a message authentication code."""
         body = b'{"n":%d,"segment":%d,"bytes":%d,"hash":"%b","why":"%b","key":"%b"' % (
             self.number, self.segment, self.size, self.hash.hex().encode(), self.why.encode(), keys.id.encode(),
         )  # fmt: skip
@@ -156,7 +156,7 @@ class Head(NamedTuple):
 
 
 def read_head(keys: Keys, raw: bytes) -> Head | None:
-    """Read a head; return None if these keys did not write it, or if it was changed."""
+    """Parse the content of a head file; return None if the head was changed or was not written with these keys."""
     body, mark, rest = raw.rstrip().rpartition(b',"mac":"')
     if not mark or not compare_digest(rest, keyed_hash(keys.head, body).hex().encode() + b'"}'):
         return None
@@ -171,7 +171,7 @@ def has_key_id(raw: bytes, keys: Keys) -> bool:
 
 @contextmanager
 def reading() -> Iterator[None]:
-    """Convert errors of the operating system.
+    """Convert errors of the operating system that are raised in the `with` block.
 
     Raises:
         ConfigurationError: a file of the chain cannot be read, or is not a regular file.
@@ -190,7 +190,7 @@ def segment_path(folder: Path, segment: int) -> Path:
 
 
 def segments(folder: Path) -> list[int]:
-    """Return the numbers of the existing segments, in order; empty if the folder is missing."""
+    """Return the numbers of the existing segments in ascending order, or an empty list if the folder is missing."""
     try:
         found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
     except (FileNotFoundError, NotADirectoryError):
@@ -200,24 +200,25 @@ def segments(folder: Path) -> list[int]:
 
 MAX_LINE_BYTES = MAX_RECEIPT_BYTES + 16 * LINE_OVERHEAD_BYTES
 _MAX_EXTRA_BYTES = 8 * MAX_LINE_BYTES
-"""There is at most one line after the head for each process that was killed at the wrong moment."""
+"""Maximum size of lines that the head does not count. A process that is killed between two writes leaves one line."""
 
 
 class Tail(NamedTuple):
-    """The end of the chain."""
+    """The end of the chain as found in the files."""
 
     at: Head
     why: str = ""
-    """The reason to start a new segment; empty if the current one can be continued."""
+    """The reason to start a new segment; empty if the current segment can be continued."""
     torn: bytes = b""
-    """The start of an incomplete line."""
+    """The bytes of an incomplete line at the end."""
 
 
 def find_tail(folder: Path, keys: Keys, raw: bytes) -> Tail:
     """Find the end of the chain; `raw` is the content of the head's file.
 
-    If something is wrong, a new segment with the reason is started, so no receipt is lost: the chain continues after
-    the last record known to the head or, without a head, to the file. `verify` reports the problem.
+    If the head and the files do not match, the result contains a reason to start a new segment, so no receipt is lost.
+    The chain then continues after the last record that the head counts or, without a valid head, after the last line of
+    the newest segment. `verify` reports the problem.
 
     Raises:
         OSError: a file cannot be read.
@@ -240,7 +241,7 @@ def find_tail(folder: Path, keys: Keys, raw: bytes) -> Tail:
 
 
 def _count_extra_lines(head: Head, keys: Keys, extra: bytes) -> Tail:
-    """Include lines that were written but not yet counted when a process was killed."""
+    """Advance the head past lines that a process wrote, but did not count in the head before it was killed."""
     if len(extra) == _MAX_EXTRA_BYTES:
         return Tail(head, "foreign-lines")
     *lines, torn = extra.split(b"\n")
@@ -255,7 +256,8 @@ def _count_extra_lines(head: Head, keys: Keys, extra: bytes) -> Tail:
 def _tail_without_head(folder: Path, known: list[int], why: str) -> Tail:
     """Continue after the last line of the newest segment.
 
-    That line is not verified: any tampering breaks the chain before the new segment, whose hash covers the line.
+    That line is not verified here. If it was changed, `verify` finds a break there, because the hash of the new
+    segment's first record depends on the line.
     """
     if not known:
         return Tail(Head(0, 0, 0, GENESIS), why)

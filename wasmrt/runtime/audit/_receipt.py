@@ -1,7 +1,7 @@
 """The receipt of one call: what ran, for whom, with which approval and decisions, and what it used.
 
-It never contains params, results or text from a guest. It contains keyed hashes of the params and the result, so that
-guesses cannot be confirmed with the file alone.
+A receipt never contains params, results or text from a guest. It contains keyed hashes of the params and the result, so
+that a guess of the params or the result cannot be confirmed without the key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _CUT_CHARS = 256
 
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-# Seconds are formatted as whole microseconds: formatting a float takes longer than everything else.
+# Seconds are formatted as whole microseconds: formatting a float takes longer than formatting the rest of the receipt.
 _NUMBERS = {"wall_seconds": "%d.%06d"}
 _USAGE = "{" + ",".join(f'"{field}":{_NUMBERS.get(field, "%d")}' for field in Usage._fields) + "}"
 _LINE = (
@@ -32,14 +32,14 @@ _LINE = (
 
 
 class Approval(NamedTuple):
-    """The approval of a call that its grant alone did not permit: given by a user, or by an operator's rule."""
+    """The approval of a call that required one. A user or a rule of the operator approved the call."""
 
     how: str
     """The method of approval: `terminal`, `queue`, `callback`, `token`, `rule`, ..."""
     by: str = ""
     """The user or the rule that approved."""
     scope: str = ""
-    """The extent of the approval: `once`, `session`, `always`, or the scope of a token."""
+    """The calls that the approval covers: `once`, `session`, `always`, or the scope of a token."""
 
     def as_dict(self) -> dict[str, str]:
         """Return the approval as JSON data."""
@@ -109,7 +109,7 @@ class Receipt(NamedTuple):
         }
 
     def content(self) -> bytes:
-        """Return the members of the receipt's JSON object. Formatted manually for speed, because every call waits."""
+        """Return the receipt as members of a JSON object. Formatted manually, because every call waits for this."""
         content = self._format_content(self.decisions, self.decisions_dropped)
         if len(content) > MAX_RECEIPT_BYTES:
             content = self._format_content((), self.decisions_dropped + len(self.decisions))
@@ -154,7 +154,7 @@ class Receipt(NamedTuple):
 
 
 EMPTY_RECEIPT = Receipt()
-"""A receipt without any known fields."""
+"""A receipt in which every field has its default value."""
 
 
 @lru_cache(maxsize=1024)
@@ -162,7 +162,7 @@ def _format_tool_part(
     tool: str, kind: str, source: str, digest: str, user: str, chain: tuple[str, ...], effects: tuple[str, ...],
     policy: str,
 ) -> str:  # fmt: skip
-    """Return the part of a receipt that is equal for all calls of a tool by a user."""
+    """Return the members that all receipts of one tool and one user have in common."""
     return (
         f'"tool":{_quoted(tool)},"kind":{_quoted(kind)},"source":{_quoted(source)},"digest":{_quoted(digest)},'
         f'"user":{_quoted(user)},"chain":{_encode(chain)},"effects":{_encode(effects)},"policy":{_quoted(policy)}'

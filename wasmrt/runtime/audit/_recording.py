@@ -1,7 +1,7 @@
 """Recordings of calls: private files next to the receipts, from which calls can be replayed without network access.
 
-Unlike receipts, a recording contains the params and all data that the guest received. Recordings are opt-in and limited
-in size; the oldest are deleted to make room.
+Unlike a receipt, a recording contains the params and all data that the guest received. Recording is off by default. If
+the recordings exceed their total size limit, the oldest ones are deleted.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Event(NamedTuple):
     do: str
     ask: list[object]
     answer: object
-    """The reply's data, an object with `failure`, or an object with `ended` if the call ended."""
+    """The reply, or an object with the key `failure` or `ended` if the request failed or ended the call."""
 
 
 class RecordingServices:
-    """`HostServices` that forward every request to the host, and record it with its reply."""
+    """`HostServices` that forward every request to the host, and record the request and its reply."""
 
     def __init__(self, host: HostServices, note: Callable[[Event], None]) -> None:
         self._host = host
@@ -60,9 +60,9 @@ class RecordingServices:
         self.max_write_bytes = host.max_write_bytes
 
     def handle(self, request: Request[Reply]) -> Reply:
-        """Forward a request to the host; record it with its reply, its failure, or the end of the call."""
+        """Forward a request to the host; record the request with its reply, its failure, or the end of the call."""
         do, ask = NAMES[type(request)], request_as_json(request)
-        if do == "http_close":  # it has no reply
+        if do == "http_close":  # this request has no reply
             return self._host.handle(request)
         try:
             reply = self._host.handle(request)
@@ -106,7 +106,7 @@ _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
 class RecordedCall(NamedTuple):
-    """The call that was recorded."""
+    """The call of a recording."""
 
     call_id: str
     component: str
@@ -136,7 +136,7 @@ class Recording(NamedTuple):
     """Keyed hash of the file, equal to `recording` in the call's receipt."""
 
     def is_of(self, receipt: dict[str, Any]) -> bool:
-        """Return whether a receipt refers to this recording, unchanged."""
+        """Return whether `receipt` refers to this recording, and the recording has not changed since."""
         return compare_digest(str(receipt.get("recording")).encode(), self.hash.encode())
 
 
@@ -149,11 +149,11 @@ class Recorder:
         self._written = itertools.count()
 
     def start(self, call: RecordedCall, clock: Clock) -> RecordingTape:
-        """Return the tape of one call. A logical clock is kept; other clocks are replaced by a new logical clock."""
+        """Return a tape that records one call. The tape uses `clock` if that is logical, else a new logical clock."""
         return RecordingTape(self, call, clock if isinstance(clock, LogicalClock) else new_clock())
 
     def write(self, call_id: str, data: bytes) -> str:
-        """Write a recording; return its hash, or `dropped`. Errors never fail the call."""
+        """Write a recording and return its hash, or `dropped` if it cannot be written. Errors never fail the call."""
         try:
             self._folder.mkdir(mode=0o700, exist_ok=True)
             if next(self._written) % _FILES_PER_SWEEP == 0:
@@ -185,7 +185,7 @@ class RecordingTape:
         return self._clock
 
     def end(self, outcome: str, text: str | None) -> str:
-        """Write the recording; return its hash, or `dropped`."""
+        """Write the recording and return its hash; return `dropped` if it is too large or cannot be written."""
         host = self._host
         assert host is not None  # `services` was called before
         head = self._call._asdict() | {
@@ -217,7 +217,7 @@ def read_recording(folder: Path, keys: Keys, call_id: str) -> Recording:
     """Read the recording of a call; `folder` is the receipts folder.
 
     Raises:
-        SourceError: there is none, or it cannot be read.
+        SourceError: the call has no recording, or the recording cannot be read.
     """
     if not _CALL_ID.match(call_id):
         raise SourceError(f"{call_id!r:.80} is not a call ID", hint="`wasmrt audit tail` lists call IDs")

@@ -20,7 +20,7 @@ class Replayed(NamedTuple):
 
     same: bool
     difference: str | None
-    """The first difference, as a sentence: in a request to the host, or in the result."""
+    """The first difference from the recording, as a sentence; None if there is no difference."""
     answers: int
     """Number of answers taken from the recording."""
     recorded: int
@@ -28,12 +28,12 @@ class Replayed(NamedTuple):
     component_changed: bool
 
     def as_dict(self) -> dict[str, object]:
-        """Return the outcome as JSON data."""
+        """Return the result of the replay as JSON data."""
         return self._asdict()
 
 
 class Replay:
-    """Replays a recording: a `wasmrt.runtime.audit.Tape` and `HostServices` in one."""
+    """Replays a recording. The object is both a `wasmrt.runtime.audit.Tape` and `HostServices`."""
 
     def __init__(self, recording: Recording) -> None:
         self._recording = recording
@@ -46,7 +46,7 @@ class Replay:
         self.max_write_bytes = recording.max_write_bytes
 
     def services(self, host: HostServices) -> HostServices:
-        """Return this object: the host is not used."""
+        """Return this object, because a replay does not use the host."""
         return self
 
     def clock(self) -> LogicalClock:
@@ -54,7 +54,7 @@ class Replay:
         return LogicalClock(seed=self._recording.seed, start_ns=self._recording.start_ns)
 
     def end(self, outcome: str, text: str | None) -> str:
-        """Compare the outcome with the recorded one."""
+        """Compare the outcome and the result with the recording."""
         known = self._recording
         left = len(known.events) - self._next
         if self._difference is not None or self._ended_early:
@@ -69,7 +69,7 @@ class Replay:
         return ""
 
     def outcome(self, digest: str) -> Replayed:
-        """Return the result of the replay; `digest` is the replayed component's."""
+        """Return the result of the replay; `digest` is the digest of the component that was replayed."""
         return Replayed(
             same=self._difference is None,
             difference=self._difference,
@@ -79,10 +79,10 @@ class Replay:
         )
 
     def handle(self, request: Request[Reply]) -> Reply:
-        """Return the recorded reply, if this request is the next recorded one.
+        """Return the recorded reply, if this request is the next recorded request.
 
         Raises:
-            HostFailure: the recorded failure.
+            HostFailure: the request failed when it was recorded.
             ToolError: the recorded request differs, or the recorded call ended here.
         """
         do = NAMES[type(request)]
@@ -91,14 +91,14 @@ class Replay:
         self._opened += do == "http_open"
         answer = self._take_answer(do, request_as_json(request))
         if do == "http_open" and isinstance(answer, dict):
-            answer = {"handle": self._opened} | answer  # older recordings lack it
+            answer = {"handle": self._opened} | answer  # older recordings contain no handle
         return request.read_reply(answer)
 
     def _take_answer(self, do: str, ask: list[object]) -> object:
         """Return the next recorded answer, if the recorded request is the same.
 
         Raises:
-            HostFailure: the recorded failure.
+            HostFailure: the request failed when it was recorded.
             ToolError: the recorded request differs, or the recorded call ended here.
         """
         events = self._recording.events

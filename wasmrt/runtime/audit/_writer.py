@@ -1,8 +1,9 @@
 """Append receipts to the chain, from any number of threads and processes, before their calls return.
 
-Under an advisory lock on the head, a writer finds the end of the chain, writes the line, then the head. If a process is
-killed between the two writes, the next writer counts its line; if it is killed during the first write, the incomplete
-line is stored in a separate record. Receipts are not synced one by one: they survive the process, but not a power cut.
+A writer takes an advisory lock on the head, finds the end of the chain, writes the line, and then writes the head. If
+the process is killed between the two writes, the next writer adds the line to the head. If the process is killed during
+the first write, the next writer stores the incomplete line in a separate record. Receipts are not synced one by one:
+they survive the end of the process, but not a power cut.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from wasmrt.runtime.audit._recording import Recorder
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _RETRY_SECONDS = 0.000_2
 LOOK_SECONDS = 0.05
-"""Interval at which a writer checks that its files still exist."""
+"""Minimum time between two checks of a writer that its files still exist."""
 _CLOSED = -1
 
 
@@ -43,7 +44,7 @@ class ReceiptWriter:
     """Appends receipts to the chain in a folder, and creates the folder if needed. `close` it after use.
 
     Raises:
-        ConfigurationError: the folder or the key cannot be used.
+        ConfigurationError: the folder or the key file cannot be used.
     """
 
     def __init__(self, folder: Path, key_file: Path, *, max_segment_bytes: int = DEFAULT_SEGMENT_BYTES) -> None:
@@ -73,7 +74,7 @@ class ReceiptWriter:
         """Append a receipt.
 
         Raises:
-            ConfigurationError: it cannot be written, or the writer was closed or created before a fork.
+            ConfigurationError: the receipt cannot be written, or the writer is closed or was created before a fork.
         """
         self._write(receipt.content())
 
@@ -107,11 +108,11 @@ class ReceiptWriter:
                 ) from error
 
     def recorder(self) -> Recorder:
-        """Return a recorder of calls for the same folder."""
+        """Return a recorder that writes recordings of calls below the same folder."""
         return Recorder(self._folder, self._keys)
 
     def close(self) -> None:
-        """Close the files. Does nothing if called again, or in a forked child."""
+        """Close the files. Do nothing if they are already closed, or in a forked child."""
         if self._process != os.getpid():
             return  # a thread of the parent may hold the lock forever in this process
         with self._lock:
@@ -149,7 +150,7 @@ class ReceiptWriter:
         self._put(at, content)
 
     def _end(self) -> Head:
-        """Return the end of the chain; repair it if needed."""
+        """Return the end of the chain. If the last write was interrupted or a file is wrong, repair the chain first."""
         raw = os.pread(self._head, HEAD_BYTES, 0)
         if raw == self._raw and os.lseek(self._segment, 0, os.SEEK_END) == self._at.size:
             return self._at
@@ -167,7 +168,7 @@ class ReceiptWriter:
         return at
 
     def _put(self, at: Head, content: bytes) -> Head:
-        """Write a record after `at`, completely or not at all, then the head."""
+        """Write a record after `at`, then the head. If the record cannot be written completely, remove its bytes."""
         line, digest = seal_record(self._keys, at.hash, at.number + 1, content)
         written = os.pwrite(self._segment, line, at.size)
         if written < len(line):
@@ -184,7 +185,7 @@ class ReceiptWriter:
         self._at, self._raw = at, raw
 
     def _begin_segment(self, at: Head, why: str) -> Head:
-        """Start the next segment. The head is written first, so that another process can finish a killed one's work."""
+        """Start the next segment. The head is written first, so that another process can start the segment instead."""
         if self._segment != _CLOSED:
             os.fsync(self._segment)
         at = Head(at.number, max([at.segment, *segments(self._folder)]) + 1, 0, at.hash, why)
@@ -204,7 +205,7 @@ class ReceiptWriter:
         self._segment = _open_file(segment_path(self._folder, at.segment))
 
     def _keep_torn(self, at: Head, torn: bytes) -> Head:
-        """Replace an incomplete line by a record of it; its call never returned."""
+        """Replace an incomplete line by a record that contains its text. The call of that line never returned."""
         text = json.dumps(torn[:MAX_TORN_BYTES].decode("utf-8", "replace"))
         at = self._put(at, b'"type":"torn","bytes":%d,"text":%b' % (len(torn), text.encode()))
         os.ftruncate(self._segment, at.size)
@@ -215,7 +216,7 @@ def _open_file(path: Path) -> int:
     """Open a regular file for reading and writing.
 
     Raises:
-        OSError: it cannot be opened, or is not a regular file.
+        OSError: the file cannot be opened, or is not a regular file.
     """
     file = os.open(path, _FLAGS, 0o600)
     if not stat.S_ISREG(os.fstat(file).st_mode):
@@ -225,10 +226,10 @@ def _open_file(path: Path) -> int:
 
 
 def _lock_file(file: int) -> None:
-    """Take the advisory lock.
+    """Take the advisory lock on an open file.
 
     Raises:
-        OSError: another process, possibly a suspended one, has held it for too long.
+        OSError: another process, possibly a suspended one, has held the lock for too long.
     """
     deadline = 0.0
     while True:

@@ -36,7 +36,7 @@ class Filter(NamedTuple):
     """Unix milliseconds: the earliest time at which a call ended."""
 
     def matches(self, record: Record) -> bool:
-        """Return whether a receipt matches."""
+        """Return whether a receipt matches every condition."""
         tool, outcome = str(record.get("tool")), record.get("outcome")
         return (
             (self.tool is None or self.tool in (tool, tool.partition(".")[0]))
@@ -63,7 +63,7 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
 
 
 def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
-    """Return the newest receipts, in order from oldest to newest; older segments are only read if needed.
+    """Return the newest `count` receipts, oldest first; older segments are read only if needed.
 
     Raises:
         ConfigurationError: a segment cannot be read.
@@ -98,7 +98,8 @@ def find_receipt(folder: Path, call_id: str) -> Record | None:
 def as_csv(records: Iterable[Record]) -> Iterator[str]:
     """Yield receipts as lines of CSV (RFC 4180), starting with the column names.
 
-    SECURITY: cells that a spreadsheet evaluates start with an apostrophe, because they contain user and tool names.
+    SECURITY: names of users and tools may look like formulas. Such a cell starts with an apostrophe, so that a
+    spreadsheet does not evaluate it.
     """
     yield _format_row(_COLUMNS)
     for record in records:
@@ -133,7 +134,7 @@ def _parse_record(line: bytes) -> Record | None:
 
 
 def _is_sound(record: Record) -> bool:
-    """Return whether the members have the expected types: the line is not verified."""
+    """Return whether the members have the expected types, because the line has not been verified."""
     usage, approval, decisions = (record.get(name) for name in ("usage", "approval", "decisions"))
     return (
         all(isinstance(record.get(name), int) for name in ("n", "started_ms", "ended_ms"))

@@ -1,4 +1,4 @@
-"""Report on receipts: numbers of calls, outcomes, denials and approvals."""
+"""Format receipts, and count their calls, outcomes, denials and approvals."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 
 
 def parse_moment(text: str) -> int:
-    """Parse a time before now, such as `2h`, or a date and time in UTC; return Unix milliseconds.
+    """Parse a duration before now, such as `2h`, or a date and time in UTC; return Unix milliseconds.
 
     Raises:
-        ConfigurationError: the text is neither.
+        ConfigurationError: the text is neither a duration nor a date and time.
     """
     if span := _SPAN.match(text):
         return int((datetime.now(UTC).timestamp() - int(span[1]) * _UNITS[span[2]]) * 1000)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise ConfigurationError(f"{text!r:.80} is not a time", hint="write 2h, 7d, or 2026-01-31T12:00") from None
+        hint = 'write a duration before now, such as "2h" or "7d", or a time in UTC, such as "2026-01-31T12:00"'
+        raise ConfigurationError(f"{text!r:.80} is not a time", hint=hint) from None
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 
 def format_time(milliseconds: int | None) -> str:
-    """Format Unix milliseconds as a time in UTC."""
+    """Format Unix milliseconds as a time in UTC, or `-` for None and invalid times."""
     if milliseconds is None:
         return "-"
     try:
@@ -86,12 +87,12 @@ class ToolReport(NamedTuple):
     calls: int
     failed: int
     seconds: float
-    """Total duration of its calls."""
+    """Total duration of the tool's calls."""
     http_requests: int
 
 
 class Report(NamedTuple):
-    """Totals of receipts; lists are sorted by size and have at most ten entries."""
+    """Totals of receipts. Lists contain at most ten entries, the most frequent first."""
 
     calls: int
     failed: int
@@ -100,11 +101,11 @@ class Report(NamedTuple):
     last_ms: int | None
     tools: list[ToolReport]
     outcomes: list[tuple[str, int]]
-    """Codes of failed calls."""
+    """Error codes of failed calls, with counts."""
     denied: list[tuple[str, int]]
-    """Reasons of denials."""
+    """Reasons of denials, with counts."""
     approvals: list[tuple[str, int]]
-    """Methods of approval, and who approved."""
+    """Methods of approval with the user or rule that approved, and counts."""
     top_users: list[tuple[str, int]]
 
     def as_dict(self) -> dict[str, object]:

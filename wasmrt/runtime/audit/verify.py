@@ -72,7 +72,10 @@ class Break(NamedTuple):
 
 
 class ChainHead(NamedTuple):
-    """The head of a chain. Store it outside of the folder, so that someone who changes the folder cannot change it."""
+    """The end of a receipt chain, in the form in which operators store it outside of the receipts folder.
+
+    A person who can change the receipts folder must not be able to change the stored head.
+    """
 
     number: int
     hash: str
@@ -82,10 +85,10 @@ class ChainHead(NamedTuple):
 
     @staticmethod
     def parse(text: str) -> ChainHead:
-        """Parse a printed head.
+        """Parse the text form of a head, `NUMBER:HASH`.
 
         Raises:
-            ConfigurationError: the text is not a head.
+            ConfigurationError: the text does not have this form.
         """
         found = _NOTED.match(text)
         if found is None:
@@ -106,7 +109,7 @@ class Verification(NamedTuple):
     """Segments before which receipts may be missing, and that no operator has acknowledged."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return the outcome as JSON data."""
+        """Return the result of the verification as JSON data."""
         return {
             "ok": self.broken is None,
             "records": self.records,
@@ -120,21 +123,21 @@ class Verification(NamedTuple):
 def verify(folder: Path, keys: Keys, *, expected: ChainHead | None = None, first: int = 1) -> Verification:
     """Verify every link of the chain in `folder`; other processes may continue to write to it.
 
-    `expected` is a head that was stored earlier: the chain must contain its record. The operator removed the segments
-    before `first`.
+    `expected` is a head that was stored earlier; the chain must contain the record to which that head refers. `first`
+    is the oldest segment that must exist, because operators may remove older segments.
 
     Raises:
-        ConfigurationError: a file cannot be read, or is not a regular file, such as a link.
+        ConfigurationError: a file cannot be read, or is not a regular file; links are not followed.
     """
     with reading():
         return _Check(folder, keys, expected, first).run()
 
 
 def chain_head(folder: Path, keys: Keys) -> ChainHead | None:
-    """Return the head of the chain, to be stored elsewhere, or None if these keys wrote no head.
+    """Return the current head of the chain, or None if there is no head that was written with these keys.
 
     Raises:
-        ConfigurationError: it cannot be read.
+        ConfigurationError: the head cannot be read.
     """
     with reading():
         head = read_head(keys, _snapshot(folder)[0])
@@ -142,7 +145,7 @@ def chain_head(folder: Path, keys: Keys) -> ChainHead | None:
 
 
 def _snapshot(folder: Path) -> tuple[bytes, list[int], int]:
-    """Return the head, the segments, and the size of the newest segment, read consistently."""
+    """Return the head, the segments, and the size of the newest segment, all read under the head's lock."""
     try:
         with open_file(folder / HEAD_FILE, follow_link=False) as (file, _):
             fcntl.flock(file, fcntl.LOCK_SH)
@@ -231,7 +234,7 @@ class _Check:
                 self._accept(line, place)
 
     def _check_unfinished(self, text: bytes, place: tuple[str, int], *, torn: bool) -> None:
-        """Distinguish a line that was never completed after a crash from a line that was cut off later."""
+        """Note a line that a killed process left incomplete; raise an error for a line that was cut off later."""
         if not torn:
             message = f"the file ends in the middle of record {self._number + 1}"
             raise _BreakError(Break(BreakKind.TRUNCATED, *place, message))
@@ -241,7 +244,7 @@ class _Check:
         )
 
     def _is_after_head(self, segment: int, end: int) -> bool:
-        """Return whether bytes up to `end` are after everything counted by the head, so that no receipt is in them."""
+        """Return whether `end` is beyond the end of the chain that the head stores: no counted record ends there."""
         head = read_head(self._keys, self._raw)
         return head is not None and (segment, end) > (head.segment, head.size)
 
@@ -261,7 +264,7 @@ class _Check:
                 raise _BreakError(Break(BreakKind.HEAD, *place, message))
 
     def _check_opening(self, segment: int, line: Line | None, place: tuple[str, int]) -> None:
-        """Check a segment's first record; distinguish missing records before it from a change to it."""
+        """Check the first record of a segment. Distinguish a change of this record from missing records before it."""
         record = {} if line is None else line.record()
         key, previous = record.get("key"), str(record.get("previous"))
         if line is None or record.get("segment") != segment or not _HASH.match(previous):

@@ -1,4 +1,4 @@
-"""One call, from params to scanned result, as decided by the host."""
+"""The host's side of one call, from its params to its scanned result."""
 
 from wasmrt.runtime.call._admission import Admission
 from wasmrt.runtime.call._answer import read_params, write_params

@@ -1,4 +1,4 @@
-"""Permits for concurrent calls, shared fairly between users, and a way to end every call at once."""
+"""Permits for concurrent calls, shared fairly between users. Closing them ends every call."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Admission:
         return len(self._running)
 
     def enter(self, call: Call) -> None:
-        """Take a permit; wait for one until the call's deadline if none is free.
+        """Take a permit for a call. If no permit is free, wait for one until the call's deadline.
 
         Raises:
             DeadlineExceededError: no permit became free in time.
@@ -54,7 +54,7 @@ class Admission:
         self._await_permit(waiter, call)
 
     def leave(self, call: Call) -> None:
-        """Return a call's permit; do nothing if it has none."""
+        """Release the permit of a call; do nothing if the call has no permit."""
         key, user, held = id(call), call.user, self._held
         with self._lock:
             if key in self._running:
@@ -68,7 +68,7 @@ class Admission:
                 self._admit_waiting()
 
     def close(self) -> None:
-        """End every call with a typed error and reject new ones; does not wait."""
+        """End every call with a `RuntimeClosedError` and reject new calls. Do not wait for the calls to end."""
         with self._lock:
             self.closed = True
             running = list(self._running.values())
@@ -80,7 +80,7 @@ class Admission:
             waiter.call.lifetime.close()
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait for the calls in flight; return False if one takes longer, for example in a name lookup."""
+        """Wait up to `seconds` until no call runs; return False if one takes longer, for example in a name lookup."""
         with self._lock:
             self._idle = threading.Event()
             if not self._running:

@@ -112,7 +112,7 @@ _LATE = "[withheld: it could not be scanned in time]"
 
 
 class Answer(NamedTuple):
-    """A tool's answer: its JSON value and text."""
+    """The answer of a tool, as a JSON value and as JSON text."""
 
     value: Any
     text: str
@@ -122,8 +122,8 @@ def read_answer(call: Call, text: str) -> Answer:
     """Parse a guest's JSON text.
 
     Raises:
-        OutputLimitError: it exceeds the call's output limit.
-        GuestOutputError: it is not valid JSON.
+        OutputLimitError: the text exceeds the call's output limit.
+        GuestOutputError: the text is not valid JSON.
     """
     assert call.guest is not None
     call.guest.charge_text(utf8_size(text))
@@ -143,7 +143,7 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     """Return the answer with secrets redacted.
 
     Raises:
-        LeakError: it contains a secret that cannot be redacted.
+        LeakError: the answer contains a secret that cannot be redacted, or could not be scanned.
     """
     scanner = call.scanner
     report = scanner.scan(answer.text)
@@ -161,7 +161,7 @@ def scan_answer(call: Call, answer: Answer) -> Answer:
     text = encode_json(_ENCODER, clean)
     # SECURITY: a match across several values, such as a secret in pieces, cannot be redacted in the structure.
     if scanner.redact(text) != text:
-        raise LeakError("the tool's answer was withheld: it contains a secret in pieces")
+        raise LeakError("the tool's answer was withheld: it contains a secret that is split across several values")
     return Answer(clean, text)
 
 
@@ -184,7 +184,7 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
     entries = []
     late = False
     for entry in call.guest.logs:
-        # After one line was too late, skip the rest: a thousand lines would each take that time.
+        # If one line could not be scanned in time, skip the rest: otherwise each of a thousand lines would time out.
         message = _LATE if late else cut_log(_redact_text(call, entry.message, len(cut_log(entry.message))))
         late = late or message == _LATE
         entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
@@ -192,26 +192,26 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
 
 
 def clean_line(call: Call, text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
-    """Return text from the guest as one line that may be shown: printable, secrets redacted, then truncated.
+    """Return text from the guest as one line that may be shown: printable, without secrets, and truncated.
 
-    All such text goes through here: descriptions, errors, codes and progress messages.
+    All text from guests that is shown passes through this function: descriptions, errors, codes, progress messages.
     """
     line = printable(text[: limit_bytes + LOG_OVERLAP_BYTES])
-    # Truncation before the scan may have split a secret: of that text, show only the part within the limit.
+    # Truncation before the scan may have split a secret, so only text within the limit is shown, not the overlap.
     keep = len(line) if len(text) <= limit_bytes + LOG_OVERLAP_BYTES else len(printable(text[:limit_bytes]))
     return cut_line(_redact_text(call, line, keep), limit_bytes)
 
 
 def join_last_output(call: Call, logs: tuple[LogEntry, ...]) -> str:
-    """Return the end of a guest's stderr and warnings, which explains most crashes."""
+    """Return the last warnings and errors in a guest's logs as one line. They explain most crashes."""
     lines = [entry.message for entry in logs if entry.level in (LogLevel.WARN, LogLevel.ERROR)]
     recent = [line for line in lines[-_LAST_LINES:] if line.strip() and not line.startswith(_ADVICE)]
-    # Scan again: a secret may continue across lines.
+    # Scan again, because a secret may extend across several lines.
     return clean_line(call, " ".join(recent), _LAST_BYTES) if recent else ""
 
 
 def _redact_text(call: Call, text: str, keep: int) -> str:
-    """Redact possibly truncated text; return a note instead if there is no time to scan it."""
+    """Redact text that may be truncated; return a note instead of the text if there is no time to scan it."""
     try:
         return call.scanner.partial.redact_start(text, keep)
     except DeadlineExceededError:

@@ -1,4 +1,4 @@
-"""Run many calls concurrently, up to a limit, and yield results in input order or as they complete."""
+"""Run many calls, a limited number at a time, and yield the results in input order or as they complete."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class BatchResult(NamedTuple):
     """The result of one call of a batch: its output or its error."""
 
     place: int
-    """Index of its params in the batch, from 0."""
+    """Index of the call's params in the batch, from 0."""
     output: ToolOutput | None
     error: ToolError | None
 
 
 class OpenedCall:
-    """A call on another thread that can be cancelled before or after it opens."""
+    """A handle that cancels a call of another thread, before or after the call opens."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,7 +34,7 @@ class OpenedCall:
         self._cancelled = False
 
     def __call__(self, call: Call) -> None:
-        """Store the call when it opens; cancel it if `cancel` was called before."""
+        """Store the call when it opens; cancel the call if `cancel` was called before."""
         with self._lock:
             self._call = call
             cancelled = self._cancelled
@@ -42,7 +42,7 @@ class OpenedCall:
             call.lifetime.cancel()
 
     def cancel(self) -> None:
-        """Cancel the call, or as soon as it opens."""
+        """Cancel the call, or cancel it as soon as it opens."""
         with self._lock:
             self._cancelled = True
             call = self._call
@@ -51,11 +51,11 @@ class OpenedCall:
 
 
 Start = Callable[[Any, OpenedCall], "Future[ToolOutput]"]
-"""Starts the call for the given params on another thread."""
+"""A function that starts the call for the given params on another thread."""
 
 
 class Batch:
-    """The calls of a batch. At most `parallel` are in flight, and only their params are taken from the iterable.
+    """The calls of a batch. At most `parallel` calls run at a time. Params are taken when their call starts.
 
     Ending the iteration early cancels the calls in flight. A failed call does not stop the others.
     """
@@ -92,7 +92,7 @@ class Batch:
             self._cancel_calls()
 
     def _start_calls(self) -> None:
-        # Finished results that wait for their turn count too, so that they cannot pile up behind a slow call.
+        # Results that wait for their turn count as running calls, so that they cannot accumulate behind a slow call.
         while len(self._flying) + len(self._held) < self._parallel:
             item = next(self._params, None)
             if item is None:

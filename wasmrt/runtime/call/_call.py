@@ -53,7 +53,7 @@ _numbers = itertools.count(1)
 
 
 class CallPipeline(NamedTuple):
-    """The components that every call of a runtime uses."""
+    """The parts of a runtime that every call uses."""
 
     admission: Admission
     rates: RateLimiter
@@ -72,7 +72,7 @@ class CallRequest(NamedTuple):
     tool: str
     params: Any
     context: ToolContext = ToolContext()
-    """The caller's context: user, data, effects, known receipt fields. The call adds the rest of the receipt."""
+    """The caller's context: user, data, effects, known receipt fields. The call sets the other receipt fields."""
     parent: Call | None = None
     on_open: Callable[[Call], None] | None = None
     tape: Tape | None = None
@@ -91,7 +91,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     """Run a tool once.
 
     Raises:
-        ToolError: with the usage, logs and decisions so far.
+        ToolError: the call failed. The error contains the usage, logs and decisions so far.
     """
     begin = request.context.on_begin
     lifetime = start_lifetime(target.limits, request.context, request.parent)
@@ -103,7 +103,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         _write_refusal_receipt(pipeline, target, request, error)
         raise
     call, services = _open_call(pipeline, target, request, lifetime, params, context)
-    if begin is not None:  # from here on, every outcome writes a receipt
+    if begin is not None:  # from this line on, the call writes a receipt even if it fails
         begin()
     call.params_bytes = len(params)
     if request.on_open is not None:
@@ -120,7 +120,7 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
             _close_call(pipeline, call, services)
         output = _make_output(call, answer)
     except BaseException as error:
-        _close_call(pipeline, call, services)  # again, in case a signal handler raised during the first close
+        _close_call(pipeline, call, services)  # again, because a signal handler may have interrupted the first close
         failure = _make_failure(call, error)
         end = _End(getattr(failure, "usage", None) or call.usage(), failure)
         _write_receipt(pipeline, target, request, call, params, end)
@@ -197,7 +197,7 @@ def _new_id() -> str:
 def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
     if pipeline.rate is not None:
         pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
-    # A tool called by another tool, or by a program waiting for it, uses its caller's permit.
+    # A tool that is called by another tool, or by a program that waits for the tool, uses the caller's permit.
     if call.parent is None and not request.context.under_permit:
         pipeline.admission.enter(call)
 
@@ -248,7 +248,7 @@ def _make_failure(call: Call, error: BaseException) -> BaseException:
 
 
 def _code_of(call: Call, failure: ToolError) -> str:
-    """Return an error's code, or the default code of its type if the guest or its worker chose an invalid one.
+    """Return the code of an error, or the default code of the error's type if the guest or worker set an invalid code.
 
     SECURITY: the code becomes the receipt's outcome, where `ok` means success.
     """

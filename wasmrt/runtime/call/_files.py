@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 _MISSING_FILE = frozenset({Reason.NOT_FOUND, Reason.NOT_A_FILE})
 _MISSING_DIRECTORY = frozenset({Reason.NOT_FOUND})
-"""Denials that are not recorded for a request that only probes. The denial of an entry that is neither a file nor a
-directory, such as a file with another hard link, is always recorded."""
+"""Denials that are not recorded if the request only tests for existence. If an entry is neither a file nor a directory,
+or has several hard links, the denial is always recorded."""
 _FAILED_WRITE = frozenset({Reason.NOT_FOUND, Reason.NOT_A_FILE, Reason.ALREADY_EXISTS, Reason.NOT_EMPTY})
 """Failures of permitted writes, which are not recorded as denials."""
 _NO_WORKSPACE = "this runtime has no workspace"
@@ -39,7 +39,7 @@ _NO_WORKSPACE_HINT = "set a folder: wasmrt run --workspace DIR; in Python, WasmR
 
 
 class CallFiles:
-    """Handles a guest's workspace requests. Methods raise `HostFailure`."""
+    """Handles the workspace requests of a guest. Methods raise `HostFailure` for denied and failed requests."""
 
     def __init__(self, call: Call, refuse: Callable[[Decision], None]) -> None:
         self._call = call
@@ -47,7 +47,7 @@ class CallFiles:
         self._budget: WriteBudget | None = None
 
     def close(self) -> None:
-        """Close the call's undo journal."""
+        """Close the undo journal of the call, if there is one."""
         if self._budget is not None and self._budget.journal is not None:
             self._budget.journal.close()
 
@@ -124,7 +124,7 @@ class CallFiles:
         try:
             yield writer, self._budget
         except CapabilityDeniedError as error:
-            assert error.decision is not None  # the workspace only raises decisions
+            assert error.decision is not None  # every error of the workspace contains a decision
             raise self._write_failure(error.decision) from error
 
     def _write_failure(self, decision: Decision) -> HostFailure:

@@ -1,4 +1,4 @@
-"""The host's services for one call: every request of a guest is decided here, under the call's grant."""
+"""The host's services for one call. Every request of a guest is allowed or denied here, under the call's grant."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _OF_TOOL_ERROR = {
 
 
 class CallServices:
-    """Decides and handles the requests of one call's guest. `close` it when the guest has ended."""
+    """Decides and handles the requests of one call's guest. `close` the services when the guest has ended."""
 
     def __init__(self, call: Call) -> None:
         self._call = call
@@ -92,7 +92,7 @@ class CallServices:
 
         Raises:
             HostFailure: the request was denied or failed.
-            BaseException: the call ends.
+            BaseException: the error ends the call.
         """
         kind = type(request)
         if kind in _FILE_HANDLERS:
@@ -177,13 +177,13 @@ class CallServices:
         try:
             return self._run_tool(call.backends.tools, alias, params)
         except (CapabilityDeniedError, ToolError) as error:
-            call.lifetime.check()  # the caller's own deadline or cancellation is not a failure of the other tool
+            call.lifetime.check()  # if the caller itself was cancelled or timed out, report that instead
             raise self._convert_error(error) from error
 
     def _run_tool(self, runner: ToolRunner, alias: str, params: str) -> str:
         """Run the tool with this alias under its own grant, on the same thread; return its scanned JSON text.
 
-        It runs within the caller's deadline and budgets.
+        The tool runs within the caller's deadline and budgets.
         """
         call = self._call
         capability = call.grant.tool_invoke
@@ -191,22 +191,25 @@ class CallServices:
         if capability is None or name is None:
             raise self._denied(call.grant.explain_tool(alias))
         if name in call.tool_chain:
-            rule, hint = "the tool is already in the chain of callers", "this cannot be allowed: call a different tool"
+            rule, hint = (
+                "the tool is already in the chain of callers",
+                "call a different tool: cycles are never allowed",
+            )
             raise self._denied(_invoke_denial(alias, Reason.INVOKE_CYCLE, rule, hint))
         if call.may_invoke is not None and (denial := call.may_invoke(name)) is not None:
             raise self._denied(denial._replace(capability="tool_invoke", subject=alias[:MAX_PATH_BYTES]))
         if len(call.tool_chain) > MAX_INVOKE_DEPTH:
             rule = f"at most {MAX_INVOKE_DEPTH} levels of tool invocations are allowed"
-            hint = "the limit is fixed: use fewer levels"
+            hint = "the limit cannot be changed: use fewer levels"
             raise self._denied(_invoke_denial(alias, Reason.INVOKE_DEPTH, rule, hint))
         if not call.charge_tool_invocation():
             rule = f"a call may invoke at most {MAX_TOOL_INVOCATIONS} tools"
-            hint = "the limit is fixed: do more with each invocation"
+            hint = "the limit cannot be changed: do more with each invocation"
             raise self._denied(_invoke_denial(alias, Reason.INVOKE_BUDGET, rule, hint))
         runner.rates.check_and_record(call.user, call.tool, capability.rate_limit, what="invoke")
         output = runner.run(name, params, call)
         if output is None:
-            hint = "install the tool that the grant names for this alias; in Python, prepare it in this runtime"
+            hint = "install the tool to which the grant maps this alias; in Python, prepare the tool in this runtime"
             rule = "the tool with this alias is not prepared"
             raise self._denied(_invoke_denial(alias, Reason.NOT_FOUND, rule, hint))
         return output.raw or "null"
@@ -230,7 +233,7 @@ class CallServices:
         self.refuse(request.decision)
 
     def refuse(self, decision: Decision) -> None:
-        """Record a denial once for each target, at most `MAX_REFUSALS` in total."""
+        """Record a denial, but only once for each target, and at most `MAX_REFUSALS` denials in total."""
         key = (decision.capability, decision.subject)
         if key not in self._refused and len(self._refused) < MAX_REFUSALS:
             self._refused.add(key)
@@ -278,4 +281,5 @@ _FILE_HANDLERS: dict[type[object], Callable[..., object]] = {
     WorkspaceRemove: CallFiles.remove,
     WorkspaceRename: CallFiles.rename,
 }
-"""Together, the handlers of all requests in `wasmrt.sandbox.guest.requests.NAMES`; tests check their reply types."""
+"""`_HANDLERS` and `_FILE_HANDLERS` contain a handler for each request in `wasmrt.sandbox.guest.requests.NAMES`. Tests
+check the types of their replies."""

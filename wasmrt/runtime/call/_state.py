@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _LATE = "[withheld: it could not be scanned in time]"
 CLOSING_SECONDS = 0.05
-"""Extra time to scan a late call's logs and errors; anything not scanned by then is withheld."""
+"""Extra time to scan logs and errors of a call after its deadline. Text that is not scanned by then is withheld."""
 
 
 _NARROWED = frozenset(
@@ -44,7 +44,8 @@ class ToolRunner(NamedTuple):
     """Runs the tools that other tools invoke."""
 
     run: Callable[[str, str, Call], ToolOutput | None]
-    """Runs a tool by name with JSON params for the calling tool's call; None if no such tool is prepared."""
+    """Runs a tool for the call of another tool, given the name, the params as JSON text, and that call. Returns None if
+    no tool with the name is prepared."""
     rates: RateLimiter
 
 
@@ -58,23 +59,23 @@ class GuestResponse(Protocol):
     def headers(self) -> Headers: ...
 
     def read(self) -> bytes:
-        """Wait for the next piece of the body; empty at the end."""
+        """Wait for the next piece of the body and return it; return empty bytes at the end."""
 
     def read_all(self) -> bytes:
-        """Wait for the rest of the body."""
+        """Wait for the rest of the body and return it."""
 
     def close(self) -> None: ...
 
 
 class HttpAccess(Protocol):
-    """Network access for guests; raises `HostFailure`."""
+    """Network access for guests. Methods raise `HostFailure` for denied and failed requests."""
 
     @property
     def networks(self) -> tuple[Network, ...]:
         """Internal networks that the operator allows."""
 
     def open(self, call: Call, request: HttpOpen) -> GuestResponse:
-        """Send a request with every check, and wait for the response's status and headers."""
+        """Check and send a request, and wait for the status and the headers of the response."""
 
 
 class Files(NamedTuple):
@@ -85,19 +86,19 @@ class Files(NamedTuple):
 
 
 class Backends(NamedTuple):
-    """A runtime's services for the calls of one tool; None if not configured or not granted."""
+    """The services that a runtime provides for calls of one tool; None if not configured or not granted."""
 
     detector: LeakDetector
     http: HttpAccess | None = None
     workspace: WorkspaceReader | None = None
     writer: WorkspaceWriter | None = None
     files_of: Callable[[str, Path | None], Files] | None = None
-    """Returns a call's workspace from its user and its own folder, if any; None if no file access is granted."""
+    """Returns the files of a call, given the user and the call's own folder, if any. None if the grant has no files."""
     secrets_of: Callable[[str, Lifetime], SecretsView] | None = None
-    """Returns one user's secrets from the user and the call's lifetime."""
+    """Returns the secrets of a user, given the user and the call's lifetime."""
     tools: ToolRunner | None = None
     networks: tuple[Network, ...] = ()
-    """Internal networks that the operator allows, for denials without an HTTP grant."""
+    """Internal networks that the operator allows. Used to explain denials if the grant has no HTTP."""
 
 
 class Call:
@@ -127,7 +128,7 @@ class Call:
         self.trace_id: str = receipt.trace_id or context.trace_id or (call_id if parent is None else parent.trace_id)
         """ID of the trace: the caller's if given, otherwise the ID of the outermost call."""
         self.within: str = receipt.parent_id if parent is None else parent.within
-        """ID of the program run that made the outermost call; empty if none did."""
+        """ID of the program run that made the outermost call; empty if no program made that call."""
         self.tool, self.user = tool, context.user
         self.limits, self.grant, self.backends = limits, grant, backends
         self.parent, self.on_progress = parent, context.on_progress
@@ -143,14 +144,14 @@ class Call:
         self.may_invoke: MayInvoke | None = context.may_invoke if parent is None else parent.may_invoke
         self.call_tool: CallTool | None = context.call_tool
         self.tool_chain: tuple[str, ...] = (*(parent.tool_chain if parent else ()), action or tool)
-        """Names of its callers and its own, as grants name them; its own is last."""
+        """Names of the calling tools, as used in grants, followed by the name of the tool itself."""
         self.lifetime: Lifetime = lifetime or start_lifetime(limits, context, parent)
         self.deadline = self.lifetime.deadline
-        """Monotonic time at which it ends, in seconds."""
+        """Monotonic time, in seconds, at which the call ends."""
         self.guest: GuestCall | None = None
         """The guest's side of the call; None for the host's own calls."""
         self.tape: Tape | None = None
-        """Records or replays the guest's requests; None otherwise."""
+        """Records or replays the guest's requests; None if the call is neither recorded nor replayed."""
         self.decisions: list[Decision] = []
         self.decisions_dropped = 0
         self.params_bytes = 0
@@ -161,7 +162,7 @@ class Call:
         self._scan_until = self.deadline
         self._watched = WatchedSecrets(backends.detector, check=self._check_scan)
         self.scanner: LeakScanner = self._watched.scanner
-        """Scans for the leak rules and every secret used so far."""
+        """Scans text for matches of the leak rules, and for every secret that the call has used so far."""
 
     @property
     def cancelled(self) -> threading.Event:
@@ -172,7 +173,7 @@ class Call:
         """Open the workspace of this call.
 
         Raises:
-            ConfigurationError: its folder is not a directory.
+            ConfigurationError: the workspace root is not a directory.
         """
         if self.backends.files_of is not None:
             self.files = self.backends.files_of(self.user, self.workspace)
@@ -193,7 +194,7 @@ class Call:
             raise self.lifetime.late()
 
     def watch(self, name: str, value: str) -> None:
-        """Add `value` to `scanner`; must be called before a secret is used."""
+        """Make `scanner` also search for the secret `value`. Must be called before the secret is used."""
         self._watched.watch(name, value)
         self.scanner = self._watched.scanner
 
@@ -227,8 +228,8 @@ class Call:
     def decide(self, decision: Decision) -> Decision:
         """Record a decision for the result and the receipt; return it with its text redacted.
 
-        SECURITY: a decision may contain text from the guest, which is scanned, then truncated. Once `MAX_DECISIONS`
-        are recorded, further ones are only counted.
+        SECURITY: a decision may contain text from the guest, so its text is scanned, then truncated. After
+        `MAX_DECISIONS` decisions, further decisions are counted but not recorded.
         """
         decision = self.redact(decision)
         if len(self.decisions) < MAX_DECISIONS:
@@ -238,9 +239,10 @@ class Call:
         return decision
 
     def redact(self, decision: Decision) -> Decision:
-        """Return a decision as shown to the guest, the record and users: with its actual cause, without secrets.
+        """Return a decision in the form in which guests, receipts and users see it: with the actual cause, no secrets.
 
-        SECURITY: if the guest repeats a decision's text, it is only hidden from models if it equals a recorded text.
+        SECURITY: a guest may repeat the text of a decision. The repeated text is hidden from models only if it equals
+        the text of a recorded decision.
         """
         scanner, decision = self.scanner.partial, self._explain_narrowing(decision)
         try:
@@ -249,29 +251,29 @@ class Call:
             return decision._replace(rule=_LATE, suggestion=None, subject="")
 
     def describe(self, redacted: Decision) -> str:
-        """Return a denial's message for the guest; it includes the suggestion only if the denial was recorded."""
+        """Return the message of a denial for the guest. The suggestion is included only if the denial was recorded."""
         return redacted.sentence if redacted in self.decisions else redacted.refusal
 
     def _explain_narrowing(self, decision: Decision) -> Decision:
-        """Explain a denial that the full grant would allow, and that comes from the call's effects or write paths.
+        """Explain a denial that is caused by the limits on the call's effects or write paths, not by the full grant.
 
-        The usual suggestion, an addition to the capability file, would not help: the file already has the entry.
+        The usual suggestion, an addition to the capability file, would not help: the file already contains the entry.
         """
         if self._is_denied_by_paths(decision):
             folder = decision.subject.rpartition("/")[0] or decision.subject
             step = Step(f'add "{folder}" to allow_write_paths of the preset')
-            return decision._replace(rule="the preset does not allow tools to write there", suggestion=step)
+            return decision._replace(rule="the preset does not allow tools to write to this path", suggestion=step)
         section = decision.capability
         if self.effects is None or decision.allowed or decision.reason not in _NARROWED:
             return self._explain_withheld(decision)
         if section not in BY_SECTION or self.grant.section(section) == self.full_grant.section(section):
             return self._explain_withheld(decision)
         effects = ", ".join(sorted(self.effects)) or "none"
-        step = Step("call it without the view or preset that limits it, or declare the effect for this tool")
+        step = Step("call the tool without the view or preset that limits its effects, or declare the effect")
         return decision._replace(rule=f"the call is limited to its effects ({effects})", suggestion=step)
 
     def _explain_withheld(self, decision: Decision) -> Decision:
-        """Explain a denial of access that the capability file requests but that was not granted."""
+        """Explain a denial of access that the capability file requests, but that the operator did not grant."""
         suggestion = decision.suggestion
         if decision.allowed or self._find_amendment is None or not isinstance(suggestion, Addition):
             return decision
@@ -296,7 +298,7 @@ class Call:
             if guest is None
             else (guest.fuel_used, guest.host_calls, len(guest.logs), guest.log_entries_dropped)
         )
-        return Usage(  # positional, for speed: every call creates one
+        return Usage(  # positional arguments, for speed: every call creates a Usage
             fuel,
             int((time.monotonic() - self.lifetime.started) * 1e6) / 1e6,
             self.params_bytes,
@@ -312,13 +314,13 @@ class Call:
 
 
 def start_lifetime(limits: ResourceLimits, context: ToolContext, parent: Call | None) -> Lifetime:
-    """Start a call's lifetime, which ends no later than its caller's."""
+    """Start the lifetime of a call. It ends no later than the lifetime of the call's caller."""
     outer = context.lifetime if parent is None else parent.lifetime
     return Lifetime(limits.timeout_seconds, within=outer)
 
 
 def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Effect] | None:
-    """Return the effects allowed for a call: the intersection of its own and its caller's; None for no limit."""
+    """Return the effects allowed for a call, the intersection of its own and its caller's; None for no limit."""
     own = context.effects
     if parent is None or parent.effects is None:
         return own
@@ -326,6 +328,6 @@ def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Ef
 
 
 def effective_write_paths(context: ToolContext, parent: Call | None) -> tuple[tuple[str, ...], ...]:
-    """Return the folder lists that limit a call's writes: its caller's and its own."""
+    """Return the lists of folders that limit the writes of a call: the lists of its caller, and its own lists."""
     outer = () if parent is None else parent.write_paths
     return (*outer, *(paths for paths in context.write_paths if paths not in outer))

@@ -66,10 +66,10 @@ class CallTarget:
         self.component = component
         self.grant = grant
         self.request = request
-        """Reads what an installed tool requests, which may exceed its grant; None for other tools."""
+        """Returns what an installed tool requests, which may exceed the grant; None for other tools."""
         self._own = component.description.specs
         self.specs = dict(self._own if tools is None else tools)
-        """Its tools by name."""
+        """The component's tools by name."""
         decides = worlds.schema_decides(component.world)
         if tools is not None:
             self.specs.update(
@@ -93,7 +93,7 @@ class CallTarget:
     def effective_grant(
         self, tool: str, effects: frozenset[Effect] | None = None, write_paths: WritePaths = ()
     ) -> EffectiveGrant:
-        """Return the part of the grant that applies to a call of one tool, without other tools' parts.
+        """Return the part of the grant that applies to a call of one tool, without the parts for other tools.
 
         `effects` limits the call's effects; None means no limit. Each element of `write_paths` is a list of folders to
         which writes are limited.
@@ -130,21 +130,24 @@ class CallTarget:
 
     @property
     def choice(self) -> str:
-        """The hint for a call that did not choose one of several tools."""
+        """The hint for a call that does not choose a tool of a component with several tools."""
         return f"choose a tool with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
 
     def name_in_grants(self, tool: str) -> str:
-        """Return the name of this tool in other tools' grants."""
+        """Return the name by which grants of other tools refer to this tool."""
         if tool not in self.specs:
             return self.name
         return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
     def guest_name(self, tool: str) -> str:
-        """Return the component's name for a tool. A component that selects by context has one name for all tools."""
+        """Return the name of a tool within the component.
+
+        If a component selects the tool by the context, all its tools have the same name within the component.
+        """
         return tool if tool in self._own else next(iter(self._own))
 
     def find_amendment(self, tool: str, addition: Addition) -> str | None:
-        """Return the amendment that would grant an addition, if the tool's file requests it; otherwise None."""
+        """Return the amendment that would grant an addition, if the tool's capability file requests it, else None."""
         if self.request is None:
             return None
         requested = self.request()
@@ -172,13 +175,13 @@ class CallTarget:
             return params
 
     def context(self, tool: str, given: Any) -> Any:
-        """Return the context for the guest: the caller's, plus the tool's ID if the component selects tools by context.
+        """Return the context for the guest: the caller's context, plus the tool's ID if the context selects the tool.
 
         Raises:
             InvalidParametersError: the caller's context is not an object, so the ID cannot be added.
         """
         if (settings := self.specs[tool].own.settings) is not None:
-            return dict(settings)  # the operator's settings, without data from the conversation
+            return dict(settings)  # settings of the operator; data from the conversation is not passed
         chosen = self.specs[tool].capability_id
         if not chosen:
             return given
@@ -209,9 +212,9 @@ class CallTarget:
 
 
 def _complete_spec(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
-    """Return a package's tool, with missing fields taken from the component's own description.
+    """Return a tool of a package, with missing fields taken from the component's own description.
 
-    `decides` is true for worlds in which the component's own schema is enforced.
+    `decides` is True if the component's world enforces the component's own schema.
     """
     if own is None:
         return spec

@@ -31,22 +31,22 @@ class WriteBudget:
         """
         if path not in self._names and len(self._names) >= granted.max_files:
             rule = f"a call may change at most {granted.max_files} files"
-            raise _budget_error(rule, path, f"raise {_SECTION}.max_files if more are needed")
+            raise _budget_error(rule, path, f"increase {_SECTION}.max_files if the tool needs more files")
         self._names.add(path)
 
     def charge(self, granted: WorkspaceWriteCapability, path: str, size: int) -> None:
         """Count a file before it is written.
 
         Raises:
-            CapabilityDeniedError: it exceeds the size limit of a file or of the call.
+            CapabilityDeniedError: the file is too large, or the call would write too many files or bytes.
         """
         if size > granted.max_file_bytes:
             rule = f"a file may have at most {granted.max_file_bytes} bytes"
-            hint = f"raise {_SECTION}.max_file_bytes if more are needed"
+            hint = f"increase {_SECTION}.max_file_bytes if the tool needs larger files"
             raise refusal(Reason.FILE_TOO_LARGE, rule, path, hint, writing=True)
         if self._bytes + size > granted.max_bytes:
             rule = f"a call may write at most {granted.max_bytes} bytes"
-            raise _budget_error(rule, path, f"raise {_SECTION}.max_bytes if more are needed")
+            raise _budget_error(rule, path, f"increase {_SECTION}.max_bytes if the tool needs to write more")
         self.charge_name(granted, path)
         self._bytes += size
 
@@ -63,7 +63,7 @@ class WriteBudget:
         self._made.discard(path)
 
     def record_moved(self, path: str, to: str) -> None:
-        """Record that a folder created by the call was moved, with everything the call created below it."""
+        """Record that a name was moved. If it is a folder, all names that the call created below it move with it."""
         moved = {name for name in self._made if name == path or name.startswith(f"{path}/")}
         self._made = (self._made - moved) | {to + name[len(path) :] for name in moved}
 

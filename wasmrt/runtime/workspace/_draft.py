@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 
 
 def draft_name() -> str:
-    """Return a random name that does not exist."""
+    """Return a random name, which no other file uses."""
     return f".wasmrt-{os.urandom(8).hex()}"
 
 
@@ -16,10 +16,10 @@ def draft_name() -> str:
 def draft(folder: int, content: bytes, finish: Callable[[int], None] | None = None) -> Iterator[str]:
     """Write a temporary file in an open folder and yield its name; delete it if it was not renamed.
 
-    `finish` is called with its descriptor; without `finish` it has the default permissions.
+    `finish` is called with the file's descriptor after writing. Without `finish`, the file has the default permissions.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     name = draft_name()
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -37,7 +37,7 @@ def draft(folder: int, content: bytes, finish: Callable[[int], None] | None = No
 
 
 def set_owner(handle: int, uid: int, gid: int) -> None:
-    """Change the owner of an open file, if this process may."""
+    """Change the owner of an open file, if this process is allowed to."""
     if (uid, gid) != (os.geteuid(), os.getegid()):
         with suppress(PermissionError):
             os.fchown(handle, uid, gid)

@@ -1,6 +1,6 @@
-"""The journal of calls' changes in a workspace, with the previous content, written before each change.
+"""Undo journals: they store the content of workspace files before calls change the files.
 
-A change whose previous content cannot be saved is denied, so that every change can be undone.
+A change is denied if the previous content cannot be saved, so that every change can be undone.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from wasmrt.runtime.workspace._states import ABSENT, Kind, State, content_at, st
 
 _SUFFIX = ".undo"
 _ROOM_BYTES = MAX_UNDO_BYTES - MAX_UNDO_CALL_BYTES
-"""Maximum size of all journals before a call begins."""
+"""Maximum total size of all journals when a new journal is created."""
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CallJournal:
     """The journal of one call. Its file is created at the first change. Not thread-safe.
 
-    A change is made inside the context manager that records it. If it raises OSError, it is not recorded, and the next
-    change of the same files stores their content again.
+    The caller makes a change inside the context manager that records the change. If the change raises OSError, it
+    counts as not made, and the next change of the same files saves their content again.
     """
 
     def __init__(self, journal: UndoJournal, head: JournalHead) -> None:
@@ -52,15 +52,15 @@ class CallJournal:
         self._after: dict[str, State] = {}
         self._kept: set[str] = set()
         self._in_place: dict[str, State] = {}
-        """Moved files: their content is not saved elsewhere."""
+        """States of files that were moved, so that their content was not saved in the journal."""
 
     @contextmanager
     def change(self, path: str, folder: int, name: str, after: State) -> Iterator[None]:
         """Record that `path`, a name in an open folder, is about to become `after`.
 
         Raises:
-            CapabilityDeniedError: its content cannot be saved.
-            OSError: it cannot be read.
+            CapabilityDeniedError: the previous content cannot be saved.
+            OSError: the previous content cannot be read.
         """
         contents: list[tuple[str, bytes]] = []
         before = self._read_before(path, folder, name, contents)
@@ -70,11 +70,13 @@ class CallJournal:
 
     @contextmanager
     def move(self, path: str, place: tuple[int, str], to: str, target: tuple[int, str]) -> Iterator[None]:
-        """Record that the file at `path` is about to be moved to `to`; places are open folders and names.
+        """Record that the file at `path` is about to be moved to `to`.
+
+        `place` and `target` each consist of an open folder and a name.
 
         Raises:
             CapabilityDeniedError: the content of the replaced file cannot be saved.
-            OSError: they cannot be read.
+            OSError: one of the files cannot be read.
         """
         contents: list[tuple[str, bytes]] = []
         replaced = self._read_before(to, *target, contents)
@@ -90,7 +92,7 @@ class CallJournal:
 
     @contextmanager
     def move_directory(self, path: str, to: str) -> Iterator[None]:
-        """Record that a folder created by the call is about to be moved, with everything the call put into it.
+        """Record that a folder is about to be moved. The call created the folder and everything in it.
 
         Raises:
             CapabilityDeniedError: the journal cannot be written.
@@ -107,13 +109,13 @@ class CallJournal:
             yield
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the journal's file."""
         if self._handle >= 0:
             os.close(self._handle)
             self._handle = -1
 
     def _read_before(self, path: str, folder: int, name: str, contents: list[tuple[str, bytes]]) -> State | None:
-        """Return the state of a name that is new to the journal; add the content that is about to be lost."""
+        """Return the state of a name, or None if already recorded. Append content that would be lost to `contents`."""
         if path in self._after and path not in self._in_place:
             return None
         state, content = content_at(folder, name, MAX_UNDO_FILE_BYTES)
@@ -131,7 +133,7 @@ class CallJournal:
         try:
             yield
         except OSError:
-            # SECURITY: after a failed change, the name's content is not saved elsewhere and must not count as saved.
+            # SECURITY: if the change failed, the content of the name must be saved again before the next change.
             for name, after, in_place in known:
                 _set_state(self._after, name, after)
                 _set_state(self._in_place, name, in_place)
@@ -175,7 +177,7 @@ def _not_undoable_error(path: str, rule: str) -> CapabilityDeniedError:
 class UndoJournal:
     """The journals of all users' calls: a private folder with one file per call. Processes and threads may share it.
 
-    If there are too many, the oldest calls of the user with the most calls are deleted.
+    If the journals exceed a limit, the oldest journals of the user who has the most are deleted.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -186,10 +188,10 @@ class UndoJournal:
         return CallJournal(self, JournalHead(call_id, tool, user, str(root), time.time_ns() // 1_000_000, program))
 
     def create(self, head: JournalHead) -> int:
-        """Create a call's file and return its descriptor.
+        """Create the journal file of a call, and return the file's descriptor.
 
         Raises:
-            OSError: it cannot be created.
+            OSError: the file cannot be created.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         owner = blake3(head.user.encode("utf-8", "surrogatepass")).hexdigest()[:32]
@@ -219,7 +221,7 @@ class UndoJournal:
             return [call_id]
         found, program = [], program_of(call_id)
         for name in reversed(self._names()):
-            with suppress(UndoError, OSError):  # undoing that call by its own ID reports the error
+            with suppress(UndoError, OSError):  # the error is reported if that call is undone by its own ID
                 if program and read_head(self._folder / name).program == program:
                     found.append(_call_id_of(name))
         return found or [call_id]
@@ -228,7 +230,7 @@ class UndoJournal:
         """Return a call's journal file and its content.
 
         Raises:
-            UndoError: there is none, or it cannot be read.
+            UndoError: the call has no journal, or the journal cannot be read.
         """
         name = next((each for each in self._names() if _call_id_of(each) == call_id), None)
         if name is None:
@@ -250,7 +252,7 @@ class UndoJournal:
         return []
 
     def _delete_oldest(self, owner: str) -> None:
-        """Delete the oldest calls of the user with the most, first `owner` if equal: other users keep theirs."""
+        """Delete the oldest journals of the user who has the most, preferably of `owner`. Other users keep theirs."""
         sizes = {name: _file_size(self._folder, name) for name in self._names()}
         calls = Counter({owner: 1}) + Counter(map(_owner_of, sizes))
         used: Counter[str] = Counter()

@@ -1,7 +1,7 @@
 """The file format of a call's journal: a line of JSON about the call, then an entry for each change.
 
-An entry is a line of JSON, the saved content, and a line feed. It is appended before the change is made: if a kill cuts
-it off, the change never began, and the entry is ignored.
+An entry is a line of JSON, the saved content, and a line feed. The entry is appended before the change is made. If the
+entry is incomplete because the process was killed, the change never began, and the entry is ignored.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class JournalHead(NamedTuple):
 
 
 class Change(NamedTuple):
-    """The change of one name: its state before, if new to the journal, and after.
+    """The change of one name. `before` is None if the journal already contains an earlier change of the name.
 
-    A second state before, for the same name, means that the changes up to then failed.
+    If a later change of the same name has a `before`, the earlier changes of the name failed.
     """
 
     path: str
@@ -60,7 +60,7 @@ class ContentLocation(NamedTuple):
 
 
 class JournalRecord(NamedTuple):
-    """A parsed journal: every change in order, and the location of each content by its BLAKE3."""
+    """A parsed journal: every change in order, and the location of each saved content by its BLAKE3 digest."""
 
     head: JournalHead
     changes: tuple[Change, ...]
@@ -70,21 +70,21 @@ class JournalRecord(NamedTuple):
 
 
 def append_head(handle: int, head: JournalHead) -> None:
-    """Write the first line.
+    """Write the first line of a journal.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the line cannot be written.
     """
     _append(handle, (write_json([_VERSION, *head]).encode(), b"\n"))
 
 
 def append_entry(handle: int, changes: Iterable[Change], contents: Iterable[tuple[str, bytes]]) -> int:
-    """Append an entry, completely or not at all, and return its size in bytes.
+    """Append an entry, and return its size in bytes.
 
-    `contents` are pairs of a BLAKE3 in hex and the bytes.
+    `contents` are pairs of a BLAKE3 digest in hex and the content.
 
     Raises:
-        OSError: it cannot be written; the journal is unchanged.
+        OSError: the entry cannot be written; the journal is unchanged.
     """
     stored = tuple(contents)
     line = write_json([[each.as_list() for each in changes], [[digest, len(content)] for digest, content in stored]])
@@ -94,10 +94,10 @@ def append_entry(handle: int, changes: Iterable[Change], contents: Iterable[tupl
 
 
 def add_contents(path: Path, contents: Iterable[tuple[str, bytes]]) -> None:
-    """Add contents to a journal, replacing an incomplete entry.
+    """Append contents to a journal. An incomplete entry at the end is overwritten.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the journal cannot be written.
     """
     end = read_journal(path).size_bytes
     handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -112,8 +112,8 @@ def read_journal(path: Path) -> JournalRecord:
     """Read a journal; ignore an incomplete entry at the end.
 
     Raises:
-        UndoError: it is not a journal, or is damaged.
-        OSError: it cannot be read.
+        UndoError: the file is not a journal, or is damaged.
+        OSError: the file cannot be read.
     """
     with _open_journal(path) as (file, status):
         head = _read_head(file)
@@ -131,8 +131,8 @@ def read_head(path: Path) -> JournalHead:
     """Read the head of a journal.
 
     Raises:
-        UndoError: it is not a journal, or is damaged.
-        OSError: it cannot be read.
+        UndoError: the file is not a journal, or is damaged.
+        OSError: the file cannot be read.
     """
     with _open_journal(path) as (file, _):
         return _read_head(file)
@@ -142,7 +142,7 @@ def read_content(path: Path, location: ContentLocation) -> bytes:
     """Read saved content from a journal.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the journal cannot be read.
     """
     with open_file(path, follow_link=False, private=True) as (file, _):
         file.seek(location.offset)
@@ -151,7 +151,7 @@ def read_content(path: Path, location: ContentLocation) -> bytes:
 
 @contextmanager
 def _open_journal(path: Path) -> Iterator[tuple[BinaryIO, os.stat_result]]:
-    """Open a journal for reading; report invalid data as damage."""
+    """Open a journal for reading. Invalid data that is found in the `with` block is reported as damage."""
     with open_file(path, follow_link=False, private=True) as opened:
         try:
             yield opened
@@ -204,7 +204,7 @@ def _parse_line(text: bytes) -> Any:
 
 
 def _parse_change(path: Any, before: Any, after: Any) -> Change:
-    # SECURITY: restored paths must be inside the workspace, whatever the journal contains.
+    # SECURITY: the journal must not be able to restore paths outside of the workspace.
     if path_problem(path) is not None or plain_path(path) != path:
         raise ValueError("invalid path")
     return Change(path, None if before is None else read_state(before), read_state(after))

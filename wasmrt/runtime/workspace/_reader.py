@@ -18,7 +18,7 @@ from wasmrt.sandbox.guest.requests import DirectoryEntry
 
 
 class WorkspaceReader:
-    """Reads files under `allowed_prefixes` of one root. Keeps nothing open between calls; threads may share it.
+    """Reads files under `allowed_prefixes` of one root. No file stays open between calls; threads may share a reader.
 
     Links inside the root are followed, and their targets must be granted as well. Links out of the root, special files
     and files with several hard links (one may be outside the root) are denied.
@@ -31,7 +31,7 @@ class WorkspaceReader:
         self._root = Path(root).absolute()
         if not self._root.is_dir():
             raise ConfigurationError(
-                "the workspace root is not a directory", hint="create it, or name a different folder"
+                "the workspace root is not a directory", hint="create the folder, or choose a different one"
             )
         self._capabilities = Capabilities.none().with_workspace_read(allowed_prefixes)
 
@@ -39,7 +39,7 @@ class WorkspaceReader:
         """Return a file's bytes.
 
         Raises:
-            CapabilityDeniedError: the path is invalid or not granted, there is no such file, or it is too large.
+            CapabilityDeniedError: the path is invalid or not granted, or the file is missing, too large or not regular.
         """
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
@@ -59,7 +59,7 @@ class WorkspaceReader:
     def list(self, path: str = "") -> tuple[DirectoryEntry, ...]:
         """Return a directory's files and subdirectories, sorted by name, without links and special files.
 
-        `""` is the root, which can only be listed if the whole workspace is granted.
+        The path `""` is the root, which can be listed only if the complete workspace is granted.
 
         Raises:
             CapabilityDeniedError: the path is invalid, not granted or not a directory, or has too many entries.
@@ -81,7 +81,7 @@ class WorkspaceReader:
         """Return the name, kind and size of a file or a directory.
 
         Raises:
-            CapabilityDeniedError: the path is invalid or not granted, or there is no file or directory.
+            CapabilityDeniedError: the path is invalid or not granted, or is not an existing file or directory.
         """
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
@@ -105,7 +105,7 @@ class WorkspaceReader:
         # SECURITY: a link in a granted folder must not extend the grant to its target.
         granted = self._capabilities.workspace_read
         if granted is None or not granted.allows(real):
-            rule = "the path is a link to a place that workspace.allowed_prefixes does not contain"
+            rule = "the path is a link to a file or folder that workspace.allowed_prefixes does not contain"
             raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant access to the link's target as well")
 
 
@@ -134,8 +134,8 @@ def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
         for entry in names:
             seen += 1
             if seen > MAX_WORKSPACE_ENTRIES:
-                rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries, so it cannot be listed"
-                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read the files in it by name")
+                rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries"
+                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read the files of the directory by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
                 entries += _describe_entry(entry)
     return tuple(sorted(entries, key=lambda entry: entry.name))

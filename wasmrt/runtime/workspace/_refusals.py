@@ -1,4 +1,4 @@
-"""Errors for denied workspace paths, without paths of this machine."""
+"""Errors for denied workspace paths. Their messages contain no absolute paths of this machine."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from wasmrt.core.model import Decision, GrantList, Reason
 
 
 def refusal(reason: Reason, rule: str, path: str, hint: str, *, writing: bool = False) -> CapabilityDeniedError:
-    """Return the error for a path that may not be read or written."""
+    """Return the error for a workspace path that may not be read or, with `writing`, written."""
     shown = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
     capability = (GrantList.WORKSPACE_WRITE if writing else GrantList.WORKSPACE).section
     return refusal_of(Decision(False, reason, rule, hint=hint, capability=capability, subject=shown))
 
 
 def refusal_of(decision: Decision) -> CapabilityDeniedError:
-    """Return the error for a denial."""
+    """Return the error for a decision that denies access to a workspace path."""
     act = "write" if decision.capability == GrantList.WORKSPACE_WRITE.section else "read"
     return CapabilityDeniedError(
         f"the workspace denied to {act} {decision.subject!r}: {decision.rule}", decision=decision

@@ -1,4 +1,4 @@
-"""Restore names in a workspace to earlier states, using descriptors and following no links."""
+"""Restore names in a workspace to earlier states. Folders are opened by descriptors, and links are not followed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Act(StrEnum):
 
 
 class UndoStep(NamedTuple):
-    """One name to restore."""
+    """A step of an undo: one name to restore."""
 
     do: Act
     path: str
@@ -48,7 +48,7 @@ def current_state(root: Path, path: str) -> State:
     """Return the current state of a name in the workspace.
 
     Raises:
-        UndoError: it cannot be read.
+        UndoError: the name cannot be read.
     """
     try:
         with _open_parent(root, path) as (walk, name):
@@ -70,7 +70,11 @@ def _open_parent(root: Path, path: str) -> Iterator[tuple[Walk, str]]:
 
 
 class Restorer:
-    """Carries out steps. Every file is written as a draft first, since one file may be restored from another."""
+    """Carries out the steps of an undo.
+
+    Every restored file is first written as a draft, because its content may come from a file that another step
+    replaces.
+    """
 
     def __init__(self, root: Path, journal: Path, record: JournalRecord, current: dict[str, State]) -> None:
         self._root = root
@@ -79,9 +83,9 @@ class Restorer:
         self._current = current
         self._places = {state.digest: path for path, state in current.items() if state.kind is Kind.FILE}
         self._moved: list[str] = []
-        """Files to remove: a file that was moved there can be linked back."""
+        """Files that will be removed. If the call moved a file there, a hard link can restore the file."""
         self._taken: set[tuple[int, int]] = set()
-        """Device and inode of files with a name that is kept."""
+        """Device and inode of files that must not be linked, because another name refers to them after the undo."""
 
     def run(self, steps: tuple[UndoStep, ...]) -> None:
         """Carry out every step.
@@ -120,7 +124,7 @@ class Restorer:
             (os.rmdir if folder else os.unlink)(name, dir_fd=walk.here)
 
     def _save_replaced_files(self, made: list[UndoStep], restored: list[UndoStep]) -> None:
-        """Save moved files that will be replaced: if the process is killed, their content would be lost."""
+        """Save the content of moved files that will be replaced, so that it is not lost if the process is killed."""
         replaced = {step.path for step in (*made, *restored)}
         contents = {}
         for step in restored:
@@ -167,7 +171,7 @@ class Restorer:
         return drafts.enter_context(draft(walk.here, content, _make_finish(step.to)))
 
     def _find_moved_file(self, to: State) -> str | None:
-        """Return a removed file with this state that was not used yet, preferably with the same time; None if none."""
+        """Return an unused file to remove that has the state `to`, preferably with the same time, or None."""
         fit = [path for path in self._moved if self._current[path].same_as(to)]
         for path in sorted(fit, key=lambda each: self._current[each] != to):
             inode = self._inode_of(path)
@@ -182,7 +186,7 @@ class Restorer:
         return status.st_dev, status.st_ino
 
     def _draft_link(self, path: str, walk: Walk, drafts: ExitStack) -> str:
-        """Draft a moved file as another hard link."""
+        """Create a draft that is a hard link to the moved file `path`, and return the draft's name."""
         name = draft_name()
         with _open_parent(self._root, path) as (source, moved):
             os.link(moved, name, src_dir_fd=source.here, dst_dir_fd=walk.here, follow_symlinks=False)

@@ -16,7 +16,7 @@ _MODE = 0o7777
 
 
 class Kind(StrEnum):
-    """Kinds of a name."""
+    """Kinds of entries to which a name can refer."""
 
     ABSENT = "absent"
     FILE = "file"
@@ -38,7 +38,7 @@ class State(NamedTuple):
     gid: int = -1
 
     def same_as(self, other: State) -> bool:
-        """Return whether two states are equal for a reader of the file."""
+        """Return whether two states have the same kind and, for files, the same permissions and content."""
         if self.kind is not other.kind or self.kind is Kind.OTHER:
             return False
         return self.kind is not Kind.FILE or (self.mode, self.digest) == (other.mode, other.digest)
@@ -75,16 +75,16 @@ def state_at(folder: int, name: str) -> State:
     """Return the state of a name in an open folder; files are read in pieces.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the name cannot be read.
     """
     return _read_state(folder, name, None)[0]
 
 
 def content_at(folder: int, name: str, max_bytes: int) -> tuple[State, bytes | None]:
-    """Return a name's state, and its content if it is a file of at most `max_bytes`, otherwise None.
+    """Return the state of a name, and the content if the name is a file of at most `max_bytes`, otherwise None.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: the name cannot be read.
     """
     return _read_state(folder, name, max_bytes)
 

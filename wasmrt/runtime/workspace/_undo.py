@@ -1,7 +1,7 @@
 """Undo a call's changes: restore every changed name to its previous state.
 
-If a name has changed since the call, it is a conflict, and nothing is undone. If the process is killed, each name has
-either the old or the new state, and undoing again completes the work.
+A name that has changed since the call is a conflict, and conflicts prevent the undo. If the process is killed, each
+name has either the old or the new state, and undoing the call again completes the work.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class UndoPlan(NamedTuple):
 
     @property
     def forced(self) -> tuple[UndoStep, ...]:
-        """Additional steps to carry out with force."""
+        """The additional steps that are carried out with force."""
         return tuple(conflict.step for conflict in self.conflicts if conflict.step is not None)
 
     def as_dict(self) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def plan_undo_all(journal: UndoJournal, call_ids: Iterable[str]) -> list[UndoPla
     """Return plans for undoing several calls in order; each plan assumes that the previous ones are carried out.
 
     Raises:
-        UndoError: as `plan_undo`, for any of the calls.
+        UndoError: one of the calls cannot be planned; see `plan_undo`.
     """
     plans = []
     by_then: dict[str, dict[str, State]] = {}
@@ -91,7 +91,8 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
     With `force`, later changes that conflict are lost; names that cannot be restored are left unchanged.
 
     Raises:
-        UndoError: as `plan_undo`; there is a conflict, or a step failed. The remaining steps can be tried again.
+        UndoError: the undo cannot be planned (see `plan_undo`), has a conflict, or a step failed. After a failed step,
+            calling `undo` again tries the remaining steps.
     """
     path, record = journal.read(call_id)
     plan, current = _make_plan(record, {})
@@ -103,7 +104,7 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
         path.unlink(missing_ok=True)
     except OSError as error:
         raise UndoError(
-            f"could not restore everything ({error.strerror})", hint="fix the cause, then run the command again"
+            f"some changes could not be undone ({error.strerror})", hint="fix the cause, then run the command again"
         ) from error
     return plan
 
@@ -124,7 +125,7 @@ def check_conflicts(plan: UndoPlan) -> None:
 
 
 def _make_plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[UndoPlan, dict[str, State]]:
-    """Make a plan from the current states of names; `expected` overrides the current states."""
+    """Make a plan from the current states of names, or from the states in `expected`. Also return these states."""
     root = Path(record.head.root)
     if not root.is_dir():
         raise UndoError("the workspace of the call is missing", code="undo-unknown", hint="restore the folder first")
@@ -162,7 +163,7 @@ def _choose_act(then: State, now: State) -> Act:
 def _find_problem(
     root: Path, step: UndoStep, now: State, after: list[State], before: dict[str, State], at_hand: set[str]
 ) -> tuple[str | None, bool]:
-    """Return why a step is a conflict, or None, and whether it can be forced."""
+    """Return the problem that makes a step a conflict, or None; and whether the step can be forced."""
     expected = any(now.same_as(each) for each in after)
     if now.kind is Kind.OTHER or (not expected and {now.kind, step.to.kind} == {Kind.FILE, Kind.DIRECTORY}):
         return "is a different kind of file now", False
@@ -178,9 +179,9 @@ def _find_problem(
 
 
 def _is_removed_too(root: Path, path: str, before: dict[str, State]) -> bool:
-    """Return whether everything in a folder is removed too."""
+    """Return whether the same undo also removes everything in a folder."""
     paths = {each for each in before if each.rpartition("/")[0] == path}
-    with suppress(FileNotFoundError), walking(root) as walk:  # undoing a different call first may create it
+    with suppress(FileNotFoundError), walking(root) as walk:  # the undo of another call may create the folder first
         walk.down(path)
         with os.scandir(walk.here) as entries:
             paths |= {f"{path}/{entry.name}" for entry in entries}

@@ -12,7 +12,7 @@ from wasmrt.core.errors import ConfigurationError
 _PLAIN = re.compile(r"[a-z0-9_-]")
 _MAX_LENGTH = 120
 _JOINT = "~"
-"""Escaped in user names, so that a shortened name cannot equal another user's name."""
+"""Separates a shortened name from its hash. User names never contain it unescaped, so no two names are equal."""
 
 
 class UserFolders:
@@ -38,7 +38,7 @@ class UserFolders:
 
 
 def folder_name(user: str) -> str:
-    """Return the name of a user's folder, which differs for all users even on case-insensitive file systems.
+    """Return the folder name of a user. The names of two users differ, even on case-insensitive file systems.
 
     SECURITY: for any user name, the result is one non-empty path segment without dots and separators.
     """

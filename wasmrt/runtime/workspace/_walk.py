@@ -24,11 +24,11 @@ class OutsideError(OSError):
 
 
 class LinkError(OSError):
-    """A path contains a link, where links are not followed."""
+    """A path contains a link, and this operation does not follow links."""
 
 
 class Walk:
-    """Open directories from the root to the current place; `close` closes them all."""
+    """The open directories from the root to the current directory; `close` closes them."""
 
     def __init__(self, root: Path) -> None:
         self._open = [os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
@@ -45,7 +45,7 @@ class Walk:
         return "/".join([*self._names, name] if name else self._names)
 
     def to(self, path: str) -> str | None:
-        """Walk along `path`. Return its last segment if that is not a directory; otherwise enter it and return None.
+        """Walk along `path`. If it leads to a directory, enter it and return None, else return the last segment.
 
         Raises:
             OSError: a segment does not exist, or leads out of the root.
@@ -117,7 +117,7 @@ class Walk:
 
 @contextmanager
 def walking(root: Path) -> Iterator[Walk]:
-    """Open a walk at the root, and close it at the end."""
+    """Yield a walk that begins at the root, and close it at the end."""
     walk = Walk(root)
     try:
         yield walk

@@ -1,7 +1,7 @@
 """Change workspace files for a guest, below the granted prefixes; each file is replaced atomically.
 
-A file is written under a temporary name in its folder, then renamed: a killed process leaves the old file or the new
-one. Links are never followed.
+A file is written under a temporary name in its folder, then renamed. If the process is killed, either the old or the
+new file is left. Links are never followed.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _REASONS = {
 _RULES = {
     Reason.NO_SPACE: ("there is no space left for the file", "free some space, or write less"),
     Reason.ALREADY_EXISTS: ("the name is taken", "choose another name"),
-    Reason.NOT_EMPTY: ("the folder is not empty", "remove what is in it first"),
+    Reason.NOT_EMPTY: ("the folder is not empty", "remove the folder's contents first"),
     Reason.NOT_A_FILE: ("the path is not a regular file", "choose a regular file"),
     Reason.NOT_FOUND: ("there is no writable file or folder with this path", "create its parent folder first"),
 }
 
 
 class WorkspaceWriter:
-    """Changes files under the granted prefixes of one root. Keeps nothing open between calls; threads may share it.
+    """Changes files under the granted prefixes of one root. No file stays open between calls; threads may share it.
 
     Each call needs its own `WriteBudget`. Every method raises CapabilityDeniedError, without a change, if the path is
     invalid, not granted, protected, or contains a link, if a limit is reached, or if `journal` cannot save the content
@@ -61,7 +61,7 @@ class WorkspaceWriter:
         self._root = Path(root).absolute()
         if not self._root.is_dir():
             raise ConfigurationError(
-                "the workspace root is not a directory", hint="create it, or name a different folder"
+                "the workspace root is not a directory", hint="create the folder, or choose a different one"
             )
         self._granted = granted
         self._journal = journal
@@ -75,7 +75,7 @@ class WorkspaceWriter:
         return self._granted.max_file_bytes
 
     def new_budget(self, *, call_id: str, tool: str, user: str, within: str = "") -> WriteBudget:
-        """Return the budget of a new call, with its journal; `within` is the ID of the program run, if any."""
+        """Return the budget of a new call, with its journal. `within` is the ID of the run of the calling program."""
         if self._journal is None:
             return WriteBudget()
         program = program_of(within)
@@ -89,7 +89,7 @@ class WorkspaceWriter:
             return None if status is None else _require_regular(status, path).st_size
 
     def write(self, path: str, content: bytes, budget: WriteBudget, *, new: bool = False) -> None:
-        """Write `content` to the file `path`, completely or not at all; with `new`, it must not exist.
+        """Write `content` to the file `path` in one atomic step. With `new`, the file must not exist.
 
         An existing file keeps its permissions, except setuid, setgid and sticky.
         """
@@ -107,7 +107,7 @@ class WorkspaceWriter:
                     after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
                 with _record_change(budget, walk, name, plain, after):
                     if new:
-                        os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # it never replaces
+                        os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # link never replaces a file
                     else:
                         os.rename(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)
             if status is None:
@@ -140,10 +140,10 @@ class WorkspaceWriter:
             budget.record_removed(plain)
 
     def rename(self, path: str, to: str, budget: WriteBudget) -> None:
-        """Rename a file, or a directory that the call created; its content moves with it.
+        """Rename a file, or a directory that the call created, including the directory's content.
 
-        An existing file is replaced if it may be removed, or if the call created the file that replaces it, which is
-        equivalent to writing.
+        An existing file at `to` is replaced if the call may remove files, or created the file at `path`: replacing `to`
+        is then equivalent to writing it.
         """
         with self._open_parent(path) as (walk, name, _):
             _require_status(walk, name)  # report errors for the path that caused them
@@ -199,7 +199,8 @@ class WorkspaceWriter:
         plain = plain_path(path)
         folder, _, name = plain.rpartition("/")
         if not name:
-            raise refusal(Reason.INVALID_PATH, "the path is the workspace itself", path, "name a file", writing=True)
+            rule = "the path is the workspace itself"
+            raise refusal(Reason.INVALID_PATH, rule, path, "use the path of a file in it", writing=True)
         try:
             with walking(self._root) as walk:
                 walk.down(folder)
@@ -217,8 +218,8 @@ class WorkspaceWriter:
         walk.up()
 
     def _check_place(self, walk: Walk, plain: str) -> None:
-        # SECURITY: compare the folders' identities, since a mount is another name for a folder, and their names, since
-        # whoever creates one of wasmrt's folders first controls its content.
+        # SECURITY: compare the identities of the folders, because a mount is another name for a folder. Also compare
+        # their names, because a tool that creates a missing folder of wasmrt would control its content.
         place = _fold_case(self._resolved / plain)
         here = walk.statuses()
         for folder, kept in self._protected:
@@ -277,12 +278,12 @@ def _check_empty(walk: Walk, name: str) -> None:
 def _record_change(
     budget: WriteBudget, walk: Walk, name: str, plain: str, after: State
 ) -> AbstractContextManager[None]:
-    """Return the context manager in which a name becomes `after`."""
+    """Return a context manager that records the change of a name to the state `after`."""
     return nullcontext() if budget.journal is None else budget.journal.change(plain, walk.here, name, after)
 
 
 def _move_to_unused_name(place: tuple[int, str], target: tuple[int, str]) -> None:
-    """Move a file to an unused name, completely or not at all; places are open folders and names."""
+    """Move a file to an unused name; if that fails, the file keeps its name. Places are open folders and names."""
     # Unlike rename, link fails if another process has created the name.
     os.link(place[1], target[1], src_dir_fd=place[0], dst_dir_fd=target[0], follow_symlinks=False)
     try:
