@@ -43,7 +43,7 @@ class Database:
             return None
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
-        # SECURITY: another user could forge rows in a file that others can write, and read private data in a readable one.
+        # SECURITY: another user could forge rows in a file that others can write, and read one that they can read.
         if (reason := unfit(found, private=True)) is not None:
             raise self._unusable(f"{self.path.name} {reason}")
         return found

@@ -1,8 +1,8 @@
 """Write files atomically, and check files before reading them.
 
 A file is written under a random temporary name on the same file system, then renamed. If the process is killed, either
-the old or the new file remains. A file is opened before it is checked, so that another process cannot replace it between
-check and read. Pipes, devices and directories are never read.
+the old or the new file remains. A file is opened before it is checked, so that another process cannot replace it in
+between. Pipes, devices and directories are never read.
 """
 
 from __future__ import annotations

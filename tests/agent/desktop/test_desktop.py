@@ -308,7 +308,8 @@ def test_command_line_runs_an_enabled_desktop_tool(home: Path, shown: Path) -> N
     ("text", "said"),
     [
         ('tools = ["notify.sent"]', "did you mean notify.send"), ('tools = "notify.send"', "list of non-empty strings"),
-        ('applications = ["a b"]', "must contain only application IDs"), ('hosts = ["*"]', "hosts"), ("browser = 1", "a path"),
+        ('applications = ["a b"]', "must contain only application IDs"),
+        ('hosts = ["*"]', "hosts"), ("browser = 1", "a path"),
         ("screen = true", "screen"),
     ],
 )  # fmt: skip

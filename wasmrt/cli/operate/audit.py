@@ -16,7 +16,7 @@ from wasmrt.cli.shared.receipts import filter_options, folder_option, installati
 from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
 from wasmrt.runtime.audit.report import HEADER, Report, describe_receipt, format_row, format_time, report_on
-from wasmrt.runtime.audit.verify import ChainHead, chain_head
+from wasmrt.runtime.audit.verify import BreakKind, ChainHead, chain_head
 from wasmrt.runtime.audit.verify import verify as verify_chain
 
 

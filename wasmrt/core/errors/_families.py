@@ -17,7 +17,7 @@ class WasmrtError(Exception):
     """The base class of all errors that wasmrt raises.
 
     `code` is stable and machine-readable, `hint` is the suggested fix in one sentence, and `retryable` is true if the
-    same call may succeed later. The message never contains a secret or a header. It contains no path on the host, except
+    same call may succeed later. The message never contains a secret or a header. It contains no path on the host except
     the path of the configuration file and paths in that file.
 
     Example:
@@ -250,8 +250,8 @@ class SecretExpiredError(SecretError):
 class SecretBackendError(SecretError):
     """The store of secrets cannot be read or written.
 
-    `path` is the file that cannot be used, or None. Only the operator may see `path`, so message and hint, which a guest
-    can get, do not contain it.
+    `path` is the file that cannot be used, or None. Only the operator may see `path`, so it is not in message and hint,
+    which a guest can get.
     """
 
     code = "secret-backend"
@@ -286,7 +286,7 @@ class MemoryStoreError(WasmrtError):
 
 
 class ConfineError(WasmrtError):
-    """A process could not be confined as required, because the system does not support or not allow a layer of isolation."""
+    """A process could not be confined, because the system does not support or does not allow a layer of isolation."""
 
     code = "confine"
 
