@@ -107,7 +107,7 @@ class PreparedTool(ToolDefaults):
 
     @property
     def name(self) -> str:
-        """The name under which the component was prepared; with several tools, followed by `.` and the tool's own name."""
+        """The name under which the component was prepared; with several tools, `.` and the tool's own name follow."""
         return self._target.name if self._spec is None else self._target.name_in_grants(self._spec.name)
 
     def __repr__(self) -> str:
