@@ -113,7 +113,7 @@ def test_edited_capability_file_is_reported_until_the_next_build(c_project: Proj
     command = ["inspect", str(c_project.component)]
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
     c_project.sidecar.write_text('{"workspace": {"allowed_prefixes": ["elsewhere/"]}}')
-    assert "wasmrt build updates it" in CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
+    assert "to update the copy, run: wasmrt build" in CliRunner().invoke(cli, command, prog_name="wasmrt").stderr
     build(c_project, confirm=nobody)
     assert CliRunner().invoke(cli, command, prog_name="wasmrt").stderr == ""
 

@@ -194,7 +194,7 @@ def test_all_errors_are_reported_together_with_path_and_nearest_key():
         ('{"' + "x" * 300_000 + '": 1}', "larger than"),
         ('{"workspace": true, "workspace": false}', "duplicate key"),
         ('{"http": {"allowlist": [], "allowlist": [{"host": "evil.example"}]}}', "duplicate key"),
-        ('{"http": {"allowlist": [], "allowed_endpoints": [{"host": "evil.example"}]}}', "two spellings"),
+        ('{"http": {"allowlist": [], "allowed_endpoints": [{"host": "evil.example"}]}}', "is a second spelling"),
         ('{"http": {}, "capabilities": {"http": {}}}', "is also at the top level"),
         ('{"capabilities": {"capabilities": {}}}', "unknown key"),
         ('{"workspace": 1}', "must be an object"),
@@ -286,7 +286,7 @@ def test_a_credential_narrower_than_its_entry_is_explained_as_such():
     assert said[1].endswith(
         "with your secret t in the query parameter key if it is set at api.example.com under /v1/admin/"
     )
-    assert "has your secret u for b.org, where no request may go" in said
+    assert "lists your secret u for b.org, but may send no request that carries it" in said
 
 
 def test_a_review_warns_about_risky_entries():
@@ -316,7 +316,7 @@ def test_a_review_warns_about_risky_entries():
 )
 def test_a_review_warns_about_a_host_that_no_request_can_reach(host):
     text = f'{{"http": {{"allowlist": [{{"host": "{host}", "path_prefix": "/v1/", "methods": ["GET"]}}]}}}}'
-    told = [warning.path for warning in review(parse(text)) if "unless an operator exempts" in warning.message]
+    told = [warning.path for warning in review(parse(text)) if "unless the operator exempts" in warning.message]
     assert told == ["http.allowlist[0].host"]
 
 
@@ -326,8 +326,11 @@ def test_a_review_warns_about_a_host_that_no_request_can_reach(host):
         ('"path_prefix": "/v1/", "methods": ["GET", "POST"]', None),
         ('"path_prefix": "/v1/"', None),
         ('"methods": ["GET", "HEAD"]', None),
-        ('"methods": ["GET", "POST"]', "POST may go to every path of the host: no path_prefix narrows it"),
-        ('"path_prefix": "/", "methods": ["PUT", "DELETE"]', "PUT and DELETE may go to every path of the host"),
+        ('"methods": ["GET", "POST"]', "POST requests to every path of the host are allowed"),
+        (
+            '"path_prefix": "/", "methods": ["PUT", "DELETE"]',
+            "PUT and DELETE requests to every path of the host are allowed",
+        ),
         ('"path_prefix": "/"', "every path and method of the host is allowed"),
         ('"port": 8443', "every path and method of the host is allowed"),
     ],
@@ -342,10 +345,15 @@ def test_a_review_warns_about_writing_methods_on_every_path(entry, told):
     ("text", "imports", "path", "told"),
     [
         ('{"workspace": true}', ["near:agent/host@0.3.0#http-request"], "http", "near:agent/host@0.3.0#http-request"),
-        ('{"workspace": true}', [], "workspace", "no import of the component uses"),
-        ('{"secrets": {"allowed": ["a"]}}', ["wasi:cli/stdout@0.2.0"], "secrets", "no import of the component uses"),
+        ('{"workspace": true}', [], "workspace", "the component lacks an import for it"),
+        (
+            '{"secrets": {"allowed": ["a"]}}',
+            ["wasi:cli/stdout@0.2.0"],
+            "secrets",
+            "the component lacks an import for it",
+        ),
         ("{}", ["wasi:sockets/tcp-create-socket@0.2.3"], "$", "sockets are always refused"),
-        ("{}", ["wasmrt:tool/tools@0.1.0"], "tool_invoke", "refused, as no section allows it"),
+        ("{}", ["wasmrt:tool/tools@0.1.0"], "tool_invoke", "will be denied, because the file has no section"),
     ],
 )
 def test_a_review_compares_imports_and_sections_in_both_directions(text, imports, path, told):

@@ -264,7 +264,7 @@ def test_an_entry_for_a_long_path_covers_as_many_whole_segments_as_fit(granted, 
     assert not decision.allowed
     if prefix is None:
         assert isinstance(decision.suggestion, Step)
-        assert decision.hint.startswith("no entry can cover it")
+        assert decision.hint.startswith("no entry can cover this request")
     else:
         assert granted.with_addition(decision.suggestion).http.allowlist[0].path_prefix == prefix
 

@@ -69,7 +69,7 @@ def test_an_entry_has_either_a_path_or_a_prefix_and_either_a_host_or_any_public_
     ):
         with pytest.raises(CapabilityFileError):
             parse(json.dumps({"http": {"allowlist": [wrong]}}))
-    with pytest.raises(ConfigurationError, match="a path or a path_prefix"):
+    with pytest.raises(ConfigurationError, match='must not have both "path" and "path_prefix"'):
         EndpointPattern("a.org", "/x", path="/x")
     with pytest.raises(ConfigurationError, match="any_public_host"):
         try:
@@ -151,8 +151,8 @@ def test_a_credential_in_the_path_needs_an_exact_path_with_its_placeholder() -> 
         mapping = CredentialMapping(secret_name="key", location=location, host_patterns=("a.org",))
         return " ".join(explain(Capabilities.none().with_http(HttpCapability((EXACT.with_path(path),), (mapping,)))))
 
-    assert "where no request may go" not in told("/bot{key}/send")
-    assert "has your secret key for a.org, where no request may go" in told("/bot/send")
+    assert "but may send no request" not in told("/bot{key}/send")
+    assert "lists your secret key for a.org, but may send no request that carries it" in told("/bot/send")
 
 
 def test_an_invalid_login_or_entry_is_also_refused_in_python() -> None:
@@ -161,11 +161,11 @@ def test_an_invalid_login_or_entry_is_also_refused_in_python() -> None:
 
     with pytest.raises(ConfigurationError, match="two logins set the same secret"):
         Capabilities(logins=(login, replace(login, vendor="other")))
-    with pytest.raises(ConfigurationError, match="LoginCapability only"):
+    with pytest.raises(ConfigurationError, match="contain only LoginCapability"):
         Capabilities(logins=("desk",))  # type: ignore[arg-type]
-    with pytest.raises(ConfigurationError, match="is not a valid vendor name"):
+    with pytest.raises(ConfigurationError, match="the vendor of a login must be text"):
         replace(login, vendor="")
-    with pytest.raises(ConfigurationError, match="public_only must be true or false"):
+    with pytest.raises(ConfigurationError, match="\"public_only\" must be true or false"):
         replace(ANY, public_only="yes")
 
 
@@ -179,6 +179,6 @@ def test_a_changed_login_is_described_by_setting_without_the_client_secret() -> 
 
     told = " ".join(sentence for _, sentence in diff(before, after).widened)
 
-    assert "login desk is as the client none instead of me" in told
-    assert "has the client's secret one of its own instead of none" in told
+    assert "login desk uses the client ID none instead of me" in told
+    assert "uses as client secret a hidden value instead of none" in told
     assert hidden not in told

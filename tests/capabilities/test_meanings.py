@@ -94,7 +94,7 @@ def test_at_an_unknown_service_the_method_determines_the_description() -> None:
 @pytest.mark.parametrize(
     ("grant", "refusal"),
     [
-        (granted(EndpointPattern.host("a.org").with_schemes("http"), to=("a.org",)), "your secret key would go"),
+        (granted(EndpointPattern.host("a.org").with_schemes("http"), to=("a.org",)), "your secret key would be sent"),
         (granted(EndpointPattern.host("10.0.0.7")), "10.0.0.7 is private, not public"),
         (granted(EndpointPattern.host("printer.local")), "the host name is reserved for private networks"),
         (Capabilities.none().with_workspace_write(["daily/"]), "the agent's identity"),
@@ -125,7 +125,7 @@ def test_a_credential_for_another_port_is_not_listed_with_an_entry() -> None:
     text = said(granted(EndpointPattern.host("a.org"), to=("a.org",), ports=(8443,)))
 
     assert "may send any request to https://a.org, every path\n" in text
-    assert "has your secret key for a.org, where no request may go" in text
+    assert "lists your secret key for a.org, but may send no request that carries it" in text
 
 
 def test_responses_of_one_host_can_be_sent_to_another() -> None:

@@ -26,16 +26,16 @@ def test_a_host_is_read_from_its_name_or_from_an_entry() -> None:
 @pytest.mark.parametrize(
     ("value", "message", "hint"),
     [
-        ("a.org", "network must be a list of up to 256 hosts", "write it like network ="),
-        ({"host": "a.org"}, "network must be a list of up to 256 hosts", "write it like network ="),
-        (["a.org"] * 257, "network must be a list of up to 256 hosts", "write it like network ="),
+        ("a.org", '"network" must be a list of up to 256 hosts', "write it like network ="),
+        ({"host": "a.org"}, '"network" must be a list of up to 256 hosts', "write it like network ="),
+        (["a.org"] * 257, '"network" must be a list of up to 256 hosts', "write it like network ="),
         ([7], r"network\[0\]: ", "write it like network ="),
         (["a.org", {"hots": "b.org", "hosst": "c.org"}], r"network\[1\].+hots", "write it like network ="),
         (["*"], r"network\[0\].host: host '\*': .+ only allowed as .+any_public_host", "write it like network ="),
         (["a.org", "nowhere.org", "x_y z"], r"network\[2\].host: invalid host", "write it like network ="),
         (
             ["a.org", {"host": "a.org", "any_public_host": True}],
-            r"network\[1\]: an entry has either a host",
+            r"network\[1\]: an entry must have either",
             "keep one",
         ),
         ([{"port": 8443}], r"network\[0\].host: is missing", "write it like network ="),

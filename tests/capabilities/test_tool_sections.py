@@ -278,11 +278,11 @@ def test_the_sentences_list_common_permissions_and_those_of_single_tools() -> No
 
 
 def test_a_section_contains_no_sections_or_limits_and_is_unique() -> None:
-    with pytest.raises(ConfigurationError, match="neither tools, limits nor logins"):
+    with pytest.raises(ConfigurationError, match="must not contain tools, limits or logins"):
         ToolGrant("a", file(a={}))
     with pytest.raises(ConfigurationError, match="two sections"):
         Capabilities.none().with_tools([ToolGrant("a"), ToolGrant("a")])
-    with pytest.raises(ConfigurationError, match="tools may hold ToolGrant only"):
+    with pytest.raises(ConfigurationError, match="tools must contain only ToolGrant values"):
         Capabilities.none().with_tools(["a"])  # type: ignore[list-item]
     with pytest.raises(ValueError, match="telepathy"):
         ToolGrant("a", effects=("telepathy",))  # type: ignore[arg-type]

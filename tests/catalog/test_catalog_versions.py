@@ -159,7 +159,7 @@ def test_an_unknown_tool_or_version_is_reported_with_the_nearest_name(catalog: C
     assert caught.value.hint == "did you mean github?"
     with pytest.raises(NotInstalledError, match="no version 7"):
         catalog.get("github", 7)
-    with pytest.raises(NotInstalledError, match="no version before 1"):
+    with pytest.raises(NotInstalledError, match="no granted version before 1"):
         catalog.rollback("github")
 
 

@@ -150,7 +150,7 @@ def test_unreadable_config_error_names_its_path(tmp_path: Path) -> None:
     folder, loop = tmp_path / "folder.toml", tmp_path / "loop.toml"
     folder.mkdir()
     loop.symlink_to(loop)
-    for path, reason in ((folder, "it is not a regular file"), (loop, "cannot read the file (")):
+    for path, reason in ((folder, "the file is not a regular file"), (loop, "cannot read the file (")):
         with pytest.raises(ConfigFileError) as caught:
             read_config_file(path)
         assert caught.value.message.startswith(f"{path}: {reason}") and caught.value.hint

@@ -63,8 +63,11 @@ def test_author_text_cannot_start_a_line(wasmrt: Run, tool_file: Write) -> None:
     [
         ({"scopes": [*LOGIN["oauth"]["scopes"], "https://www.googleapis.com/auth/gmail.send"]}, "to send mail as you"),  # type: ignore[index]
         ({"token_url": "https://evil.example/token"}, "gets its token from https://evil.example/token instead of"),
-        ({"authorization_url": "https://evil.example/agree"}, "is at https://evil.example/agree instead of"),
-        ({"client_id": "somebody"}, "is as the client somebody instead of me"),
+        (
+            {"authorization_url": "https://evil.example/agree"},
+            "uses the login page https://evil.example/agree instead of",
+        ),
+        ({"client_id": "somebody"}, "uses the client ID somebody instead of me"),
         ({"extra_params": {"prompt": "none"}}, "sends the parameters prompt=none instead of none"),
     ],
 )

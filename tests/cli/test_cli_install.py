@@ -57,7 +57,7 @@ def test_an_update_waits_for_a_grant_while_the_old_version_runs(wasmrt: Run, too
     wasmrt("install", tool_file())
     held = wasmrt("install", tool_file(of="json", sidecar=SIDECAR), code=3).stderr
     assert "version 2 of parrot awaits a grant; version 1 stays active" in held
-    assert "different bytes" in held
+    assert "different component" in held
     assert "asks for more: may GET https://api.example.com/v1/" in held
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     assert json.loads(wasmrt("list", "--json").stdout)[0]["pending"] == 2
@@ -160,7 +160,7 @@ def test_invalid_capability_file_is_refused(wasmrt: Run, tool_file: Write) -> No
 
 def test_missing_source_error_omits_its_folder(wasmrt: Run, tmp_path: Path) -> None:
     told = wasmrt("install", tmp_path / "absent.wasm", code=2).stderr
-    assert "there is no component 'absent.wasm'" in told
+    assert "the component 'absent.wasm' does not exist" in told
     assert str(tmp_path) not in told
     assert "only be installed from files" in wasmrt("install", "https://example.com/tool.wasm", code=2).stderr
 

@@ -85,7 +85,7 @@ def test_tool_error_message_stays_on_one_line(wasmrt: Run, tool_file: Write, enc
         (("run", "echo", "{}", "--context", "not json"), 2, "--context is not JSON"),
         (("run", "echo", "{}", "--capabilities", "x.json"), 2, "echo comes with wasmrt and needs no grant"),
         (("install", "parrot"), 2, "did you mean parrot.wasm?"),
-        (("install", "."), 2, "give a package"),
+        (("install", "."), 2, "pass the folder or archive of a package"),
         (("secret", "set", "api_token"), 2, "pipe it in"),
         (("secret", "set", "two words"), 2, "example_token"),
         (("secret", "remove", "api_token"), 1, "wasmrt secret list"),
@@ -230,9 +230,9 @@ def test_caps_fmt_reports_the_written_file_as_json(wasmrt: Run, tool_file: Write
         ),
         ({"http": {"allowlist": [{"host": "a.example:443"}]}}, '"host": "a.example", "port": 443'),
         ({"http": {"allowlist": [{"host": "*.a.example:443"}]}}, '"host": "*.a.example", "port": 443'),
-        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write only an IPv6 address, like "2606:4700::1111"'),
+        ({"http": {"allowlist": [{"host": "[::1"}]}}, 'write an IPv6 address like "2606:4700::1111"'),
         ({"http": {"allowlist": [{"host": "::1]"}]}}, "no opening bracket"),
-        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "IPv4 without brackets"),
+        ({"http": {"allowlist": [{"host": "[192.0.2.1]"}]}}, "IPv4 address without brackets"),
     ],
 )
 def test_malformed_value_error_shows_a_valid_example(wasmrt: Run, tmp_path: Path, sidecar: object, words: str) -> None:

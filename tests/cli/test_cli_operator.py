@@ -143,7 +143,7 @@ def test_stale_capability_file_in_the_build_folder_is_reported(wasmrt: Run, tool
     assert "wasmrt build" not in wasmrt("install", path, "--yes").stderr
     original.write_text(json.dumps(WIDE))
     warned = wasmrt("install", path, "--yes").stderr
-    assert "in the build folder differs from the project's; wasmrt build updates it" in warned
+    assert "in the build folder differs from the project's; to update the copy, run: wasmrt build" in warned
     assert "wasmrt build" not in wasmrt("install", path, "--capabilities", original, "--yes").stderr
     copy.unlink()
     assert (

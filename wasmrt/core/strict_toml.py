@@ -116,7 +116,7 @@ def read_table(
         try:
             values[key] = readers[key](value)
         except ConfigurationError as error:
-            mistakes.append(Mistake(where, error.message.removeprefix(f"{key} "), error.hint))
+            mistakes.append(Mistake(where, error.message.removeprefix(f'"{key}" ').removeprefix(f"{key} "), error.hint))
     return values
 
 

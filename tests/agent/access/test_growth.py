@@ -123,7 +123,7 @@ def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: A
 
 def test_an_alias_needs_a_tool_named_by_the_approver() -> None:
     asked = Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}')
-    with pytest.raises(ConfigurationError, match="does not name a tool"):
+    with pytest.raises(ConfigurationError, match="does not say which tool"):
         grown(Capabilities.none(), (asked,))
     assert narrowed(asked, "mailer") == narrowed(asked, "mail=mailer") == asked._replace(entry='{"mail": "mailer"}')
     with pytest.raises(ConfigurationError):

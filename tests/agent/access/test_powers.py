@@ -89,7 +89,7 @@ def test_the_approver_chooses_the_tool_of_an_alias(made: Made) -> None:
     call: Any = {"id": "1", "name": "reader", "arguments": {"alias": "say", "params-json": '{"message": "hi"}'}}
     assert not agent.registry.answer(call, user="ann", trace="talk").ok
     assert json.loads(agent.only().denied.addition.entry) == {"say": "NAME-OF-THE-TOOL"}
-    with pytest.raises(Exception, match="does not name a tool"):
+    with pytest.raises(Exception, match="does not say which tool"):
         agent.grant("session")
     agent.grant("session", narrower="echo")
     answer = agent.registry.answer(call, user="ann", trace="talk")

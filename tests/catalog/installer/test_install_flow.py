@@ -90,7 +90,7 @@ def test_an_update_shows_every_difference_and_is_pending(
     other = component("near:agent/host@0.3.0", answer=2)
     plan = installer.plan(FileSource(tool_file(other, sidecar=HTTP)))
     said = "\n".join(plan.changes)
-    assert "different bytes" in said
+    assert "different component" in said
     assert "newly imports near:agent/host@0.3.0" in said
     assert "asks for more: may GET https://api.example.com/v1/" in said
     assert plan.wider
@@ -202,7 +202,7 @@ def test_a_given_sidecar_replaces_the_adjacent_one(installer: Installer, tool_fi
     other = tmp_path / "other.json"
     other.write_text("{}")
     assert installer.plan(FileSource(path, sidecar=other)).grant == Capabilities.none()
-    with pytest.raises(SourceError, match=r"no capability file 'absent\.json'"):
+    with pytest.raises(SourceError, match=r"the capability file 'absent\.json'"):
         installer.plan(FileSource(path, sidecar=tmp_path / "absent.json"))
     other.write_bytes(b" " * 300_000)
     with pytest.raises(SourceError, match="has more than"):

@@ -204,7 +204,7 @@ def test_a_write_operation_must_declare_that_it_writes(tmp_path: Path) -> None:
     [
         ('kind = "mcp"', "an MCP server"),
         ('kind = "script"', "a script"),
-        ('kind = "first_party"', "a part of a different host"),
+        ('kind = "first_party"', "a part of another tool runtime"),
     ],
 )
 def test_a_package_of_another_kind_is_refused_with_its_kind(tmp_path: Path, runtime: str, said: str) -> None:

@@ -63,7 +63,7 @@ def test_an_override_withholds_the_result_or_passes_it_on(rule_file: Path) -> No
     [
         (None, "cannot be read"),
         (b"\xff", "not UTF-8"),
-        (b"#" * 300_000, "larger than it may be"),
+        (b"#" * 300_000, "larger than the limit"),
         (RULES.replace("token = ", "tokn = ").encode(), "unknown key"),
         (RULES.replace("matching = ", "matching = []\n# ", 1).encode(), "no example"),
         (RULES.replace("acme-key", "jwt").encode(), "two rules"),

@@ -79,7 +79,7 @@ def test_a_mistake_in_the_section_is_reported_with_its_key(tmp_path: Path, line:
 @pytest.mark.parametrize("key", ["resource", "issuer", "jwks_url", "users"])
 def test_a_missing_key_is_reported_by_name(tmp_path: Path, key: str) -> None:
     (tmp_path / "config.toml").write_text("\n".join(e for e in WHOLE.splitlines() if not e.startswith(f"{key} =")))
-    with pytest.raises(ConfigFileError, match=f"needs {key}"):
+    with pytest.raises(ConfigFileError, match=f"requires {key}"):
         read_config_file(tmp_path / "config.toml")
 
 

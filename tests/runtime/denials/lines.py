@@ -33,7 +33,7 @@ def in_capability_file(document: Tree, step: str) -> Tree:
             held.append(json.loads(added[2]))
         else:
             held |= json.loads(f"{{{added[2]}}}")
-    elif raised := re.search(r"raise (\w+)\.([\w.]+)", step):
+    elif raised := re.search(r"(?:raise|increase) (\w+)\.([\w.]+)", step):
         now = re.search(r"now (\d+)", step)
         *path, last = raised[2].split(".")
         table = new[raised[1]]

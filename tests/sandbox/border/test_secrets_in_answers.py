@@ -62,7 +62,7 @@ def answer(start: Start, site: Callable[..., Site], secret: str, said: Any) -> A
 def test_a_secret_split_across_values_withholds_the_result(
     start: Start, site: Callable[..., Site], secret: str, said: Any
 ) -> None:
-    with pytest.raises(ToolError, match="in pieces") as caught:
+    with pytest.raises(ToolError, match="split across several values") as caught:
         answer(start, site, secret, said)
     assert caught.value.code == "leak"
     for told in (str(caught.value), json.dumps(caught.value.as_dict())):
@@ -79,7 +79,7 @@ def test_secrets_in_values_and_names_are_replaced(start: Start, site: Callable[.
 def test_a_secret_recognised_by_its_name_withholds_the_result(start: Start) -> None:
     said = {"password": "k9Xq2mW7zT" + "4vB8nL3pRe"}
     echo = start().prepare("tool", ECHO)
-    with pytest.raises(ToolError, match="in pieces"):
+    with pytest.raises(ToolError, match="split across several values"):
         echo.execute(said)
     assert echo.execute({"word": said["password"]}).result == {"word": said["password"]}
 

@@ -138,7 +138,7 @@ def test_the_key_file_is_private_and_created_once(tmp_path: Path) -> None:
         (lambda path: (path.write_bytes(bytes(32)), path.chmod(0o666)), "by other users"),
         (lambda path: (path.write_bytes(bytes(32)), path.chmod(0o640)), "by other users"),
         (lambda path: (path.write_bytes(bytes(33)), path.chmod(0o600)), "larger"),
-        (lambda path: (path.write_bytes(bytes(31)), path.chmod(0o600)), "not a key"),
+        (lambda path: (path.write_bytes(bytes(31)), path.chmod(0o600)), "does not contain a key"),
     ],
 )
 def test_unsafe_key_files_are_refused_and_calls_continue_uncached(
