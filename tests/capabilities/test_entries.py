@@ -165,7 +165,7 @@ def test_an_invalid_login_or_entry_is_also_refused_in_python() -> None:
         Capabilities(logins=("desk",))  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="the vendor of a login must be text"):
         replace(login, vendor="")
-    with pytest.raises(ConfigurationError, match="\"public_only\" must be true or false"):
+    with pytest.raises(ConfigurationError, match='"public_only" must be true or false'):
         replace(ANY, public_only="yes")
 
 

@@ -1,7 +1,8 @@
 """The egress proxy session of a confined program: its only network connection.
 
-The program runs in a separate network namespace with one port. This process accepts the connections to that port, in a
-proxy that connects to granted hosts only. No other process can use it, and the program has no other network.
+The program runs in a separate network namespace with one port. This process accepts the connections to that port and
+passes them to a proxy, which connects to granted hosts only. No other process can use the proxy, and the program has no
+other network.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class EgressProxySession:
         self._thread = threading.Thread(target=self._serve, name="wasmrt-outlet", daemon=True)
 
     def begin(self) -> EgressProxySession:
-        """Start accepting connections from the program; the caller must close the session."""
+        """Start accepting connections from the program, and return this session. The caller must close it."""
         self._thread.start()
         return self
 
@@ -52,7 +53,7 @@ class EgressProxySession:
         return self._theirs.fileno()
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the decisions since the last call, denials first."""
+        """Return the decisions made since this method was last called, denials first."""
         return self._proxy.decisions()
 
     def __enter__(self) -> EgressProxySession:
@@ -103,7 +104,7 @@ class EgressProxySessions:
         Raises:
             ConfigurationError: the operator's CA file cannot be used.
         """
-        from wasmrt.egress.proxy import ProgramProxy  # imports h11
+        from wasmrt.egress.proxy import ProgramProxy  # imported here because it imports h11
 
         with self._lock:
             if self._gateway is None:
@@ -120,7 +121,7 @@ class EgressProxySessions:
 
 
 def refusal_lines(decisions: Iterable[Decision]) -> Iterator[str]:
-    """Yield a line for each denial, to explain why a program could not connect."""
+    """Yield one line for each denial in `decisions`, which explains why a program could not connect."""
     for each in decisions:
         if not each.allowed:
             yield f"wasmrt: {each.subject}: {each.rule}{f'; {each.hint}' if each.hint else ''}"

@@ -1,6 +1,6 @@
 """Measure the smallest limits with which a component starts and describes itself.
 
-Calls need more. The engine does not report how much was used, so each limit is found by a binary search.
+Calls need larger limits. The engine does not report how much was used, so each limit is found by a binary search.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _MOST_TABLE_ELEMENTS = 1_280_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """The resources needed to start and describe a component; memory in whole pages of 64 KiB."""
+    """The resources needed to start and describe a component. The memory is a multiple of a page, which has 64 KiB."""
 
     memory_bytes: int
     instances: int

@@ -39,7 +39,10 @@ _DETECTOR = LeakDetector()
 
 
 class FakeResolver:
-    """A resolver with a table of addresses; for a list of lists, each lookup returns the next list, then the last."""
+    """A resolver with a table of addresses by host.
+
+    If the addresses of a host are a list of lists, each lookup returns the next list, and the last list is repeated.
+    """
 
     def __init__(self, answers: Mapping[str, Sequence[str] | Sequence[Sequence[str]]]) -> None:
         self._answers = dict(answers)

@@ -1,4 +1,4 @@
-"""An HTTP/1.1 server on loopback that sends the exact bytes of a test, well-formed or not."""
+"""An HTTP/1.1 server on loopback that sends exactly the bytes that a test specifies, even if they are malformed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _CHUNK = 65536
 
 @dataclass(frozen=True, slots=True)
 class ReceivedRequest:
-    """A received request."""
+    """A request that the server received."""
 
     method: str
     target: str
@@ -42,7 +42,7 @@ class ServerConnection:
     sock: socket.socket
     number: int
     closing: threading.Event
-    """Set when the server closes, so that endless scripts stop."""
+    """An event that is set when the server closes, so that endless scripts stop."""
     keep_alive: bool = True
 
     def send(self, data: bytes) -> bool:
@@ -55,7 +55,7 @@ class ServerConnection:
 
 
 Script = Callable[[ReceivedRequest, ServerConnection], bytes | None]
-"""Returns a whole response, or writes to the connection itself and returns None."""
+"""A function that returns a complete response, or writes to the connection itself and returns None."""
 
 
 def http_response(
@@ -69,7 +69,10 @@ def http_response(
 
 @dataclass(slots=True)
 class ScriptedServer:
-    """Serves `script` on loopback, with TLS if `tls` is given. A context manager, whose attributes are thread-safe."""
+    """A server on loopback that responds with `script`, and uses TLS if `tls` is given.
+
+    Use it as a context manager. Its attributes are thread-safe.
+    """
 
     script: Script
     tls: ssl.SSLContext | None = None

@@ -1,7 +1,7 @@
 """The gateway through which all outgoing requests pass. Only this package opens outgoing connections.
 
-`wasmrt.capabilities` decides and `wasmrt.egress.leaks` scans; this package orders the checks, and adds connections and
-credentials.
+`wasmrt.capabilities` decides which requests are allowed, and `wasmrt.egress.leaks` scans them for secrets. This package
+calls both in order, adds credentials, and sends the requests.
 """
 
 from __future__ import annotations

@@ -30,12 +30,12 @@ class CodingError(ValueError):
 
 
 _STEP_BYTES = 16 * KIB
-"""Bytes decoded in one step. The rest after a gzip member is copied, so small steps keep many members cheap."""
+"""Bytes decoded in one step. zlib copies the rest of a step after each gzip member; with small steps, this is cheap."""
 _STEP_OUT_BYTES = MIB
 
 
 class GzipDecoder:
-    """A gzip decoder (RFC 1952) that supports several members. `check` is called at every step, and may raise."""
+    """A gzip decoder (RFC 1952) that supports several members. It calls `check`, which may raise, before every step."""
 
     def __init__(self, check: Callable[[], object]) -> None:
         self._check = check
@@ -83,12 +83,12 @@ _GZIP = ("gzip", "x-gzip")  # RFC 9110 8.4.1.3: two names for the same coding
 
 
 def decoders_for(codings: list[str], check: Callable[[], object]) -> list[GzipDecoder]:
-    """Return the decoders for the values of Content-Encoding, in the order of their use.
+    """Return one decoder for each coding in the values of Content-Encoding.
 
     SECURITY: a body in any other coding is refused, because it could not be searched for secrets.
 
     Raises:
-        CodingError: a coding that was not requested.
+        CodingError: a coding was not requested, or there are too many codings.
     """
     names = [name.strip().lower() for value in codings for name in value.split(",")]
     names = [name for name in names if name not in ("", "identity")]
@@ -101,7 +101,7 @@ class StreamedBody:
     """A response body that is read from its connection; the connection returns to the pool at the end.
 
     Raises:
-        HttpFailure: the headers are too large, or name a coding that was not requested.
+        HttpFailure: the headers are too large, or the body has a coding that was not requested.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class StreamedBody:
         self._room = budget.max_response_bytes - size
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
-        """Yield pieces as they arrive.
+        """Yield the decoded pieces as they arrive.
 
         Raises:
             HttpFailure: the body is incomplete, too large, or not valid for its coding.
@@ -136,7 +136,7 @@ class StreamedBody:
             self.close()
 
     def check_length(self) -> None:
-        """Raise at once if the Content-Length exceeds the limit."""
+        """Raise `HttpFailure` if the Content-Length exceeds the limit, before anything is read."""
         if not self._decoders and content_length(self._head) > self._room:
             raise self._budget.too_large()
 
@@ -157,7 +157,7 @@ class StreamedBody:
             except CodingError as error:
                 raise _coding_failure(error, self._budget) from None
             if len(piece) > self._room:
-                # SECURITY: checked between two codings as well, so that a nested compression bomb stays small.
+                # SECURITY: checked after every coding, so that a nested compression bomb stays small.
                 raise self._budget.too_large()
         self._room -= len(piece)
         if self._room < 0:
@@ -184,7 +184,7 @@ def _coding_failure(error: CodingError, budget: ExchangeBudget) -> HttpFailure:
     return budget.failure(FailureKind.OPERATION_FAILED, "content-coding", str(error))
 
 
-# RFC 9110 9.2.2: these can be sent again if an idle connection turns out to be closed.
+# RFC 9110 9.2.2: a request with one of these methods can be sent again if an idle connection turns out to be closed.
 _IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE"})
 
 
@@ -199,18 +199,18 @@ class Client:
         )
 
     def close(self) -> None:
-        """Close all idle connections now, and the others once their response is read."""
+        """Close all idle connections now, and each other connection once its response has been read."""
         self._pool.close()
 
     def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
         """Send `request` to one of the checked `addresses`; return the response once its headers have arrived.
 
         Raises:
-            HttpFailure: the request could not be sent, or the response broke a bound or the protocol.
+            HttpFailure: the request could not be sent, or the response exceeded a limit or is not valid HTTP.
         """
         routes = [Route(request.scheme, request.host, request.port, address) for address in addresses]
         if len(routes) > 1:
-            routes.sort(key=lambda route: not self._pool.has_idle(route))  # stable: an open connection first
+            routes.sort(key=lambda route: not self._pool.has_idle(route))  # a stable sort: idle connections first
         for route in routes[:MAX_CONNECT_ATTEMPTS]:
             try:
                 return self._send_on(route, request, budget)
@@ -235,4 +235,4 @@ class Client:
                     raise
             if not reused or request.method not in _IDEMPOTENT:
                 raise budget.connection_failure()
-            # Each round uses up an idle connection; without one, a new connection is opened, and that round is the last
+            # Each round uses up an idle connection. When none is left, a new connection is opened in the last round.

@@ -16,11 +16,11 @@ from wasmrt.egress.leaks import Direction
 from wasmrt.sandbox.component.worlds import FailureKind
 
 _SLICE_SECONDS = 0.05
-"""Longest single wait on a socket, and so the delay of a cancellation."""
+"""Longest single wait on a socket. A cancellation takes effect after at most this time."""
 
 
 class Wait(StrEnum):
-    """Kinds of waits that a client can limit separately."""
+    """A kind of wait. A client can limit each kind separately."""
 
     CONNECT = "connect"
     READ = "read"
@@ -62,7 +62,7 @@ class ExchangeBudget:
         self._wait_ends_at = float("inf")
         self._max_received = max_response_bytes + MAX_HEADER_BYTES  # framing counts too
         self.ends_at = min(self._call_deadline, time.monotonic() + seconds)
-        """In seconds of `time.monotonic`."""
+        """End of the budget, in seconds of `time.monotonic`."""
         self.max_response_bytes = max_response_bytes
         self.sent = 0
         self.received = 0
@@ -73,7 +73,7 @@ class ExchangeBudget:
         return "" if self._call is None else self._call.user
 
     def begin(self, wait: Wait) -> None:
-        """Start the clock of one wait, if the client limits waits of its kind."""
+        """Start the clock of a wait if the client limits waits of this kind."""
         if self._wait_timeouts is not None:
             limit: float | None = getattr(self._wait_timeouts, wait)
             self._wait = wait
@@ -81,7 +81,7 @@ class ExchangeBudget:
 
     @property
     def wait_ends_at(self) -> float:
-        """The end of the current wait, in seconds of `time.monotonic`: the wait's own limit or the budget's."""
+        """The end of the current wait or of the budget, whichever comes first, in seconds of `time.monotonic`."""
         return min(self.ends_at, self._wait_ends_at)
 
     def wait_seconds(self) -> float:
@@ -165,7 +165,7 @@ class ExchangeBudget:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class WireRequest:
-    """A request in its final form, including secrets. It has no repr, so that it is never shown."""
+    """A request in its final form, including secrets. Its repr does not show the fields."""
 
     method: str
     scheme: str
@@ -180,7 +180,7 @@ class Body(Protocol):
     """A response body with its content codings removed. It can be iterated once."""
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
-        """Yield the pieces as they arrive; raises `HttpFailure` if the body is incomplete or exceeds a bound."""
+        """Yield the pieces as they arrive; raise `HttpFailure` if the body is incomplete or exceeds a limit."""
 
     def close(self) -> None:
         """Release the connection, even if the body was not read completely. Safe to call twice."""

@@ -15,9 +15,9 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
-    """A request without a response; each world maps it to its own error.
+    """The failure of a request. Each world of tools maps it to its own error type.
 
-    `request_sent` is False only if no byte of the request was sent. `decision` is the denial, if any.
+    `request_sent` is False only if no byte of the request was sent. `decision` is set if the request was denied.
     `retry_after_seconds` is set for the code `rate-limited`.
     """
 
@@ -40,13 +40,13 @@ class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
 
 
 class Face(StrEnum):
-    """The kinds of senders. For both, the order of checks, the address checks, TLS and bounds are the same."""
+    """The kind of sender. The order of checks, the address checks, the TLS settings and the limits are the same."""
 
     GUEST = "guest"
-    """A guest: the whole request is scanned, it cannot set headers of the injector, and it sees no login headers."""
+    """A guest. Its whole request is scanned. It can neither set headers of the injector nor see login headers."""
     HOST = "host"
-    """The host's own client: login headers are not scanned, a header that the injector sets is replaced, and the client
-    sees all response headers. Injected secrets are redacted from its responses too."""
+    """The host's own client. Its login headers may contain tokens, headers that the injector sets are replaced, and it
+    sees login headers of the response. Injected secrets are redacted from its responses too."""
 
 
 class WaitTimeouts(NamedTuple):
@@ -101,7 +101,7 @@ class SecretsView(Protocol):
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
 
     def renewed(self, name: str) -> SecretValue | None:
-        """Return a newer value after the server refused this one, or None."""
+        """Return a new value of the secret after the server refused the stored one, or None if there is none."""
 
 
 class EgressCall(Protocol):
@@ -117,7 +117,7 @@ class EgressCall(Protocol):
 
     @property
     def deadline(self) -> float:
-        """In seconds of `time.monotonic`."""
+        """The latest end of the call, in seconds of `time.monotonic`."""
 
     @property
     def grant(self) -> Capabilities:
@@ -129,14 +129,14 @@ class EgressCall(Protocol):
 
     @property
     def scanner(self) -> LeakScanner:
-        """Finds every secret watched so far; also used for the call's logs and results."""
+        """The scanner that finds every value passed to `watch` so far. It also scans the call's logs and results."""
 
     @property
     def cancelled(self) -> threading.Event:
-        """Set when the call is cancelled."""
+        """An event that is set when the call is cancelled."""
 
     def watch(self, name: str, value: str) -> None:
-        """Make `scanner` find `value` from now on. Called before the value is sent."""
+        """Make `scanner` find `value` from now on. This is called before the value is sent."""
 
     def charge_http_request(self) -> bool:
         """Count one request; return False if the call's budget is exhausted."""

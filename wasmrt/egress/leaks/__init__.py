@@ -1,7 +1,7 @@
-"""Find secrets, by their values in many encodings and by their formats.
+"""Find secrets: known values in many encodings, and unknown values by their format.
 
-The detector reads rule files, but uses no network and no clock. It only reports matches and the suggested actions; the
-caller performs them.
+The detector reads rule files, but uses no network and no clock. It only reports matches and suggests actions; the
+caller performs the actions.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Regular expressions that take linear time on any text. Only this module uses RE2.
 
-RE2 is imported on first use, which takes 2.5 ms: a process that scans a few short texts does not need it.
+RE2 is imported on first use. The import takes 2.5 ms, and a process that scans a few short texts does not need RE2.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ class ExpressionError(Exception):
 
 
 def compile_linear(expression: bytes, *, captures: bool = False) -> Any:
-    """Compile an expression for bytes. With `captures` its groups are found too, which is slower.
+    """Compile an expression for bytes. With `captures`, its groups are found too, which is slower.
 
     Raises:
-        ExpressionError: it has look-around or back-references, or is too large.
+        ExpressionError: the expression is invalid, has look-around or back-references, or is too large.
     """
     import re2
 
@@ -38,7 +38,7 @@ def compile_set(expressions: Iterable[bytes], *, memory_bytes: int) -> Any:
     """Compile expressions into one automaton, whose `Match(data)` returns the indexes of the matching expressions.
 
     Raises:
-        ExpressionError: they are too large.
+        ExpressionError: an expression is invalid, or the expressions together are too large.
     """
     import re2
 
@@ -56,7 +56,7 @@ def _options(memory_bytes: int) -> re2.Options:
     import re2
 
     options = re2.Options()
-    options.encoding = re2.Options.Encoding.LATIN1  # bytes are bytes: broken UTF-8 hides nothing
+    options.encoding = re2.Options.Encoding.LATIN1  # every byte is a character, so that invalid UTF-8 hides nothing
     options.max_mem = memory_bytes
     options.log_errors = False  # SECURITY: an expression may contain secrets
     return options

@@ -17,7 +17,7 @@ class Direction(StrEnum):
 
 
 class Action(StrEnum):
-    """The treatment of a match, weakest first."""
+    """The treatment of a match, from the weakest to the strongest."""
 
     WARN = "warn"
     REDACT = "redact"
@@ -37,12 +37,12 @@ MAX_MATCH_BYTES = 16 * 1024
 """Maximum length of a rule's match."""
 
 SECRET_RULE = "secret:"  # noqa: S105 - the prefix of a rule's name, not a secret
-"""The prefix, followed by the secret's name, of the rule id for a watched secret."""
+"""The prefix of the rule id for a watched secret. The secret's name follows the prefix."""
 
 DECODE_LIMIT_RULE = "decode-limit-exceeded"
 """The rule id for content beyond the decode limits, in which a watched secret would not be found.
 
-SECURITY: it blocks in both directions, so that unscanned content is withheld.
+SECURITY: this rule blocks in both directions, so that unscanned content is withheld.
 """
 
 SCAN_BUDGET_RULE = "scan-budget-exceeded"
@@ -52,7 +52,7 @@ UNSCANNED_RULES = (SCAN_BUDGET_RULE, DECODE_LIMIT_RULE)
 
 
 class LeakMatch(NamedTuple):
-    """One detected secret: half-open offsets into the scanned text, never the value itself."""
+    """One detected secret. It has half-open offsets into the scanned text, but never the value itself."""
 
     rule: str
     start: int
@@ -82,7 +82,7 @@ class LeakMatch(NamedTuple):
 
 
 class LeakReport(NamedTuple):
-    """All matches in order of place, with unscanned content last; `should_block` if any match blocks."""
+    """All matches, sorted by place, with unscanned content last. `should_block` is True if any match blocks."""
 
     matches: tuple[LeakMatch, ...] = ()
     should_block: bool = False
@@ -109,7 +109,7 @@ CLEAN = LeakReport()
 
 
 def report_of(matches: list[LeakMatch]) -> LeakReport:
-    """Sort matches by place, with unscanned content last, and set `should_block`."""
+    """Return a report with the matches sorted by place, with unscanned content last, and set `should_block`."""
     if not matches:
         return CLEAN
     ordered = tuple(sorted(matches, key=lambda m: (m.rule in UNSCANNED_RULES, m.where, m.start, -m.end, m.rule)))
@@ -117,10 +117,10 @@ def report_of(matches: list[LeakMatch]) -> LeakReport:
 
 
 def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
-    """Return `(start, end, replacement)` for every match except warnings, in order of place.
+    """Return `(start, end, replacement)` for every match except warnings, sorted by place.
 
-    Adjacent and overlapping matches are replaced as one, so that no rest remains; the replacement names the most
-    certain and longest of them.
+    Adjacent and overlapping matches have one replacement, so that no part of a secret remains between them. It contains
+    the rule of a certain match if there is one, and of the longest match among several.
     """
     spans: list[tuple[int, int, str]] = []
     best: tuple[bool, int] = (False, 0)
@@ -140,7 +140,7 @@ def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
 
 
 def cut_out(data: bytes, matches: tuple[LeakMatch, ...]) -> bytes:
-    """Replace every match except warnings, in bytes."""
+    """Return `data` with every match replaced, except matches whose action is to warn."""
     parts: list[bytes] = []
     position = 0
     for start, end, mark in redactions(matches):
@@ -150,16 +150,16 @@ def cut_out(data: bytes, matches: tuple[LeakMatch, ...]) -> bytes:
 
 
 Check = Callable[[], None]
-"""Called throughout a scan; ends the scan by raising."""
+"""A function that is called throughout a scan. It ends the scan if it raises."""
 
 
 def no_check() -> None:
-    """Never end a scan."""
+    """Do nothing, so that a scan never ends early."""
 
 
 MAX_NESTING = 5
 MAX_DECODED_BYTES = 32 * MIB
-"""Decoded and decompressed bytes of one scan together, which limits the cost of a decompression bomb."""
+"""Maximum number of decoded and decompressed bytes in one scan. It limits the cost of a decompression bomb."""
 PIECE_BYTES = 64 * KIB
 """Bytes searched between two calls of a `Check`."""
 _ESCAPE_BYTES = 32
@@ -177,7 +177,7 @@ class DecodeBudget:
         self.left = left
         self.check = check
         self.exceeded = False
-        """True if something was left encoded: too large, too deeply nested or too much."""
+        """True if some content was not decoded, because it was too large, too deeply nested or in an unknown format."""
 
     @classmethod
     def for_text(cls, size: int, check: Check) -> DecodeBudget:
@@ -185,24 +185,25 @@ class DecodeBudget:
         return cls(max(MAX_DECODED_BYTES, size * _DECODED_FOR_A_BYTE), check)
 
     def charge(self, size: int) -> bool:
-        """Charge decoded bytes; return False if the budget is exhausted."""
+        """Charge the budget for decoded bytes; return False if it is exhausted."""
         self.left -= size
         self.exceeded = self.exceeded or self.left < 0
         return self.left >= 0
 
     def charge_escapes(self, count: int) -> bool:
-        """Charge the budget for escapes, and for bytes that look like escapes; return False if it is exhausted."""
+        """Charge the budget for `count` escapes or bytes that may start an escape; return False if it is exhausted."""
         self.check()
         return self.charge(count * _ESCAPE_BYTES)
 
 
 _FIRST_BYTES = 14_000_000
-"""Rule bytes that every text may use: all rules on its first 32 KiB, or over a thousand false positives."""
+"""The work allowed for every text, in bytes that a rule reads. It is enough to apply all rules to the first 32 KiB, or
+for over a thousand false positives."""
 _BYTES_PER_BYTE = 3
 _FALSE_POSITIVE_BYTES, _INSIDE_WORD_BYTES = 8192, 3072
-"""Cost of a false positive, in bytes that a rule reads; lower in the middle of a word, as in base64."""
+"""Cost of a false positive, in bytes that a rule reads. It is lower in the middle of a word, as in base64."""
 _LENGTH_SHARE = 48
-"""Rule bytes added by each byte of a classified candidate."""
+"""Additional cost of a false positive for each of its bytes."""
 _FIRST_WORDS = 4096
 _BYTES_PER_WORD = 2048
 _NEW_WORD_COST, MASK_COST = 8, 16
@@ -221,7 +222,7 @@ class WorkBudget:
         self._left = _FIRST_BYTES
         self._words = _FIRST_WORDS
         self.unscanned: list[tuple[int, int]] = []
-        """Parts of the text for which the budget did not suffice for every rule."""
+        """Parts of the text in which not every rule was tried, because the budget was exhausted."""
 
     def refill(self, size: int) -> None:
         """Add the budget for `size` more bytes of text."""
@@ -233,16 +234,16 @@ class WorkBudget:
         return rule_bytes <= self._left
 
     def charge(self, rule_bytes: int) -> bool:
-        """Charge rule work; return False if the budget is exhausted."""
+        """Charge the budget for the work of rules; return False if it is exhausted."""
         self._left -= rule_bytes
         return self._left >= 0
 
     def charge_false_positive(self, size: int, *, inside_word: bool) -> bool:
-        """Charge a rejected candidate of `size` bytes; return False if the budget is exhausted."""
+        """Charge the budget for a rejected candidate of `size` bytes; return False if it is exhausted."""
         return self.charge(_INSIDE_WORD_BYTES if inside_word else _FALSE_POSITIVE_BYTES + size * _LENGTH_SHARE)
 
     def charge_word(self, cost: int = _NEW_WORD_COST) -> bool:
-        """Charge one lookup of a word by its prefix; return False if the budget is exhausted."""
+        """Charge the budget for one lookup of a word by its prefix; return False if it is exhausted."""
         self._words -= cost
         return self._words >= 0
 

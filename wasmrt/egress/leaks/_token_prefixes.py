@@ -1,4 +1,4 @@
-"""Find tokens by their prefixes alone: a cheaper search if the work budget does not cover every rule."""
+"""Find tokens by their prefixes alone. This search is cheaper, for texts on which the work budget is exhausted."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _PREFIX = 3
 _LEAST_REST = 9
 """Minimum characters of a token after its first three."""
 LONGEST_WORD = 2200
-"""Longer than any token format."""
+"""A length that no token format exceeds."""
 _MAX_KNOWN = 4096
 _MASK_EVERY = 4
 """A known word is masked at every fourth occurrence; skipping each occurrence would take most of the time."""
@@ -22,10 +22,10 @@ _IN_WORDS = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 
 
 class TokenPrefixes:
-    """Words that start with the prefix of a self-identifying token format.
+    """A search for words that start with the prefix of a self-identifying token format.
 
-    Prefixes are only searched at the start of words: at most one word is active at any place, so that the automaton has
-    no more states than all prefixes have characters.
+    Prefixes are only searched for at the start of words. So at most one word is active at any place, and the automaton
+    has no more states than all prefixes have characters.
     """
 
     __slots__ = ("_expression", "_rules")
@@ -47,7 +47,7 @@ class TokenPrefixes:
         return self._rules[word[:_PREFIX]]
 
     def words(self, text: bytes, known: KnownWords, budget: WorkBudget, check: Check) -> Iterator[tuple[int, bytes]]:
-        """Yield the start of each unknown word, and the word, as far as the budget allows."""
+        """Yield the start of each word that is not in `known`, and the word, as far as the budget allows."""
         position = 0
         while match := self._expression.search(text, position):
             check()
@@ -82,13 +82,13 @@ class KnownWords:
             self._counts[word] = 0
 
     def is_frequent(self, word: bytes) -> bool:
-        """Count an occurrence of a known word; return whether it is worth masking."""
+        """Count an occurrence of a known word, and return whether the word should be masked now."""
         self._counts[word] += 1
         return self._counts[word] % _MASK_EVERY == 0
 
 
 def _mask(text: bytes, start: int, end: int) -> bytes:
-    """Blank all occurrences of a word between the same two characters as here."""
+    """Blank the word `text[start:end]` wherever it occurs between the same two characters."""
     if not 0 < start < end < len(text):
         return text
     before, word, after = text[start - 1 : start], text[start:end], text[end : end + 1]

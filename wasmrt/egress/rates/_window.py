@@ -11,7 +11,7 @@ from wasmrt.core.limits import MAX_RATE_KEYS
 
 
 class Window(NamedTuple):
-    """A sliding window: at most a limited number of requests in any `seconds`."""
+    """A sliding window of `seconds`, in which a limited number of requests is allowed."""
 
     name: str
     seconds: int
@@ -26,14 +26,14 @@ class WindowStore(Protocol):
     """Request counts by key; a key identifies a user, a tool and a kind of request."""
 
     def record(self, key: str, limits: Limits) -> Window | None:
-        """Count a request in both windows atomically; if one is full, count nothing and return it."""
+        """Count a request in both windows atomically. If a window is full, count nothing and return that window."""
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
-        """Return the time of the oldest counted request, in seconds of the store's clock, and their number."""
+        """Return the time of the oldest counted request, on the store's clock, and the number of counted requests."""
 
 
 class MemoryWindows:
-    """Windows of this process; the least recently used key is dropped if there are more than `MAX_RATE_KEYS`.
+    """Windows in this process. If there are more than `MAX_RATE_KEYS` keys, the least recently used key is dropped.
 
     The memory storage of `limits` is not used: it starts a timer thread for every burst, reads the wall clock and never
     drops a key.
@@ -45,7 +45,7 @@ class MemoryWindows:
         self._hits: OrderedDict[str, tuple[deque[float], deque[float]]] = OrderedDict()
 
     def record(self, key: str, limits: Limits) -> Window | None:
-        """Count a request in both windows; if one is full, count nothing and return it."""
+        """Count a request in both windows. If a window is full, count nothing and return that window."""
         with self._lock:
             now = self._now()
             windows = self._hits.get(key)
@@ -67,7 +67,7 @@ class MemoryWindows:
             return None
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
-        """Return the time of the oldest counted request in the window, and their number."""
+        """Return the time of the oldest counted request in the window, and the number of counted requests."""
         with self._lock:
             now = self._now()
             windows = self._hits.get(key)

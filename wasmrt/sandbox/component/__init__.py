@@ -1,6 +1,6 @@
 """Read the binary format of components, and represent WIT types and values.
 
-Nothing here compiles or runs code, and invalid bytes raise no other error than a `ComponentError`.
+This package neither compiles nor runs code. Invalid bytes always raise a `ComponentError`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Read the doc comments of exported functions, and a component's toolchain, from custom sections.
 
 Doc comments are in the custom section `package-docs` (a version byte, 0 or 1, then JSON), a convention of binary WIT
-packages. A component has this section if its builder copied it, as `wasmrt build` does. Toolchains are in `producers`
-sections (tool-conventions, "Producers Section"). Both are untrusted, so they are limited in size and made printable.
+packages. A component has this section if its builder copied it, as `wasmrt build` does. Toolchains are listed in
+`producers` sections (tool-conventions, "Producers Section"). The text of both sections is untrusted, so it is limited
+in size and made printable.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from wasmrt.sandbox.component._text import printable_line
 
 DOCS_SECTION = "package-docs"
 OWN_DOCS_SECTION = "wasmrt-docs"
-"""A section of the same form, for docs that other readers of `package-docs` would reject."""
+"""The name of a section with the same format, for docs that other readers of `package-docs` would reject."""
 
 Docs = Mapping[tuple[str, str], str]
-"""The text for each (interface, function)."""
+"""The doc comments of functions, by the names (interface, function)."""
 
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
-    """Return the doc comment of each function by (interface, function), without versions.
+    """Return the doc comment of each function, by the names (interface, function) without versions.
 
-    The interface is empty for a function at the top level, and includes its package if the section has it. Sections
-    that cannot be read are ignored.
+    The interface is empty for a function at the top level. It starts with its package's name if the section contains
+    that name. Sections that cannot be read are ignored.
     """
     docs: dict[tuple[str, str], str] = {}
     with suppress(InvalidComponentError):
@@ -87,9 +88,10 @@ _MAX_TEXT_BYTES = 80
 
 
 def producers(component: bytes) -> dict[str, list[str]]:
-    """Return the values of `language`, `processed-by` and `sdk` with their versions, from all `producers` sections.
+    """Return the tools that made a component, from all its `producers` sections.
 
-    Nested modules and components are included. Malformed parts are ignored.
+    The keys are the fields of the sections, such as `language`, `processed-by` and `sdk`. Each value is the name of a
+    tool with its version. Sections of nested modules and components are included. Malformed parts are ignored.
     """
     found: dict[str, list[str]] = {}
     for section in _custom_sections(component):
@@ -100,7 +102,10 @@ def producers(component: bytes) -> dict[str, list[str]]:
 
 
 def _custom_sections(component: bytes) -> Iterator[Reader]:
-    """Yield each custom section at any depth; the limit on sections applies to all levels together."""
+    """Yield every custom section of the component and of all components and modules inside it.
+
+    The limit on sections applies to all levels together.
+    """
     enclosing = [Reader(component, len(HEADER))]
     for _ in range(MAX_COMPONENT_SECTIONS):
         while enclosing and not enclosing[-1].left:
@@ -111,7 +116,7 @@ def _custom_sections(component: bytes) -> Iterator[Reader]:
             kind, content = enclosing[-1].section()
             if kind == CUSTOM:
                 yield content
-            # In a core module these IDs belong to other sections, which do not start with the magic bytes.
+            # In a core module, these IDs are used by other sections, and those do not start with the magic bytes.
             elif kind in (CORE_MODULE, COMPONENT) and content.take(len(HEADER)).startswith(MAGIC):
                 enclosing.append(content)
         except InvalidComponentError:

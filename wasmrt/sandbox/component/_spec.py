@@ -12,14 +12,14 @@ ANY_OBJECT: dict[str, Any] = {"type": "object"}
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool of a component: name, description, JSON Schema of its params, and annotations.
+    """The description of a component's tool: name, text, JSON Schema of its params, and annotations.
 
-    A package can add more: the ID that the host puts into a call's context, the schema of the result, a document for
-    models, and rules for its use.
+    If the tool belongs to a package, the package can add more: the ID that the host puts into a call's context, the
+    schema of the result, a document for models, and rules for the tool's use.
 
-    `problems` describes errors in the component's own description; such a tool still runs. `schema_problem` is the
-    reason why the component's schema was replaced by one that accepts any object, or empty. A tool with a
-    `schema_problem` is not installed.
+    `problems` lists errors in the component's own description; a tool with such errors still runs. `schema_problem` is
+    the reason why the component's schema was replaced by a schema that accepts any object, or empty if the schema was
+    not replaced. A tool with a `schema_problem` is not installed.
     """
 
     name: str
@@ -40,9 +40,9 @@ class ToolSpec:
     hidden: bool = False
     """True if the tool is not offered to models."""
     origins: tuple[tuple[str, str], ...] = ()
-    """The allowed callers and how each is admitted, as specified by the package."""
+    """Pairs of an allowed caller and the way in which the caller is admitted, as specified by the package."""
     own: OwnTerms = NO_TERMS
-    """The terms of a bundled tool; never set for other tools."""
+    """The terms of use of a tool that is bundled with wasmrt. They are never set for other tools."""
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -55,7 +55,7 @@ class ToolSpec:
         } | self.packaged()
 
     def packaged(self) -> dict[str, Any]:
-        """Return the fields that only a package can set; empty without a package."""
+        """Return the fields that only a package can set, or an empty dict if the tool is not in a package."""
         if not self.capability_id:
             return {}
         return {

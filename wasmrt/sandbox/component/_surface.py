@@ -1,7 +1,7 @@
 """Read the top-level imports and exports of a component from its bytes, before compilation.
 
 Only import and export sections are read; other sections are skipped by their size. Every count and length is checked
-against the rest of the section, so that the work is at most linear in the size of hostile bytes.
+against the bytes that are left in the section, so the work is at most linear in the size even of hostile bytes.
 
 Source: component-model, design/mvp/Binary.md: sections, `import`, `export`.
 """
@@ -69,7 +69,7 @@ def read_surface(data: bytes) -> Surface:
 
 
 def _items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
-    for _ in range(content.u32()):  # each item takes bytes, so a too large count fails at the end of the section
+    for _ in range(content.u32()):  # each item takes bytes, so an excessive count fails at the end of the section
         yield _import(content) if kind == IMPORT else _export(content)
     if content.left:
         raise content.malformed("bytes that belong to no import or export")

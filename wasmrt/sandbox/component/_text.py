@@ -6,19 +6,19 @@ from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES
 
 
 def printable(text: str) -> str:
-    """Return `text` in one line, without control characters and repeated white space."""
+    """Return `text` as a single line without control characters or repeated white space."""
     return " ".join("".join(c if c.isprintable() else " " for c in text).split())
 
 
 def printable_line(text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:
-    """Return `text` in one line, without control characters and repeated white space, truncated to `limit_bytes`."""
+    """Return `text` as a single line without control characters or repeated white space, cut to `limit_bytes`."""
     return cut_line(printable(text[: limit_bytes * 2]), limit_bytes)
 
 
 def cut_line(text: str, limit_bytes: int) -> str:
-    """Truncate text on a character boundary.
+    """Truncate text to `limit_bytes` on a character boundary, and mark the cut with an ellipsis.
 
-    SECURITY: scan text that may contain a secret before truncating it: a truncated secret is not recognised.
+    SECURITY: text that may contain a secret must be scanned before it is truncated: a scan misses a truncated secret.
     """
     encoded = text.encode("utf-8", "replace")
     if len(encoded) <= limit_bytes:
@@ -27,9 +27,9 @@ def cut_line(text: str, limit_bytes: int) -> str:
 
 
 def last_lines(text: str, limit_chars: int) -> str:
-    """Return as many complete last lines of a text as fit into `limit_chars`, but at least one.
+    """Return the last lines of a text that fit into `limit_chars`, but at least the last line.
 
-    SECURITY: lines are kept complete, because leak rules do not find a secret without its start.
+    SECURITY: lines are never cut, because leak rules do not find a secret whose start is missing.
     """
     lines = text.strip().splitlines()
     kept = lines[-1:]

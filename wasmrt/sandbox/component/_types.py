@@ -1,7 +1,7 @@
 """WIT types as immutable values, and the representation of WIT values in Python.
 
-Types are compared by structure; `str` of a type is its WIT syntax with every name resolved. Source of the vocabulary:
-the component model's WIT, section "Types".
+Types are compared by structure. `str` of a type is its WIT syntax, in which every type name is replaced by the type.
+The terms are those of the component model's WIT document, section "Types".
 
 Values: bool, integers, floats and strings are themselves; `char` is a string of one character; `list<u8>` is bytes,
 other lists are lists; records are dicts with WIT field names as keys; tuples are tuples; enums are strings; flags are
@@ -32,7 +32,7 @@ class Primitive:
 
 @dataclass(frozen=True, slots=True)
 class ListType:
-    """`list<T>`."""
+    """The type `list<T>`, where T is `element`."""
 
     element: WitType
 
@@ -42,7 +42,7 @@ class ListType:
 
 @dataclass(frozen=True, slots=True)
 class RecordType:
-    """A record: field names and their types, in order."""
+    """A record type: pairs of a field's name and its type, in order."""
 
     fields: tuple[tuple[str, WitType], ...]
 
@@ -52,7 +52,7 @@ class RecordType:
 
 @dataclass(frozen=True, slots=True)
 class TupleType:
-    """`tuple<...>`."""
+    """The type `tuple<...>`, with the types of its elements in order."""
 
     elements: tuple[WitType, ...]
 
@@ -62,7 +62,7 @@ class TupleType:
 
 @dataclass(frozen=True, slots=True)
 class VariantType:
-    """A variant: case names, each with the type of its payload or None."""
+    """A variant type: pairs of a case's name and the type of its payload, or None for a case without payload."""
 
     cases: tuple[tuple[str, WitType | None], ...]
 
@@ -73,7 +73,7 @@ class VariantType:
 
 @dataclass(frozen=True, slots=True)
 class EnumType:
-    """An enum: case names, in order."""
+    """An enum type: the names of its cases, in order."""
 
     names: tuple[str, ...]
 
@@ -83,7 +83,7 @@ class EnumType:
 
 @dataclass(frozen=True, slots=True)
 class FlagsType:
-    """A flags type: flag names, in order."""
+    """A flags type: the names of its flags, in order."""
 
     names: tuple[str, ...]
 
@@ -93,7 +93,7 @@ class FlagsType:
 
 @dataclass(frozen=True, slots=True)
 class OptionType:
-    """`option<T>`."""
+    """The type `option<T>`, where T is `inner`."""
 
     inner: WitType
 
@@ -103,7 +103,7 @@ class OptionType:
 
 @dataclass(frozen=True, slots=True)
 class ResultType:
-    """`result<ok, err>`; a side without value is None."""
+    """The type `result<ok, err>`. `ok` or `err` is None if that side carries no value."""
 
     ok: WitType | None
     err: WitType | None
@@ -116,7 +116,10 @@ class ResultType:
 
 @dataclass(frozen=True, slots=True)
 class ResourceRef:
-    """A handle, `own<T>` or `borrow<T>`; `resource` is `package:name/interface#resource`, empty for guest resources."""
+    """The type of a handle: `own<T>`, or `borrow<T>` if `owned` is False.
+
+    `resource` has the form `package:name/interface#resource`; it is empty for a resource that the guest defines.
+    """
 
     resource: str
     owned: bool
@@ -141,7 +144,7 @@ WitType = (
 
 
 class FuncType(NamedTuple):
-    """A function: named params in order, and its result or None."""
+    """The type of a function: pairs of a param's name and type, in order, and the type of the result or None."""
 
     params: tuple[tuple[str, WitType], ...]
     result: WitType | None
@@ -192,7 +195,7 @@ def walk(kind: WitType) -> Iterator[WitType]:
 
 
 def has_unbounded_lift(kind: WitType) -> bool:
-    """Return whether `kind` contains a list whose elements the engine allocates separately when it lifts them."""
+    """Return whether `kind` contains a list for which the engine allocates each element separately during a lift."""
     elements = [inner.element for inner in walk(kind) if isinstance(inner, ListType)]
     return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)
 
@@ -239,7 +242,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Some:
-    """The value of an option whose inner type is also an option."""
+    """A value, other than None, of an option whose inner type is also an option."""
 
     value: Any
 
@@ -252,7 +255,10 @@ def is_nested_option(kind: WitType) -> bool:
 def functions_by_interface(
     interfaces: Iterable[InterfaceType], functions: Iterable[tuple[str, FuncType]]
 ) -> dict[str, list[str]]:
-    """Return the names of functions by interface; `functions` outside interfaces have an empty interface name."""
+    """Return the names of all functions by the name of their interface.
+
+    `functions` are outside of interfaces; they are listed under an empty interface name.
+    """
     found = {interface.name: [name for name, _ in interface.functions] for interface in interfaces}
     if outside := [name for name, _ in functions]:
         found[""] = outside
@@ -260,7 +266,7 @@ def functions_by_interface(
 
 
 def qualified_names(by_interface: Mapping[str, Iterable[str]]) -> list[str]:
-    """Return `interface#function` for each function, and only the interface if it has no functions."""
+    """Return `interface#function` for each function, and the bare interface name if an interface has no functions."""
     names: list[str] = []
     for interface, functions in by_interface.items():
         names += [f"{interface}#{name}" if interface else name for name in functions] or [interface]

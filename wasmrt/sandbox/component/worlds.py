@@ -1,7 +1,7 @@
 """The tool worlds: interfaces, function types and failure kinds, from a table generated from the WIT in wit/.
 
-Names have the form of the binary format, `package:name/interface@version`. Types are WIT text with every name resolved,
-the same as `str` of the `FuncType` that the engine reports.
+Names have the form of the binary format, `package:name/interface@version`. A type is WIT text in which every type name
+is replaced by the type, so it equals `str` of the `FuncType` that the engine reports.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ class World(NamedTuple):
     """A tool world."""
 
     export: str
-    """The interface that components of this world export, and the world's name: `near:agent/tool@0.3.0`."""
+    """The interface that components of this world export, such as `near:agent/tool@0.3.0`. It also names the world."""
     imports: tuple[str, ...]
     """The interfaces that components of this world may import in addition to WASI."""
     has_typed_failures: bool
-    """True if failures have a `FailureKind` in both directions; otherwise failures are strings."""
+    """True if failures of the tool and of the host have a `FailureKind`. Otherwise failures are strings."""
 
     @property
     def schema_decides(self) -> bool:
-        """True if params must match the component's schema; in near:agent the schema only describes them."""
+        """True if params must match the component's schema. In near:agent worlds, the schema is only a description."""
         return not self.export.startswith("near:agent/")
 
 
@@ -51,31 +51,34 @@ ALL_WORLDS = tuple(World(*row) for row in WORLDS)
 """All tool worlds, in order of preference for components that export several."""
 TOOL_WORLD, *_agent = ALL_WORLDS
 AGENT_WORLDS = tuple(_agent)
-"""The near:agent worlds from the unversioned one to the newest."""
+"""The near:agent worlds, from the unversioned world to the newest version."""
 GENERIC_WORLD = "plain functions"
-"""The name in reports and receipts for components of other worlds, which export functions with plain types."""
+"""The name that reports and receipts use for all other worlds. Their components export functions with plain types."""
 _PROGRAM = re.compile(r"wasi:cli/run@0\.2\.[0-9]+")
 _OFFERED = frozenset(name for world in ALL_WORLDS for name in world.imports)
 _PACKAGES = tuple({f"{world.export.partition('/')[0]}/" for world in ALL_WORLDS})
 
 
 def signatures(interface: str) -> Mapping[str, str]:
-    """Return the functions of an interface with their types as WIT text.
+    """Return the type of each function of an interface, as WIT text, by the function's name.
 
     Raises:
-        KeyError: the table does not have the interface.
+        KeyError: the table does not contain the interface.
     """
     return INTERFACES[interface]
 
 
 def exported_world(exports: Iterable[str]) -> World | None:
-    """Return the tool world of a component with these exports, or None."""
+    """Return the tool world that a component with these exports implements, or None."""
     names = frozenset(exports)
     return next((world for world in ALL_WORLDS if world.export in names), None)
 
 
 def exported_program(exports: Iterable[str]) -> str | None:
-    """Return the export of a `wasi:cli/command` program, such as `wasi:cli/run@0.2.3`; None if there are others."""
+    """Return the only export of a component if it is a program's `run` interface, such as `wasi:cli/run@0.2.3`.
+
+    Return None if the component has another export, or several.
+    """
     names = tuple(exports)
     return names[0] if len(names) == 1 and _PROGRAM.fullmatch(names[0]) else None
 

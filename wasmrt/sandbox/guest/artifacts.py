@@ -1,8 +1,10 @@
-"""A cache of compiled code on disk: keyed by content, authenticated, limited in size, safe for concurrent processes.
+"""A cache of compiled code on disk. It is keyed by content, authenticated, limited in size, and safe to share.
 
-SECURITY: loading an artifact runs it. Every file starts with a keyed BLAKE3 MAC over its cache key and content. The MAC
-key is a secret of this installation, stored outside the cache folder. The bytes that are loaded are the same bytes that
-were checked. A file that fails verification is reported once, removed, and never loaded.
+Several processes can use a cache at the same time. An artifact is the machine code of one component.
+
+SECURITY: a process that loads an artifact runs its code. Every file starts with a keyed BLAKE3 MAC over its cache key
+and content. The MAC key is a secret of this installation, stored outside of the cache folder. The loaded bytes are
+exactly the bytes that were checked. A file that fails verification is reported once, removed, and never loaded.
 """
 
 from __future__ import annotations
@@ -27,11 +29,11 @@ _SUFFIX = ".cwasm"
 
 
 class NotCachedError(LookupError):
-    """The cache has no authentic artifact for a key."""
+    """Raised if the cache has no authentic artifact for a key."""
 
 
 class DiskCache:
-    """A folder of artifacts. If the folder cannot be used, a warning is logged once and calls continue uncached."""
+    """A folder of artifacts. If the folder cannot be used, a warning is logged once and nothing is cached."""
 
     def __init__(self, folder: Path, key_file: Path, *, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self.folder = folder
@@ -52,27 +54,27 @@ class DiskCache:
         return bytes(artifact) if self._take(key, artifact.extend) else None
 
     def copy(self, key: str, target: int) -> None:
-        """Write the authenticated artifact stored under `key` to an open file descriptor, in pieces.
+        """Write the authenticated artifact stored under `key` to the open file descriptor `target`, in pieces.
 
         Raises:
-            NotCachedError: no authentic artifact was found; the caller must discard the bytes already written.
+            NotCachedError: no authentic artifact was found. The caller must discard the bytes already written.
         """
         if not self._take(key, partial(write_whole, target)):
             raise NotCachedError
 
     def store(self, key: str, artifact: bytes | memoryview) -> None:
-        """Write an artifact. Failures are logged once and ignored."""
+        """Store an artifact under `key`. Failures are logged once and otherwise ignored."""
         if self._key is None:
             return
         try:
-            # Not durable: a file that a power failure damages fails verification and is compiled again.
+            # The write need not be durable: a file that a power failure damages fails verification, and is made again.
             replace_file(self._path(key), self._mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False)
             self._evict()
         except OSError as error:
             self._warn(f"cannot write to the compile cache ({error.strerror}); this tool is not cached")
 
     def _take(self, key: str, take: Callable[[bytes], object]) -> bool:
-        """Pass an artifact to `take` in pieces; return False if it does not exist or fails verification."""
+        """Pass an artifact to `take` in pieces. Return False if the artifact does not exist or fails verification."""
         if self._key is None:
             return False
         path, mac = self._path(key), self._mac(key)
@@ -139,7 +141,10 @@ class DiskCache:
 
 
 def cache_key(digest: str, version: str, config: EngineConfig) -> str:
-    """Return the key of an artifact: component digest, engine version, engine settings and processor."""
+    """Return the cache key of an artifact. It contains all that the machine code depends on.
+
+    That is the component's digest, the engine's version and settings, and the processor.
+    """
     return "|".join((digest, version, config.key, _processor()))
 
 

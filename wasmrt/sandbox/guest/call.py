@@ -21,7 +21,7 @@ from wasmrt.sandbox.guest.services import HostServices
 
 
 class GuestBudgets:
-    """The resource counters of one guest, their limits, and the first failure that stopped the guest."""
+    """The resource counters of one guest and their limits. `failure` is the first error that stopped the guest."""
 
     __slots__ = ("failure", "fuel_used", "host_calls", "lifetime", "lifted_values", "limits")
 
@@ -34,10 +34,10 @@ class GuestBudgets:
         self.failure: BaseException | None = None
 
     def enter_host(self) -> None:
-        """Count one call of a host function.
+        """Count one call of a host function, before the function runs.
 
         Raises:
-            BudgetExceededError: the guest called the host too often.
+            BudgetExceededError: the guest called the host more often than a call may.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
         """
         self.host_calls += 1
@@ -50,14 +50,19 @@ class GuestBudgets:
         self.lifetime.check()
 
     def leave_host(self) -> None:
-        """Raise if the call ended while the host function ran: neither fuel nor epochs cover that time."""
+        """Check the call's lifetime after a host function: neither fuel nor epochs limit the time in host code.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
+        """
         self.lifetime.check()
 
     def charge_values(self, count: int) -> None:
-        """Count values passed by the guest, before they are lifted.
+        """Count values that the guest passes in lists, before they are lifted.
 
         Raises:
-            BudgetExceededError: the guest passed more values than a call may pass.
+            BudgetExceededError: the guest passed more values in lists than a call may.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
         """
         self.lifted_values += count
         if self.lifted_values > MAX_LIFTED_VALUES:
@@ -69,10 +74,11 @@ class GuestBudgets:
         self.lifetime.check()
 
     def charge_text(self, size: int) -> None:
-        """Check the size in bytes of a string before it is copied.
+        """Check the size in bytes of a string before the string is copied.
 
         Raises:
             OutputLimitError: the string is longer than the output limit.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
         """
         if size > self.limits.output_bytes:
             raise OutputLimitError(
@@ -82,23 +88,26 @@ class GuestBudgets:
         self.lifetime.check()
 
     def fail(self, error: BaseException) -> None:
-        """Record the failure that stops the guest, unless one is recorded already."""
+        """Record the error that stops the guest, unless an earlier error is already recorded."""
         if self.failure is None:
             self.failure = error
 
     def interruption(self) -> BaseException | None:
-        """Return the error that ends the guest at this tick, or None."""
+        """Return the error that has to end the guest now, or None if the guest may continue."""
         return self.lifetime.interruption()
 
 
 Part = TypeVar("Part")
 LOG_OVERLAP_BYTES = 16 * KIB
-"""Bytes over the limit that are kept until the entry is scanned: the length of the longest match of a leak rule."""
+"""The number of bytes over the limit that a log entry keeps until it is scanned.
+
+The longest match of a leak rule has this length, so a match that crosses the limit is still found.
+"""
 _TRUNCATED = "... (truncated)"
 
 
 def cut_log(message: str, beyond_bytes: int = 0) -> str:
-    """Truncate a log entry at `beyond_bytes` over its limit, on a character boundary."""
+    """Truncate a log entry on a character boundary, at its size limit plus `beyond_bytes`."""
     limit = MAX_LOG_ENTRY_BYTES + beyond_bytes
     if len(message) * 4 <= limit:
         return message
@@ -109,7 +118,7 @@ def cut_log(message: str, beyond_bytes: int = 0) -> str:
 
 
 class GuestCall(GuestBudgets):
-    """The call that every import gets as its `ctx`. Used by one guest at a time."""
+    """The state of one call. Every import gets it as the parameter `ctx`. One guest uses it at a time."""
 
     __slots__ = ("_at_end", "_parts", "clock", "log_entries_dropped", "logs", "services")
 
@@ -123,7 +132,10 @@ class GuestCall(GuestBudgets):
         self._at_end: list[Callable[[], None]] | None = None
 
     def part(self, make: Callable[[], Part]) -> Part:
-        """Return this call's instance of `make`, created on first use. Imports keep their state in such instances."""
+        """Return the object that `make` created for this call, creating it on first use.
+
+        Imports store the state of a call in such objects.
+        """
         if self._parts is None:
             self._parts = {}
         if make not in self._parts:
@@ -131,21 +143,21 @@ class GuestCall(GuestBudgets):
         return self._parts[make]  # type: ignore[no-any-return]
 
     def at_end(self, act: Callable[[], None]) -> None:
-        """Run `act` after the guest has ended successfully."""
+        """Register `act`, which `finish` runs after the guest has ended successfully."""
         if self._at_end is None:
             self._at_end = []
         self._at_end.append(act)
 
     def finish(self) -> None:
-        """Run the actions that `at_end` registered. They may raise an error that ends the call. Safe to call twice."""
+        """Run the registered actions. An error that one of them raises ends the call. Calling this twice is safe."""
         for act in self._at_end or ():
             act()
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Add a log entry, truncated on a character boundary. If there are too many, only count the dropped entry."""
+        """Add a log entry, truncated on a character boundary. If the log is full, drop and count the entry."""
         if len(self.logs) >= MAX_LOG_ENTRIES:
             self.log_entries_dropped += 1
             return
-        # Keep some bytes over the limit: a match that crosses the limit must be complete when the entry is scanned.
+        # Keep some bytes over the limit: a secret that crosses the limit must be complete when the entry is scanned.
         message = cut_log(message, LOG_OVERLAP_BYTES)
         self.logs.append(LogEntry(level, message, self.clock.now_ns() // 1_000_000))

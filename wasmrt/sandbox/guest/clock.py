@@ -1,4 +1,4 @@
-"""A guest's time and randomness: the system's, or a replay's."""
+"""The source of a guest's time and randomness: either the system, or a replay of a recorded call."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import CLOCK_RESOLUTION_NS
 
 SEED_BYTES = 16
-"""Size of the seed of a `LogicalClock`."""
+"""The size of a `LogicalClock`'s seed, in bytes."""
 
 
 class Clock(Protocol):
     """The source of a guest's time and randomness."""
 
     def now_ns(self) -> int:
-        """Unix time in nanoseconds."""
+        """Return the Unix time in nanoseconds."""
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since an arbitrary start."""
+        """Return the nanoseconds since an arbitrary start."""
 
     def random_bytes(self, count: int) -> bytes:
         """Return `count` random bytes."""
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
-        """Let `seconds` pass for the guest, within the call's deadline."""
+        """Let `seconds` pass for the guest. Raise an error if the call ends before that."""
 
 
 class SystemClock:
-    """The system's time, truncated to a millisecond for the wall clock, and the system's randomness."""
+    """A clock with the system's time and randomness. Times are truncated: the Unix time to a millisecond."""
 
     resolution_ns = 1_000_000
     monotonic_resolution_ns = CLOCK_RESOLUTION_NS
 
     def now_ns(self) -> int:
-        """Unix time in nanoseconds."""
+        """Return the Unix time in nanoseconds."""
         return time.time_ns() // self.resolution_ns * self.resolution_ns
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since an arbitrary start."""
-        # Truncated as well: cache-timing attacks need a fine timer.
+        """Return the nanoseconds since an arbitrary start."""
+        # SECURITY: this time is truncated as well, because cache-timing attacks need a precise timer.
         return time.monotonic_ns() // self.monotonic_resolution_ns * self.monotonic_resolution_ns
 
     def random_bytes(self, count: int) -> bytes:
@@ -51,14 +51,14 @@ class SystemClock:
         return os.urandom(count)
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
-        """Let `seconds` pass for the guest, within the call's deadline."""
+        """Let `seconds` pass for the guest. Raise an error if the call ends before that."""
         lifetime.wait(seconds)
 
 
 class LogicalClock:
-    """A deterministic clock that advances only when it is read or slept on, with seeded randomness.
+    """A deterministic clock with seeded randomness. Its time advances only when a guest reads the clock or sleeps.
 
-    With `waits`, a sleep takes real time, so that a guest which waits for another process does not run ahead of it.
+    If `waits` is true, a sleep takes real time. A guest that waits for another process then does not run ahead of it.
     """
 
     resolution_ns = 1_000_000
@@ -71,11 +71,11 @@ class LogicalClock:
         self._drawn = 0
 
     def now_ns(self) -> int:
-        """Unix time in nanoseconds."""
+        """Return the Unix time in nanoseconds."""
         return self.start_ns + self._tick()
 
     def monotonic_ns(self) -> int:
-        """Nanoseconds since an arbitrary start."""
+        """Return the nanoseconds since an arbitrary start."""
         return self._tick()
 
     def random_bytes(self, count: int) -> bytes:
@@ -84,7 +84,7 @@ class LogicalClock:
         return blake3(f"{self.seed}:{self._drawn}".encode()).digest(length=count)
 
     def sleep(self, lifetime: Lifetime, seconds: float) -> None:
-        """Let `seconds` pass for the guest, within the call's deadline."""
+        """Let `seconds` pass for the guest. Raise an error if the call ends before that."""
         if self.waits:
             lifetime.wait(seconds)
         lifetime.check()

@@ -1,4 +1,7 @@
-"""Compile components through a memory and a disk cache, once for all threads that request the same component."""
+"""Compile components, with one cache in memory and one on disk.
+
+If several threads request the same component at once, it is compiled only once.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +20,8 @@ MAX_COMPILES = 2
 class Compiler:
     """Compiles components, or returns them from a cache.
 
-    A component that does not fit the pooling allocator is compiled for a second engine that allocates on demand. At
-    most `max_compiles` compilations run at once; cached components do not wait for them.
+    A component that does not fit the pooling allocator is compiled for a second engine, which allocates on demand. At
+    most `max_compiles` compilations run at once; a request for a cached component does not wait for them.
     """
 
     def __init__(
@@ -35,10 +38,10 @@ class Compiler:
         self.closed = False
 
     def compile(self, data: bytes, digest: str, *, pooled: bool = True) -> Component:
-        """Return the compiled component of `data`, whose BLAKE3 digest is `digest`.
+        """Return the compiled form of the component `data`, whose BLAKE3 digest is `digest`.
 
         Raises:
-            ComponentTooLargeError: a count is over its bound.
+            ComponentTooLargeError: the component has more functions, instances or other parts than allowed.
             InvalidComponentError: the engine rejects the bytes.
         """
         if not pooled or self._config.allocator == Allocator.ON_DEMAND:
@@ -46,11 +49,11 @@ class Compiler:
         try:
             return self._once(data, digest, Allocator.POOLING)
         except InvalidComponentError:
-            # Either over the pool's limits or invalid: the other engine decides.
+            # The component is either invalid or over the pool's limits. The other engine finds out which.
             return self._once(data, digest, Allocator.ON_DEMAND)
 
     def close(self) -> None:
-        """Drop all components and release the engines. An engine's ticker thread ends with its last user."""
+        """Drop all components and release the engines. An engine's ticker ends when its last user releases it."""
         with self._lock:
             self.closed = True
             self._kept.clear()
@@ -96,7 +99,7 @@ class Compiler:
             try:
                 return engine.deserialize(artifact)
             except InvalidComponentError:
-                pass  # authentic, but made by a different build of the engine: compile again
+                pass  # the artifact is authentic, but a different build of the engine made it, so compile again
         component = self._compile_uncached(engine, data)
         self._disk.store(key, component.serialize())
         return component

@@ -35,7 +35,9 @@ class LinkedComponent:
     """A component whose imports are bound to the host. Call `describe` or `adopt` before `run`.
 
     Raises:
-        UnknownImportError, UnknownWorldError, InvalidComponentError: the component cannot run here.
+        UnknownImportError: the component imports something that the host does not offer.
+        UnknownWorldError: none of the component's exports can be run.
+        InvalidComponentError: the component exports a known interface with different types.
     """
 
     checks_params = False
@@ -47,23 +49,23 @@ class LinkedComponent:
         self._metered = metered
 
     def describe(self, name: str) -> Description:
-        """Start the component once, without any grant, and ask it for its tools.
+        """Start the component once, without any grant, and ask it to describe its tools.
 
         Raises:
-            InstantiationError: the component cannot be instantiated within its limits.
-            MemoryLimitError: the component needs more memory than its limits allow.
+            InstantiationError: the component cannot be started within its limits.
+            MemoryLimitError: the component needs more memory to start than its limits allow.
         """
         description = self._describe(name)
         self.adopt(description)
         return description
 
     def adopt(self, description: Description) -> None:
-        """Use a description that the same component returned earlier."""
+        """Use a description that an earlier `describe` of the same component returned."""
         self.description = description
         self._store_limits = self._store(self.limits, description.memories)
 
     def close(self) -> None:
-        """Do nothing: no state is kept between calls."""
+        """Do nothing: there is no state between calls that would have to be released."""
 
     @property
     def world(self) -> str:
@@ -105,7 +107,7 @@ class LinkedComponent:
     def _describe(self, name: str) -> Description:
         small = replace(
             self.limits,
-            fuel=DESCRIBE_FUEL,  # a separate budget, so that a tool with little fuel per call can still be described
+            fuel=DESCRIBE_FUEL,  # a separate budget, so that tools with little fuel per call can be described too
             timeout_seconds=min(self.limits.timeout_seconds, DESCRIBE_SECONDS),
         )
         memories = 0
@@ -119,7 +121,7 @@ class LinkedComponent:
                     sandbox.instantiate()
                 except EngineFault as error:
                     if error.code is None and call.failure is None and memories < POOL_MEMORIES_PER_COMPONENT:
-                        continue  # not a trap: a limit of the store, possibly its number of memories
+                        continue  # the start was not a trap but exceeded a store limit, possibly the number of memories
                     raise self._not_instantiable(error, small, call) from error
                 specs = {spec.name: spec for spec in self._ask(name, sandbox, call)}
                 return Description(specs, memories, sandbox.fuel_used)
@@ -139,7 +141,7 @@ class LinkedComponent:
             return [ToolSpec(name, problems=(f"describing it failed: {printable_line(text)}",))]
 
     def _store(self, limits: ResourceLimits, memories: int, *, allowed: int | None = None) -> StoreLimits:
-        # The engine limits each memory, and the budget is for the whole store, so each memory gets an equal share.
+        # The budget is for all memories together, but the engine limits each one, so each memory gets an equal share.
         return StoreLimits(
             memory_bytes=limits.memory_bytes // memories,
             memories=allowed or memories,
@@ -156,7 +158,7 @@ class LinkedComponent:
                 return InstantiationError(f"the component cannot be started: {cause.message}", hint=cause.hint)
             if isinstance(cause, WasmrtError) or not isinstance(cause, Exception):
                 return cause
-            # SECURITY: the text of an unexpected exception may contain anything, so it is not passed on.
+            # SECURITY: the text of an unexpected exception may contain secrets, so the message does not include it.
             error.__cause__ = cause
             return InternalError("a host function failed when the component was started", hint="please report it")
         needed = self._memory_needed(limits)
@@ -172,9 +174,9 @@ class LinkedComponent:
         )
 
     def _memory_needed(self, limits: ResourceLimits) -> int | None:
-        """Return the smallest doubling of the memory limit with which the component starts, or None.
+        """Double the memory limit until the component starts, and return that limit, or None if it never starts.
 
-        The engine's error does not contain the amount of memory that the component needs.
+        This is necessary because the engine's error does not contain the amount of memory that the component needs.
         """
         budget = limits.memory_bytes
         lifetime = Lifetime(min(limits.timeout_seconds, DESCRIBE_SECONDS))
@@ -194,10 +196,10 @@ class LinkedComponent:
 
 
 def _interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
-    """Return the interfaces that a guest may import. Their functions ask the host, which decides by the grant."""
+    """Return the interfaces that a guest may import. Their functions send requests, which the host checks."""
     offered = worlds.interfaces()
     if any(wanted.name.startswith("wasi:") for wanted in component.imports):
-        # WASI takes a tenth of a short program's start, and most tools do not need its 108 functions.
+        # Importing WASI takes a tenth of a short program's start time, and most tools use none of its 108 functions.
         from wasmrt.sandbox.guest import wasi
 
         offered += wasi.interfaces()
@@ -213,10 +215,12 @@ class InProcessHome:
         self._compiler = Compiler(engine, keep=keep, disk=disk, max_compiles=max_compiles)
 
     def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> LinkedComponent:
-        """Compile a component or take it from the cache, link it and describe it; `digest` is the digest of `data`.
+        """Prepare the component `data` for its calls: compile it or load it from the cache, link it and describe it.
+
+        `digest` is the BLAKE3 digest of `data`.
 
         Raises:
-            ComponentError, MemoryLimitError: see `GuestHome.load`.
+            ComponentError, MemoryLimitError: for the reasons that `GuestHome.load` lists.
         """
         compiled = self._compiler.compile(data, digest, pooled=fits_the_pool(limits))
         linked = LinkedComponent(compiled, data, limits, metered=self._metered)

@@ -1,4 +1,7 @@
-"""Convert the end of a guest to a typed error, by the call's state and the trap's code, never by parsing messages."""
+"""Convert the failure that ended a guest to a typed error.
+
+The type depends on the call's state and the trap's code. Messages are never parsed.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +47,10 @@ _GUEST_KINDS: dict[str, ToolErrorKind] = {
 
 
 def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
-    """Return the error that stopped a guest: the call's first failure, if any, with engine faults as `ToolError`."""
+    """Return the error that stopped a guest: the call's first failure if it has one, otherwise `error`.
+
+    An `EngineFault` or `LowerError` is converted to a `ToolError`.
+    """
     cause = budgets.failure or error
     if isinstance(cause, EngineFault):
         return _from_fault(cause, budgets)
@@ -54,16 +60,19 @@ def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
 
 
 OUT_OF_MEMORY = "out-of-memory"
-"""The code of a failure of kind `executor` by which a tool reports that it could not allocate memory.
+"""The code of a failure with which a tool reports that it could not allocate memory; the kind is `executor`.
 
-The engine's C API does not report this: it has neither a callback nor a counter for a refused memory growth.
+The host cannot detect this itself: the engine's C API has neither a callback nor a counter for refused memory growth.
 """
 _GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
 _MAX_CODE_CHARS = 48
 
 
 def typed_failure(failure: Mapping[str, Any], budgets: GuestBudgets) -> ToolError:
-    """Return the error for a `failure` (kind, code, message) that a tool returned through its world."""
+    """Return the error for a `failure` record (kind, code and message) that a tool returned.
+
+    A failure with the code `OUT_OF_MEMORY` becomes a `MemoryLimitError`, any other failure a `GuestError`.
+    """
     kind, code, message = failure["kind"], failure.get("code"), failure["message"]
     if (kind, code) != (FailureKind.EXECUTOR, OUT_OF_MEMORY):
         return guest_failure(kind, code, message)
@@ -75,7 +84,10 @@ def typed_failure(failure: Mapping[str, Any], budgets: GuestBudgets) -> ToolErro
 
 
 def is_typed_failure(value: object) -> TypeGuard[dict[str, Any]]:
-    """Return whether a JSON value has the form of the worlds' `failure`; a guest's own type may be similar."""
+    """Return whether a JSON value has exactly the form of the tool worlds' `failure` record.
+
+    The check is strict, because a component of another world may return errors of a similar type.
+    """
     return (
         isinstance(value, dict)
         and {"kind", "message"} <= value.keys() <= _FAILURE
@@ -87,10 +99,10 @@ def is_typed_failure(value: object) -> TypeGuard[dict[str, Any]]:
 
 
 def guest_failure(kind: str, code: str | None, message: str | None) -> GuestError:
-    """Return the error for a typed failure that a tool returned.
+    """Return the `GuestError` for a typed failure that a tool returned.
 
-    The message is the guest's complete text: it is scanned, made printable and truncated, in this order, when the call
-    ends. A code that is not a short word of `a-z 0-9 - _ .` is replaced by the kind, which the world defines.
+    The message is the guest's complete text. When the call ends, it is scanned, made printable and truncated, in this
+    order. A code that is not a short word of `a-z 0-9 - _ .` is replaced by the kind, which the world defines.
     """
     own = code is not None and len(code) <= _MAX_CODE_CHARS and _GUEST_CODE.match(code) is not None
     text = message or code or kind
@@ -104,7 +116,7 @@ def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
             limit=budgets.limits.fuel, used=budgets.fuel_used, setting="limits.fuel",
         )  # fmt: skip
     if cause.code is None:
-        # Not a trap: the engine stopped, for example because of a value or an instance that it cannot represent.
+        # This is not a trap. The engine stopped, for example because it cannot represent a value or an instance.
         return TrapError(f"the engine stopped the guest: {printable_line(cause.message, 300)}", code="stopped")
     return TrapError(
         f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",

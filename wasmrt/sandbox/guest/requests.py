@@ -1,7 +1,7 @@
-"""Requests of a guest to its host, and their replies: frozen values, the same in every process and recording.
+"""Requests of a guest to its host, and the replies. Both are frozen values, the same in every process and recording.
 
-`plain` and `Request.read_reply` are their one codec. `sandbox/isolation/wire/requests.py` puts the result into frames,
-`runtime/audit` into recordings.
+`plain` encodes replies as data, and `Request.read_reply` decodes them. `sandbox/isolation/wire/requests.py` puts that
+data into frames; `runtime/audit` puts it into recordings.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Headers = tuple[tuple[str, str], ...]
 
 
 class HostFailure(Exception):  # noqa: N818 - the worlds call it a failure
-    """A typed refusal or failure of the host.
+    """Raised if the host denies a request, or fails to answer it.
 
     Attributes:
         kind: The kind of failure, as defined in the WIT worlds.
         code: The reason as one word, such as `host-not-allowed`.
         message: A sentence that includes the suggested fix.
-        request_sent: Whether any byte of an HTTP request was sent.
-        denied: Whether a decision refused the request, as opposed to a fault.
-        limit_bytes: The maximum size if something was too large.
+        request_sent: True if at least one byte of an HTTP request was sent.
+        denied: True if a decision denied the request, False if a fault occurred.
+        limit_bytes: The maximum size if the request or its answer was too large, otherwise None.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class HostFailure(Exception):  # noqa: N818 - the worlds call it a failure
 
     @classmethod
     def from_dict(cls, data: object) -> HostFailure:
-        """Return the failure that `as_dict` wrote. Raises `ValueError`."""
+        """Return the failure that `as_dict` encoded. Raise `ValueError` if the data is malformed."""
         match data:
             case {
                 "kind": str(kind),
@@ -90,16 +90,19 @@ class DirectoryEntry(NamedTuple):
 
 
 class HttpHead(NamedTuple):
-    """Status and headers of a response, with secrets removed by the host; its body is read by `handle`."""
+    """The status and headers of a response, from which the host has removed secrets.
+
+    `handle` identifies the response in requests that read its body.
+    """
 
     handle: int
     status: int
     headers: Headers
-    """In the order received, with duplicates."""
+    """All headers in the order in which they were received, including duplicates."""
 
 
 def plain(reply: object) -> object:
-    """Return a reply as JSON data, except that bytes stay bytes. `Request.read_reply` reverses it."""
+    """Encode a reply as JSON data, but leave bytes unchanged. `Request.read_reply` decodes the result."""
     match reply:
         case HostFailure():
             return reply.as_dict()
@@ -113,7 +116,7 @@ def plain(reply: object) -> object:
 
 
 def bytes_as_json(data: bytes) -> dict[str, str]:
-    """Return bytes as JSON data: as text if they are UTF-8, otherwise in base64."""
+    """Encode bytes as JSON data: as text if they are UTF-8, otherwise in base64."""
     try:
         return {"text": bytes(data).decode()}
     except UnicodeDecodeError:
@@ -176,18 +179,21 @@ def _malformed(expected: str) -> ValueError:
 
 
 class Request(Protocol[ReplyOf]):
-    """A request to the host: a named tuple. `NAMES` lists all kinds of requests."""
+    """A request to the host. Each kind of request is a named tuple; `NAMES` lists all kinds."""
 
     def _asdict(self) -> dict[str, object]: ...
 
     def __iter__(self) -> Iterator[object]: ...
 
     def read_reply(self, data: object) -> ReplyOf:
-        """Return the reply that `plain` turned into data. Raises `ValueError`."""
+        """Decode a reply that `plain` encoded. Raise `ValueError` if the data is malformed."""
 
 
 class HttpCheck(NamedTuple):
-    """Check a request's head before its body is written; return the reason for a denial, or None if it is allowed."""
+    """Check an HTTP request's method and URL before its body is written.
+
+    The reply is the reason for a denial, or None if the request is allowed.
+    """
 
     method: str
     url: str
@@ -199,7 +205,7 @@ class HttpCheck(NamedTuple):
 class HttpOpen(NamedTuple):
     """Check and send an HTTP request, and wait for the head of its response.
 
-    The fields are as the guest wrote them, unchecked.
+    The fields are exactly what the guest passed, and are not checked yet.
     """
 
     method: str
@@ -213,7 +219,7 @@ class HttpOpen(NamedTuple):
 
 
 class HttpRead(NamedTuple):
-    """Wait for the next piece of a response's body and return it; empty at the end of the body."""
+    """Wait for the next piece of a response's body and return it. The reply is empty at the end of the body."""
 
     handle: int
 
@@ -231,7 +237,7 @@ class HttpReadAll(NamedTuple):
 
 
 class HttpClose(NamedTuple):
-    """Close a response, whether or not its body was read completely."""
+    """Close a response, even if its body was not read completely."""
 
     handle: int
 
@@ -240,7 +246,7 @@ class HttpClose(NamedTuple):
 
 
 class WorkspaceRead(NamedTuple):
-    """Return a file's bytes. With `probe`, the denial of a path that is not a file is not recorded."""
+    """Return a file's bytes. If `probe` is true, the denial of a path that is not a file is not recorded."""
 
     path: str
     probe: bool = False
@@ -250,7 +256,7 @@ class WorkspaceRead(NamedTuple):
 
 
 class WorkspaceList(NamedTuple):
-    """Return a directory's entries. With `probe`, the denial of a missing path is not recorded."""
+    """Return a directory's entries. If `probe` is true, the denial of a missing path is not recorded."""
 
     path: str
     probe: bool = False
@@ -271,7 +277,7 @@ class WorkspaceStat(NamedTuple):
 
 
 class WorkspaceSize(NamedTuple):
-    """Return the size in bytes of a file that may be written; None if it does not exist."""
+    """Return the size in bytes of a file that the call may write, or None if the file does not exist."""
 
     path: str
 
@@ -280,7 +286,7 @@ class WorkspaceSize(NamedTuple):
 
 
 class WorkspaceWrite(NamedTuple):
-    """Write a whole file atomically. With `new`, the path must not exist."""
+    """Write a complete file atomically. If `new` is true, the path must not exist yet."""
 
     path: str
     content: bytes
@@ -291,7 +297,7 @@ class WorkspaceWrite(NamedTuple):
 
 
 class WorkspaceCopy(NamedTuple):
-    """Copy a file to a path that does not exist; return its size in bytes."""
+    """Copy a file to the path `to`, which must not exist yet. Return the file's size in bytes."""
 
     path: str
     to: str
@@ -310,7 +316,7 @@ class WorkspaceMakeDirectory(NamedTuple):
 
 
 class WorkspaceRemove(NamedTuple):
-    """Remove a file, or with `directory` an empty directory."""
+    """Remove a file, or an empty directory if `directory` is true."""
 
     path: str
     directory: bool = False
@@ -330,7 +336,7 @@ class WorkspaceRename(NamedTuple):
 
 
 class SecretExists(NamedTuple):
-    """Return whether a granted secret is set; False for a name that is not granted."""
+    """Return whether the secret `name` is set. The reply is False if the secret is not granted."""
 
     name: str
 
@@ -360,7 +366,7 @@ class ReportProgress(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Record a denial that was decided on the guest's side."""
+    """Record a denial that the guest's side decided without asking the host."""
 
     decision: Decision
 
@@ -388,4 +394,4 @@ NAMES: dict[type[object], str] = {
     ReportProgress: "report_progress",
     Refuse: "refuse",
 }
-"""Every request, with its name in frames and recordings."""
+"""The name of every kind of request in frames and recordings."""

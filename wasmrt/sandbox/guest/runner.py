@@ -1,4 +1,4 @@
-"""Protocols of prepared components, whose guests run in this process or in a worker."""
+"""Protocols for components that are ready to run, either in this process or in a worker."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from wasmrt.sandbox.guest.call import GuestCall
 
 
 class Description(NamedTuple):
-    """A component's description of itself, obtained by starting it once."""
+    """The description of a component, obtained by starting the component once."""
 
     specs: dict[str, ToolSpec]
     """The component's tools by name."""
     memories: int
-    """Number of linear memories that its instances create."""
+    """The number of linear memories that the component's instances create."""
     fuel: int
-    """Fuel used to start and describe it; 0 if fuel is not metered."""
+    """The fuel used to start and describe the component, or 0 if fuel is not metered."""
 
 
 class GuestComponent(Protocol):
@@ -28,7 +28,7 @@ class GuestComponent(Protocol):
 
     @property
     def world(self) -> str:
-        """The interface through which it is called."""
+        """The interface through which the component is called."""
 
     @property
     def type(self) -> ComponentType:
@@ -51,17 +51,19 @@ class GuestComponent(Protocol):
         """
 
     def close(self) -> None:
-        """Release resources that are kept between calls."""
+        """Release the resources that the component uses between calls."""
 
 
 class GuestHome(Protocol):
     """Compiles and runs guests, in this process or in workers."""
 
     def load(self, name: str, data: bytes, digest: str, limits: ResourceLimits) -> GuestComponent:
-        """Compile a component or take it from the cache, link it and describe it; `digest` is the digest of `data`.
+        """Prepare the component `data` for its calls: compile it or load it from the cache, link it and describe it.
+
+        `digest` is the BLAKE3 digest of `data`.
 
         Raises:
-            ComponentError: the component cannot run here; the subclass states the reason.
+            ComponentError: the component cannot run here; the error's class depends on the reason.
             MemoryLimitError: the component needs more memory to start than `limits` allow.
         """
 

@@ -1,8 +1,8 @@
-"""The guest's access to its host: one method that answers requests.
+"""The guest's access to its host: one method, `handle`, that answers requests.
 
-The host decides every request under the call's grant; a refusal is a `HostFailure`. In process, `handle` is a method
-call; in a worker it sends a frame. Requests that no grant could allow, such as sockets, are refused on the guest's side
-and only recorded by the host (`Refuse`).
+The host decides every request under the call's grant. If it denies a request, `handle` raises `HostFailure`. A guest
+in the host's process calls the host directly; in a worker, `handle` sends a frame. Requests that no grant could allow,
+such as sockets, are denied on the guest's side, and the host only records them (`Refuse`).
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class HostServices(Protocol):
 
     @property
     def max_write_bytes(self) -> int:
-        """The maximum size of a written file; 0 if the call may not write."""
+        """The maximum size in bytes of a file that the call writes; 0 if the call may not write files."""
 
     @property
     def max_request_bytes(self) -> int:
-        """The maximum size of an HTTP request's body."""
+        """The maximum size in bytes of an HTTP request's body."""
 
     def handle(self, request: Request[Reply]) -> Reply:
         """Answer one request.
@@ -53,14 +53,14 @@ class HostServices(Protocol):
 
 
 class HttpResponse:
-    """An open response of the host, for the guest's imports. Methods raise `HostFailure`."""
+    """An open HTTP response, from which the guest's imports read. The methods raise `HostFailure` if the host fails."""
 
     def __init__(self, services: HostServices, request: HttpOpen) -> None:
         self._services = services
         self._handle, self.status, self.headers = services.handle(request)
 
     def read(self) -> bytes:
-        """Wait for the next piece of the body and return it; empty at the end of the body."""
+        """Wait for the next piece of the body and return it. The result is empty at the end of the body."""
         return self._services.handle(HttpRead(self._handle))
 
     def read_all(self) -> bytes:
@@ -73,17 +73,19 @@ class HttpResponse:
 
 
 class NoServices:
-    """A host that grants nothing, for describing a component."""
+    """A host that grants nothing. It is used while a component is described."""
 
     has_workspace = False
     max_write_bytes = 0
     max_request_bytes = DEFAULT_MAX_REQUEST_BYTES
 
     def handle(self, request: Request[Reply]) -> Reply:
-        """Refuse every request; progress and refusals are ignored.
+        """Deny every request, except that progress reports and records of denials are accepted and ignored.
+
+        `HttpCheck` is answered with the denial, and `SecretExists` with False.
 
         Raises:
-            HostFailure: nothing is granted.
+            HostFailure: any other request, because nothing is granted.
         """
         failure = HostFailure(
             FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True

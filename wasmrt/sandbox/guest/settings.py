@@ -1,4 +1,7 @@
-"""The engine's settings, usable without loading the engine: compiler options and the size of the instance pool."""
+"""The engine's settings: compiler options, and the size of the instance pool.
+
+Importing this module does not load the engine.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +31,8 @@ POOL = {
     "max_component_instance_size": 8 * MIB,
     "max_core_instance_size": 4 * MIB,
     "max_unused_warm_slots": 64,
-    # The memory that a small guest uses stays mapped and is zeroed when its slot is freed. This is cheaper than
-    # returning the pages and faulting them in again for the next call. At most 64 warm slots keep this much.
+    # This much memory of a freed slot stays mapped and is zeroed, which is enough for a small guest. That is cheaper
+    # than returning the pages and faulting them in again for the next call. It applies to at most 64 warm slots.
     "linear_memory_keep_resident": 512 * 1024,
     "table_keep_resident": 64 * 1024,
 }
@@ -41,14 +44,16 @@ WORKER_POOL = POOL | {
     "total_tables": 2 * POOL_TABLES_PER_COMPONENT,
     "total_stacks": 1,
 }
-"""The pool of a worker, which runs one guest at a time. It is small because a fork copies every mapping, and each
-stack has two."""
+"""The pool of a worker, which runs one guest at a time.
 
-# The limit of a guest's stack. Deep recursion in the guest traps long before the Python thread's stack overflows.
+It is small, because a fork copies every memory mapping of the process, and each stack needs two mappings.
+"""
+
+# The size limit of a guest's stack. Deep recursion traps in the guest, long before the Python thread's stack overflows.
 MAX_WASM_STACK_BYTES = 512 * 1024
 
-# Features that no common guest needs are off: each was the subject of an advisory or increases the attack surface.
-# Bulk memory, SIMD, reference types and multi-value stay on because compilers emit them.
+# These features are disabled, because no common guest needs them, and each one was the subject of an advisory or
+# increases the attack surface. Bulk memory, SIMD, reference types and multi-value stay enabled: compilers emit them.
 FEATURES_OFF = (
     "wasm_threads",
     "shared_memory",
@@ -66,24 +71,24 @@ FEATURES_OFF = (
     "wasm_component_model_map",
     "concurrency_support",
 )
-# Multi-memory is on: the adapters between nested components need it, and without it wasmtime 50 aborts the process when
-# it compiles them. The store still limits the number of memories. Tail calls are on: QuickJS guests need them.
+# Multi-memory is enabled: the adapters between nested components need it, and without it wasmtime 50 aborts the process
+# while it compiles them. The store still limits the number of memories. QuickJS guests need tail calls.
 FEATURES_ON = ("consume_fuel", "epoch_interruption", "wasm_component_model", "wasm_multi_memory", "wasm_tail_call")
 
 
 class Isolation(StrEnum):
-    """The place where guests run."""
+    """The kind of process in which guests run."""
 
     PROCESS = "process"
-    """In worker processes, confined with every layer that this machine supports."""
+    """Guests run in worker processes, which are confined with every layer that this machine supports."""
     REQUIRED = "required"
-    """In worker processes with every layer; on a machine that lacks one, guests do not run."""
+    """Guests run in worker processes, confined with every layer. If this machine lacks a layer, guests do not run."""
     IN_PROCESS = "in-process"
-    """In the host's process, where an engine bug exposes everything that the host can access."""
+    """Guests run in the host's process, where a bug in the engine exposes everything that the host can access."""
 
 
 DEFAULT_ISOLATION = Isolation.PROCESS if os.uname().sysname == "Linux" else Isolation.IN_PROCESS
-"""Workers need memfds, pidfds and Linux confinement, so other platforms run guests in process by default."""
+"""The default isolation. Only Linux has the memfds, pidfds and confinement that workers need."""
 
 
 class OptLevel(StrEnum):
@@ -102,7 +107,7 @@ class Allocator(StrEnum):
 
 
 class EngineConfig(NamedTuple):
-    """Settings that determine the machine code, and so the engine with which a cached artifact is compatible."""
+    """Settings that determine the machine code. A cached artifact fits only an engine with the same settings."""
 
     optimization_level: OptLevel = OptLevel.SPEED
     allocator: Allocator = Allocator.POOLING
@@ -119,7 +124,10 @@ class EngineConfig(NamedTuple):
 
 
 def best_allocator() -> Allocator:
-    """Return pooling, unless RLIMIT_AS limits the address space: then a pooling engine would abort the process."""
+    """Return the pooling allocator, or the on-demand allocator if RLIMIT_AS limits the address space.
+
+    With such a limit, a pooling engine would abort the process.
+    """
     try:
         import resource
     except ImportError:  # no POSIX limits on this platform
@@ -129,5 +137,5 @@ def best_allocator() -> Allocator:
 
 
 def fits_the_pool(limits: ResourceLimits) -> bool:
-    """Return whether the pooling allocator can hold a component with these limits."""
+    """Return whether the pooling allocator can run a component with these limits."""
     return limits.memory_bytes <= POOL_MEMORY_BYTES and limits.table_elements <= POOL_TABLE_ELEMENTS

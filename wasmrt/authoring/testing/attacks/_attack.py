@@ -39,7 +39,7 @@ class Attack:
     server: Script | None = None
     """The hostile server that the guest sends a request to, if the server attacks."""
     held: Held = Held.NOTHING
-    """The secret that the host adds to that request."""
+    """The secret that the host adds to the guest's request."""
     whole_bytes: int = 0
     """The size of an unredacted response, which the guest must not receive."""
 
@@ -67,6 +67,7 @@ class Outcome:
 
     @property
     def held(self) -> bool:
+        """True if the attack ended as expected and in time."""
         return self.as_expected and self.in_time
 
 

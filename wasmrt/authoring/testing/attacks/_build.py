@@ -55,7 +55,7 @@ class Body:
 
 
 def asking(scheme: str, port: int, whole_bytes: int = 0) -> Body:
-    """Return a tool that sends a request to `SITE`, and traps if the response has at least `whole_bytes`."""
+    """Return a tool that sends a request to `SITE`, and traps if the response has at least `whole_bytes` bytes."""
     url = f"{scheme}://{SITE}:{port}/".encode()
     return Body(
         imports=("http-request",),
@@ -70,7 +70,7 @@ def asking(scheme: str, port: int, whole_bytes: int = 0) -> Body:
 
 
 def tool(body: Body) -> str:
-    """Return the text of a whole tool component with `body`."""
+    """Return the text of a complete tool component with `body`."""
     return f"""(component
   {_blocks(body.imports)}
   (core module $libc

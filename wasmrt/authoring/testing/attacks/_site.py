@@ -35,12 +35,12 @@ _BEARER = CredentialMapping(secret_name=_NAME, location=CredentialLocation.beare
 
 
 class Held(Enum):
-    """The secret that the host adds to the guest's request; with a secret, the server uses TLS."""
+    """The secret that the host adds to the guest's request. If there is a secret, the server uses TLS."""
 
     NOTHING = auto()
     TOKEN = auto()
     LOGIN = auto()
-    """An expired token, to be renewed at the same server."""
+    """An expired token, which the host has to renew at the same server."""
 
 
 @contextmanager
@@ -85,7 +85,7 @@ _DAY = timedelta(days=1)
 
 
 def loopback_certificates(name: str, folder: Path) -> tuple[Path, ssl.SSLContext]:
-    """Create a certificate authority, and a certificate of it for a DNS name, both valid for a day.
+    """Create a certificate authority, and a certificate that it issued for a DNS name. Both are valid for a day.
 
     Args:
         name: The server's DNS name.

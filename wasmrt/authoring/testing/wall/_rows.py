@@ -42,9 +42,9 @@ class Row:
 
 
 def run_wall() -> tuple[Row, ...]:
-    """Try every attempt for each kind of process, as this user, and as the user `nobody` if this is root.
+    """Try every attempt for each kind of process, as the current user, and also as `nobody` if that user is root.
 
-    Each attempt runs in two processes: without confinement as a control, and with it.
+    Each attempt runs in two processes: one without confinement as a control, and one with confinement.
 
     Raises:
         InternalError: the process that makes the attempts failed.

@@ -1,7 +1,7 @@
-"""Count the definitions that determine the compiler's work, and check them against limits before compilation.
+"""Count the definitions that determine the compiler's work, and check the counts against limits before compilation.
 
-A component of a few kilobytes can make the compiler use gigabytes: by instances that expand, or by locals that are
-alive in loops. Counting takes time linear in the size of the component and expands nothing.
+A component of a few kilobytes can make the compiler use gigabytes, either by instances that instantiate further
+instances or by locals that are alive in loops. Counting takes time linear in the component's size: nothing is expanded.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _WORK = "use fewer instances, functions and aliases, or move some of its tools t
 
 
 class Item(NamedTuple):
-    """A name for the component or instance with an index."""
+    """A named component or instance, identified by its index."""
 
     name: str
     is_component: bool
@@ -48,33 +48,33 @@ class Item(NamedTuple):
 
 
 class Nested(NamedTuple):
-    """The definition of a nested component."""
+    """The step that defines a nested component."""
 
     definition: Definition
 
 
 class Instantiate(NamedTuple):
-    """The instantiation of a component by index; `given` are the components and instances among its arguments."""
+    """The step that instantiates a component by index. `given` lists the arguments that are components or instances."""
 
     component: int
     given: tuple[Item, ...]
 
 
 class Bundle(NamedTuple):
-    """An instance composed of existing items."""
+    """The step that composes an instance from existing items."""
 
     items: tuple[Item, ...]
 
 
 class Imported(NamedTuple):
-    """An imported component or instance."""
+    """The step that imports a component or instance."""
 
     name: str
     is_component: bool
 
 
 class TakenOut(NamedTuple):
-    """An alias of a component or instance that an instance exports."""
+    """The step that aliases an exported component or instance of an instance."""
 
     instance: int
     name: str
@@ -82,14 +82,14 @@ class TakenOut(NamedTuple):
 
 
 class Outer(NamedTuple):
-    """An alias of a component in an enclosing component."""
+    """The step that aliases a component of an enclosing component, `levels` levels above."""
 
     levels: int
     number: int
 
 
 class Exported(NamedTuple):
-    """An exported component or instance, which also gets a new index."""
+    """The step that exports a component or instance, which also gives it a second index."""
 
     item: Item
 
@@ -98,25 +98,25 @@ Step = Nested | Instantiate | Bundle | Imported | TakenOut | Outer | Exported
 
 
 class Definition:
-    """The definition of a component: its steps in order, and the counts of everything else."""
+    """The definition of a component: its steps in order, and the counts of all other parts."""
 
     __slots__ = ("canons", "core_instances", "definitions", "steps")
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
         self.definitions = 0
-        """The entries of all sections and the names in instances, without nested components."""
+        """The number of entries in all sections and of names in instances, without those of nested components."""
         self.core_instances = 0
         self.canons = 0
-        """Lifted and lowered functions, and built-ins."""
+        """The number of lifted functions, lowered functions and built-ins."""
 
 
 class DefinitionReader:
     """Reads a component, including nested components, and counts its parts.
 
     Raises:
-        InvalidComponentError: the component is malformed, or uses a form that is off in the engine.
-        ComponentTooLargeError: a count is over its limit.
+        InvalidComponentError: the component is malformed, or uses a feature that is disabled in the engine.
+        ComponentTooLargeError: the component has more sections, definitions or other parts than allowed.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class DefinitionReader:
 
     def _section(self, kind: int, content: Reader, found: Definition, depth: int) -> None:
         if kind in (CUSTOM, _START):
-            return  # a start section needs a feature that is off in the engine
+            return  # a start section needs a feature that is disabled in the engine
         if kind == CORE_MODULE:
             self._count_sections(self._modules.add(content))
             self._add(found, 1)
@@ -240,5 +240,5 @@ def _export(content: Reader, _found: Definition) -> Step | None:
 
 
 def unknown(what: str) -> InvalidComponentError:
-    """Return the error for a step with an invalid reference."""
+    """Return the error for a step with an invalid reference; `what` completes the sentence "the component ..."."""
     return InvalidComponentError(f"the component {what}", hint="build it again with a current toolchain")

@@ -1,8 +1,8 @@
-"""Compute the counts of a component after expanding all instantiations, without expanding them.
+"""Compute the counts that a component would have if all instantiations were expanded, without expanding them.
 
-Each component is processed once for each set of component arguments. Its counts are then added for every further
-instantiation, because the engine would process it again. Components can be passed as arguments and exported by
-instances.
+Each component is processed once for each set of arguments. Every further instantiation with the same arguments only
+adds the known counts, because the engine would process the component again. Components can be passed as arguments and
+exported by instances.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class Totals(NamedTuple):
 
 
 class _Instance(dict[str, "_Value"]):
-    """The components that an instance exports, and the instances that export components; others are not counted."""
+    """The exports of an instance: components, and instances that export components. Other exports are left out."""
 
 
 class _Closure(NamedTuple):
-    """A component definition with the frame in which it was defined."""
+    """A component's definition, and the frame of the component in which it was defined."""
 
     definition: Definition
     around: _Frame
@@ -56,7 +56,7 @@ class _Closure(NamedTuple):
 
 _T = TypeVar("_T")
 _Value = _Closure | _Instance | None
-"""None for an instance that exports no component, and for a value that only the host could provide."""
+"""A component or an instance. None is used if an instance exports no component, or if only the host has the value."""
 
 
 class _Frame:
@@ -75,8 +75,8 @@ class Expansion:
     """Computes the expanded counts of a component.
 
     Raises:
-        InvalidComponentError: a definition refers to a missing one.
-        ComponentTooLargeError: processing takes more steps than the limit on definitions.
+        InvalidComponentError: a definition refers to a missing definition, or instantiates an imported component.
+        ComponentTooLargeError: instances are nested too deeply, or more definitions must be processed than allowed.
     """
 
     def __init__(self, root: Definition) -> None:
@@ -93,14 +93,14 @@ class Expansion:
         known = self._known.get(key)
         if known is None:
             totals, exports = self._walk(component, given, depth)
-            # The objects are stored with the key, so that their IDs are not reused.
+            # The objects are stored too: the key contains their IDs, which must not be reused for other objects.
             known = self._known[key] = totals, exports, (component, given)
         return known[0], known[1]
 
     def _walk(self, component: _Closure, given: Mapping[str, _Value], depth: int) -> tuple[Totals, _Instance | None]:
         own = component.definition
         self._walked += own.definitions
-        # The number of processed definitions is at most the expanded number.
+        # The expanded count is at least this number, so this check refuses nothing that the final check would allow.
         hold(self._walked, MAX_COMPONENT_DEFINITIONS, "definitions once expanded", hint=_HINT)
         frame, inner = _Frame(component.around), [Totals(own.definitions, own.core_instances, own.canons)]
         for step in own.steps:
@@ -168,11 +168,11 @@ def check_counts(component: bytes) -> None:
     """Refuse a component whose compilation would take too much time or memory; its header must be valid.
 
     SECURITY: every limit is far above the counts of real components, and below the counts with which a compiler needs
-    minutes or gigabytes. Unknown forms are refused, because they would not have been counted.
+    minutes or gigabytes. Unknown forms are refused, because their parts cannot be counted.
 
     Raises:
-        ComponentTooLargeError: a count is over its limit; the message has both.
-        InvalidComponentError: the bytes are malformed, or use a feature that is off in the engine.
+        ComponentTooLargeError: the component has more of something than allowed; the message has the count and limit.
+        InvalidComponentError: the bytes are malformed, or use a feature that is disabled in the engine.
     """
     totals = Expansion(DefinitionReader().read(Reader(component))).totals
     for count, bound, what in (

@@ -1,6 +1,6 @@
 """Decode the instructions of a function, to count its blocks, branches and calls exactly.
 
-Source: core specification, section 5.4. Instructions of features that are off in the engine are not supported.
+Source: core specification, section 5.4. Instructions of features that are disabled in the engine are not supported.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from typing import NamedTuple
 _BLOCK, _LOOP, _IF, _ELSE, _BR_IF, _BR_TABLE, _SELECT_TYPED = 0x02, 0x03, 0x04, 0x05, 0x0D, 0x0E, 0x1C
 _NUMERIC, _BULK, _VECTOR = range(0x45, 0xC5), 0xFC, 0xFD
 _TRANSFERS = frozenset((0x0C, 0x10, 0x11, 0x12, 0x13))
-"""br, and all calls."""
+"""The opcodes of br and of all calls."""
 
-# The number of LEB128 immediates of an instruction; for `_BYTES`, the number of immediate bytes.
+# The number of LEB128 immediates of each instruction. `_BYTES` has the number of immediate bytes instead.
 _LEBS: dict[int, int] = {
     **dict.fromkeys((0x00, 0x01, _ELSE, 0x0B, 0x0F, 0x1A, 0x1B, 0xD1, *_NUMERIC), 0),
     **dict.fromkeys((_BLOCK, _LOOP, _IF, 0x0C, _BR_IF, 0x10, 0x12, *range(0x20, 0x27), 0x3F, 0x40, 0x41, 0x42), 1),
@@ -34,9 +34,9 @@ class Control(NamedTuple):
 
     loops: int
     blocks: int
-    """Blocks, loops, ifs, elses and conditional branches."""
+    """The number of blocks, loops, ifs, elses and conditional branches."""
     transfers: int
-    """Unconditional branches and calls."""
+    """The number of unconditional branches and calls."""
 
 
 class _UnknownError(Exception):
@@ -44,9 +44,11 @@ class _UnknownError(Exception):
 
 
 def count_control(code: bytes) -> Control | None:
-    """Count the control instructions of a function's body, without its locals; None if an instruction is unknown.
+    """Count the control instructions in `code`, a function's body without its locals.
 
-    SECURITY: for None, the caller must assume the worst case for every byte.
+    Return None if an instruction is unknown or truncated.
+
+    SECURITY: if the result is None, the caller must assume the worst case for every byte.
     """
     try:
         return _count(code)
@@ -79,7 +81,10 @@ def _count(code: bytes) -> Control:
 
 
 def _special(code: bytes, opcode: int, at: int) -> tuple[int, int]:
-    """Return the offset in a rare instruction's immediates, and the number of LEB128 immediates that remain."""
+    """Skip the immediates of a rare instruction, except the last ones if they are LEB128 numbers.
+
+    Return the offset after the skipped immediates, and the number of LEB128 immediates that follow.
+    """
     if opcode in _MEMORY:
         return _memory(code, at), 0
     if opcode in _BYTES:
@@ -112,7 +117,7 @@ def _vector(code: bytes, at: int) -> int:
 
 
 def _memory(code: bytes, at: int) -> int:
-    """Skip alignment and offset. Bit 6 of the alignment would mean that a memory index follows."""
+    """Skip an alignment and an offset. Bit 6 of the alignment is rejected: it means that a memory index follows."""
     if code[at] >= 0x40:
         raise _UnknownError
     at += 1

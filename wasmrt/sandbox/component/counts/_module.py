@@ -1,10 +1,10 @@
 """Count the parts of core modules for which the compiler needs more than linear work.
 
-Most functions are not decoded. The bytes of a function that could start a block, a branch or a call are counted, which
-is an upper bound because immediates can have the same bytes. At most as many blocks, loops and ifs can end as there are
-bytes that could end one; the compiler rejects a function in which some do not end before it builds anything for them. A
-function over a limit is decoded and checked again with its exact counts. As measured with wasmtime 50, the products in
-`_Function` determine time or memory.
+Most functions are not decoded. Instead, the bytes of a function that could start a block, a branch or a call are
+counted. That is an upper bound, because immediates can have the same bytes. The number of bytes that could end a block
+limits how many blocks, loops and ifs can end. The compiler rejects a function with an unended block before it builds
+anything for that block. A function over a limit is decoded and checked again with its exact counts. As measured with
+wasmtime 50, the products in `_Function` determine the compiler's time or memory.
 
 Source: core specification, sections 5.3.6 (function types), 5.5 (modules) and 5.4 (instructions).
 """
@@ -35,10 +35,10 @@ _MOST = 2**63 - 1
 
 
 def hold(count: int, bound: int, what: str, *, hint: str) -> None:
-    """Check a count against its limit; the message is "the component has", the count and `what`.
+    """Check a count against its limit. The error's message begins with "the component has", the count and `what`.
 
     Raises:
-        ComponentTooLargeError: the count is over the limit.
+        ComponentTooLargeError: the count is greater than `bound`.
     """
     if count > bound:
         shown = f"{count:,}" if count < _MOST else f"over {_MOST:,}"
@@ -49,14 +49,14 @@ _HEADER = MAGIC + b"\1\0\0\0"
 _TYPE, _FUNCTION, _CODE = 1, 3, 10
 _FUNCTION_TYPE = 0x60
 _VALUE_TYPES = frozenset(b"\x7f\x7e\x7d\x7c\x7b\x70\x6f")
-"""i32 to f64, v128, funcref, externref: each one byte. Other types need features that are off in the engine."""
+"""The value types i32 to f64, v128, funcref and externref, each one byte. Other types need disabled engine features."""
 _LOOP = 0x03
 _END = 0x0B
 _ENDING = (0x02, _LOOP, 0x04)
 _OTHER_BLOCKS = (0x05, 0x0D, 0x0E)
-"""Instructions that start a block in the compiler: block, loop and if, which have an end; else, br_if and br_table."""
+"""The instructions else, br_if and br_table. They start a block in the compiler, but unlike `_ENDING` have no end."""
 _TRANSFERS = (0x0C, 0x10, 0x11, 0x12, 0x13)
-"""Instructions that transfer values: br, and all calls."""
+"""The instructions that transfer values: br and all calls."""
 _BOUNDS = (
     MAX_FUNCTION_BYTES,
     MAX_FUNCTION_BRANCHES,
@@ -74,15 +74,15 @@ class _Function(NamedTuple):
     """The counts of a function's body."""
 
     values: int
-    """Locals, including params: values that are alive in a block are passed to it."""
+    """The number of locals, including params. The compiler passes every value that is alive in a block to the block."""
     widest: int
-    """Params and results of the widest function type of the module: the most values that a call or block transfers."""
+    """The most params and results together of any function type in the module. No call or block transfers more."""
     loops: int
-    """Each loop is a block that every live value enters twice."""
+    """The number of loops. Every live value enters a loop's block twice."""
     blocks: int
-    """An upper bound of the blocks that end."""
+    """An upper bound of the number of blocks that end."""
     read: int
-    """An upper bound of the blocks that start."""
+    """An upper bound of the number of blocks that start."""
     transfers: int
 
     @property
@@ -97,7 +97,7 @@ class _Function(NamedTuple):
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The counts with a limit for each function, in the order of `_BOUNDS`."""
+        """The counts that are limited per function, in the order of `_BOUNDS`."""
         return self.branches, self.block_work, self.read_work, self.value_work, self.loop_work
 
     @property
@@ -128,11 +128,11 @@ class ModuleCounts:
         self._types = self._functions = self._loop_work = self._decoded = 0
 
     def add(self, module: Reader) -> int:
-        """Add the counts of a core module, starting at its header; return the number of its sections.
+        """Read a core module, starting at its header, and add its counts. Return the number of its sections.
 
         Raises:
-            InvalidComponentError: the module is malformed, or uses a feature that is off in the engine.
-            ComponentTooLargeError: a count is over its limit.
+            InvalidComponentError: the module is malformed, or uses a feature that is disabled in the engine.
+            ComponentTooLargeError: the modules have more types or functions than allowed, or a function is too complex.
         """
         if module.take(len(_HEADER)) != _HEADER:
             raise module.malformed("a core module of an unknown version")
@@ -150,7 +150,7 @@ class ModuleCounts:
         return sections
 
     def _read_types(self, content: Reader) -> list[tuple[int, int]]:
-        """Return the number of params and of results of each function type."""
+        """Return the number of params and the number of results of each function type."""
         count = content.u32()
         self._types += count
         hold(self._types, MAX_CORE_TYPES, "core types", hint="use fewer types")
@@ -187,7 +187,7 @@ class ModuleCounts:
         size = body.left
         ends = body.count(_END)
         loops = min(body.count(_LOOP), ends)
-        # Each instruction takes at least two bytes. If no limit can be reached, nothing more is counted.
+        # At most half of the bytes start a counted instruction. If that many reach no limit, nothing more is counted.
         function = _Function(values, widest, loops, blocks=size // 2, read=size // 2, transfers=size // 2)
         if not function.is_small:
             ending, others = sum(map(body.count, _ENDING)), sum(map(body.count, _OTHER_BLOCKS))
@@ -198,7 +198,7 @@ class ModuleCounts:
         self._hold(function, size)
 
     def _decode(self, function: _Function, code: bytes) -> _Function:
-        """Return a function with its exact counts if it can be decoded within the component's decoding limit."""
+        """Return the function with exact counts, or unchanged if it cannot be decoded within the decoding limit."""
         self._decoded += len(code)
         found = count_control(code) if self._decoded <= MAX_DECODED_CODE_BYTES else None
         if found is None:

@@ -1,4 +1,7 @@
-"""The only package that loads wasmtime: configuration, linker, value codec, traps, and a store for each call."""
+"""The engine: configuration, linker, codecs for values, traps, and a store for each call.
+
+No other package loads wasmtime.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The memory that lowered values are written to.
+"""The memory for values that are passed to the engine.
 
-Parameters of an export are owned by Python for the lifetime of the store (`CallArena`). Results of an import are owned
-by the engine, which frees them (`OwnedArena`).
+Python owns the parameters of an export for the lifetime of the store (`CallArena`). The engine owns the results of an
+import, and frees them (`OwnedArena`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _names: dict[bytes, tuple[ctypes.Array[ctypes.c_char], int]] = {}
 
 
 class CallArena:
-    """Memory that Python keeps for the lifetime of a store. Small values use one block, which is reused.
+    """Memory that Python owns for the lifetime of a store. Small values use one block, which is reused.
 
-    The engine copies parameters, so the names of fields and cases are allocated once and never freed. The front of the
-    block has fixed places for the store's instance, the function that is called, and one 64-bit number.
+    The engine copies parameters and never frees them, so each name of a field or case is allocated only once, for all
+    calls. The block starts with fixed places for the store's instance, the called function, and one 64-bit number.
     """
 
     __slots__ = ("_base", "_block", "_end", "_kept", "_top", "_window", "context", "func", "instance", "number")
@@ -53,7 +53,7 @@ class CallArena:
         self.reset(0)
 
     def reset(self, context: int) -> None:
-        """Free everything; addresses returned before must not be used again."""
+        """Free all memory of this arena. Addresses that it returned before must not be used again."""
         self.context = context
         self._top = self._base + _FIXED_BYTES
         self._kept: list[Any] = []
@@ -107,7 +107,7 @@ class CallArena:
 
 
 class OwnedArena:
-    """Memory from the engine's allocator, whose ownership passes to the engine with the result."""
+    """Memory from the engine's allocator. The engine becomes its owner when it gets the result of an import."""
 
     __slots__ = ("context",)
 
@@ -126,7 +126,7 @@ class OwnedArena:
         return self.text(data)
 
     def values(self, count: int, *, zeroed: bool = True) -> int:
-        if not zeroed:  # numbers are written in one step that cannot fail halfway
+        if not zeroed:  # the caller writes all numbers in one step, which cannot fail halfway
             vector = _ffi.Vector()
             _ffi.vallist_new_uninit(ctypes.addressof(vector), count)
             return vector.data or 0
@@ -142,6 +142,6 @@ class OwnedArena:
     def _vector(new: Any, count: int, size: int) -> int:
         vector = _ffi.Vector()
         new(ctypes.addressof(vector), count)
-        # Zeroed, so that values which an error leaves unwritten are still valid.
+        # Memory of zeros has valid values, so the engine can free it even if an error occurs before all are written.
         ctypes.memset(vector.data, 0, count * size)
         return vector.data or 0

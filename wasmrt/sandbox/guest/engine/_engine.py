@@ -1,4 +1,4 @@
-"""The engine, which compiles components. All runtimes with the same configuration share one engine."""
+"""The engine, which compiles components. Runtimes of this process with the same configuration share one engine."""
 
 from __future__ import annotations
 
@@ -27,14 +27,17 @@ from wasmrt.sandbox.guest.settings import (
 
 
 def native_config(config: EngineConfig, sizes: Mapping[str, int]) -> int:
-    """Return a wasm_config_t for `config` and a pool of these sizes; `wasm_engine_new_with_config` takes ownership."""
+    """Create a wasm_config_t for `config` and a pool of these sizes.
+
+    `wasm_engine_new_with_config` takes ownership of the returned pointer.
+    """
     native = _ffi.config_new()
     for name in FEATURES_ON:
         _ffi.config_setter(name, ctypes.c_bool)(native, name != "consume_fuel" or config.consume_fuel)
     for name in FEATURES_OFF:
         _ffi.config_setter(name, ctypes.c_bool)(native, False)
     _ffi.config_setter("max_wasm_stack", ctypes.c_size_t)(native, MAX_WASM_STACK_BYTES)
-    # SECURITY: never Winch: the sandbox escapes of 2026 affected only Winch. 1 is Cranelift.
+    # SECURITY: strategy 1 is Cranelift. Winch is never used: the sandbox escapes of 2026 affected only Winch.
     _ffi.config_setter("strategy", ctypes.c_uint8)(native, 1)
     level = list(OptLevel).index(config.optimization_level)
     _ffi.config_setter("cranelift_opt_level", ctypes.c_uint8)(native, level)
@@ -75,7 +78,7 @@ class Engine:
             self._users += 1
 
     def release(self) -> None:
-        """Remove a user; without users the ticker stops."""
+        """Remove a user of this engine. When the last user is removed, the ticker stops."""
         with self._users_lock:
             self._users -= 1
             ticker = self._ticker if self._users == 0 else None
@@ -88,26 +91,26 @@ class Engine:
         _ffi.engine_increment_epoch(self.pointer)
 
     def compile(self, data: bytes) -> Component:
-        """Compile a component.
+        """Check a component's counts, and compile the component.
 
         Raises:
-            ComponentTooLargeError: the component has more functions, types or other parts than allowed.
-            InvalidComponentError: the engine rejects the bytes.
+            ComponentTooLargeError: the component has more functions, instances or other parts than allowed.
+            InvalidComponentError: the component is malformed, or the engine rejects it.
         """
         check_counts(data)
         return self._component(_ffi.component_new, data)
 
     def deserialize(self, artifact: bytes) -> Component:
-        """Load machine code.
+        """Load the machine code of a component.
 
-        SECURITY: call it only with bytes that this installation wrote and that were just authenticated.
+        SECURITY: the artifact must have been written by this installation and authenticated just before the call.
         """
         return self._component(_ffi.component_deserialize, artifact)
 
     def deserialize_file(self, path: str) -> Component:
-        """Map machine code from a file, which stays open. Processes that map the same file share its pages.
+        """Map the machine code of a component from a file, which stays open. Processes that map a file share its pages.
 
-        SECURITY: call it only in a process where the code can reach nothing of value.
+        SECURITY: this does not authenticate the file, so only a process without access to anything of value may use it.
         """
         pointer = ctypes.c_void_p()
         error = _ffi.component_deserialize_file(self.pointer, path.encode(), ctypes.addressof(pointer))
@@ -129,7 +132,7 @@ class Engine:
 
 
 class Component:
-    """A compiled component and its type; freed when garbage-collected."""
+    """A compiled component and its type. The machine code is freed when this object is garbage-collected."""
 
     def __init__(self, engine: Engine, pointer: int) -> None:
         self.engine = engine
@@ -159,18 +162,21 @@ class Component:
 _engines: weakref.WeakValueDictionary[str, Engine] = weakref.WeakValueDictionary()
 _engines_lock = threading.Lock()
 _process: int | None = None
-"""ID of the process that owns the engines."""
+"""The ID of the process that owns the engines."""
 
 
 def shared_engine(config: EngineConfig) -> Engine:
-    """Return the process's engine for `config`.
+    """Return this process's engine for `config`, creating it on first use.
 
-    A pooling engine reserves terabytes of address space, so runtimes with the same configuration share one.
+    A pooling engine reserves terabytes of address space, so runtimes with the same configuration share one engine.
+
+    Raises:
+        ConfigurationError: this process was forked from a process that had used an engine.
     """
     global _process
     with _engines_lock:
         if _process not in (None, os.getpid()):
-            # The ticker's thread exists only in the parent, so guests here could not be interrupted.
+            # The ticker's thread exists only in the parent process, so guests in this process could not be interrupted.
             raise ConfigurationError(
                 "this process was forked from a process that had used the engine",
                 hint="create the first WasmToolRuntime after forking, or start processes with spawn",
@@ -183,7 +189,7 @@ def shared_engine(config: EngineConfig) -> Engine:
 
 
 def wat2wasm(text: str) -> bytes:
-    """Assemble WebAssembly text to a module or component, for tests and bundled attacks.
+    """Assemble WebAssembly text to a module or component. Only tests and the bundled attacks use this.
 
     Raises:
         InvalidComponentError: the text is not valid.

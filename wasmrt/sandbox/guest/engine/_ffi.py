@@ -1,11 +1,11 @@
 """The C functions and layouts of wasmtime that this package uses.
 
-The wheel's Python classes rebuild type objects on every call, and importing them takes longer than a run of a cached
-tool, so the shared library is loaded without them. Every name is resolved at import: a wheel that lacks a function, or
-whose major version was not audited, is rejected with an error instead of a crash.
+The Python classes of wasmtime's wheel rebuild type objects on every call, and importing them takes longer than a run of
+a cached tool. This module therefore loads the wheel's shared library without them. It resolves every name at import, so
+a wheel that lacks a function, or whose major version was not audited, causes an error instead of a crash.
 
-SECURITY: the C layout is defined only in this file. Calls that may run guest code or take long release the GIL
-(`CDLL`). Short accessors keep it (`PyDLL`), which is faster and avoids switching threads.
+SECURITY: the C layout is defined only in this file. Functions that may run guest code or take long release the GIL
+(`CDLL`). Short accessors hold the GIL (`PyDLL`), which is faster and avoids switching threads.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _machine() -> str:
 
 
 def _installed_version(package: Path) -> str:
-    # The folder's name has the version, too; importlib.metadata takes longer to import than everything else here.
+    # The metadata folder's name contains the version. Importing importlib.metadata takes longer than all other imports.
     found = sorted(p.name for p in package.parent.glob("wasmtime-*.dist-info"))
     if len(found) == 1:
         return found[0].removeprefix("wasmtime-").removesuffix(".dist-info")
@@ -78,30 +78,30 @@ def _function(library: ctypes.CDLL, name: str, result: Any, *arguments: Any) -> 
 
 P, N, B = c_void_p, c_size_t, c_bool
 
-# Structures, by layout. A value is 32 bytes: kind (u8) at 0, payload at 8. A record entry is a name
-# (size, pointer) and a value: 48 bytes.
+# The sizes of C structures. A value has 32 bytes: its kind (u8) at offset 0, and its payload at offset 8. A record
+# entry has 48 bytes: a name (size and pointer), then a value.
 VALUE_SIZE = 32
 ENTRY_SIZE = 48
 NAME_SIZE = ENTRY_SIZE - VALUE_SIZE
 PAYLOAD = 8
-"""Offset of a value's payload in bytes."""
+"""The offset of a value's payload, in bytes."""
 
-# Values: constants of wasmtime's C header component/val.h.
+# The kinds of values, as defined in wasmtime's C header component/val.h.
 KIND = {
     "bool": 0, "s8": 1, "u8": 2, "s16": 3, "u16": 4, "s32": 5, "u32": 6, "s64": 7, "u64": 8, "f32": 9, "f64": 10,
     "char": 11, "string": 12,
 }  # fmt: skip
-"""WASMTIME_COMPONENT_<kind> of each primitive type."""
+"""The constant WASMTIME_COMPONENT_<kind> of each primitive type."""
 LIST, RECORD, TUPLE, VARIANT, ENUM, OPTION, RESULT, FLAGS, RESOURCE = range(13, 22)
 FORMAT = {
     "bool": ("?", 1), "s8": ("b", 1), "u8": ("B", 1), "s16": ("h", 2), "u16": ("H", 2), "s32": ("i", 4),
     "u32": ("I", 4), "s64": ("q", 8), "u64": ("Q", 8), "f32": ("f", 4), "f64": ("d", 8),
 }  # fmt: skip
-"""struct and memoryview format of each number, and its width in bytes."""
+"""For each type of number: its format character in `struct` and `memoryview`, and its width in bytes."""
 
 
 class Vector(ctypes.Structure):
-    """wasm_byte_vec_t and every val*_t vector: a size and a pointer."""
+    """The C structure of wasm_byte_vec_t and of every val*_t vector: a size and a pointer."""
 
     _fields_ = [("size", c_size_t), ("data", c_void_p)]
 
@@ -115,24 +115,24 @@ class _FuncHead(ctypes.Structure):
 
 
 class Func(ctypes.Structure):
-    """wasmtime_component_func_t: 32 bytes, because its first two fields are a separate padded structure."""
+    """The C structure wasmtime_component_func_t. It has 32 bytes: its first two fields are a padded inner structure."""
 
     _fields_ = [("head", _FuncHead), ("private2", c_uint32), ("private3", c_void_p)]
 
 
 class TypeRef(ctypes.Structure):
-    """wasmtime_component_valtype_t: a kind and, for compound kinds, a pointer."""
+    """The C structure wasmtime_component_valtype_t: a kind and, for compound kinds, a pointer."""
 
     _fields_ = [("kind", c_uint8), ("of", c_void_p)]
 
 
 class Item(ctypes.Structure):
-    """wasmtime_component_item_t: a kind and a pointer, or an embedded TypeRef."""
+    """The C structure wasmtime_component_item_t: a kind, and either a pointer or an embedded `TypeRef`."""
 
     _fields_ = [("kind", c_uint8), ("of", c_void_p), ("of_type", c_void_p)]
 
 
-# Callbacks. Results are pointers to wasmtime_error_t or NULL.
+# The types of callbacks. A callback returns a pointer to a wasmtime_error_t, or NULL.
 FUNC_CALLBACK = CFUNCTYPE(P, P, P, P, P, N, P, N)
 RESOURCE_CALLBACK = CFUNCTYPE(P, P, P, c_uint32)
 EPOCH_CALLBACK = CFUNCTYPE(P, P, P, POINTER(c_uint64), POINTER(c_uint8))
@@ -212,7 +212,7 @@ resource_type_delete = _function(_quick, "wasmtime_component_resource_type_delet
 # Stores.
 store_new = _function(_quick, "wasmtime_store_new", P, P, P, P)
 store_context = _function(_quick, "wasmtime_store_context", P, P)
-# No argument types: its values are created as ctypes objects once for each tool and passed without conversion.
+# This function has no argument types: its arguments are ctypes objects, which are created once for each tool.
 store_limiter = _quick["wasmtime_store_limiter"]
 store_limiter.restype = None
 store_delete = _function(_blocking, "wasmtime_store_delete", None, P)

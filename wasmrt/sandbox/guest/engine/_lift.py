@@ -1,4 +1,4 @@
-"""Guest to host: make, for a WIT type, the function that reads a wasmtime_component_val_t.
+"""Make lifters: functions that read a wasmtime_component_val_t of a WIT type and return the Python value.
 
 A lifter takes `(address, context)`: the value's address and the store's context. Lists of bytes and numbers are read as
 strided slices of memory instead of element by element.
@@ -22,19 +22,22 @@ from wasmrt.sandbox.guest.engine._traps import fault
 Lifter = Callable[[int, int], Any]
 
 calls: dict[int, GuestBudgets] = {}
-"""The running calls, by the number in their store's data slot: callbacks and codecs know only their store."""
+"""The running calls, by the number in the data slot of their store. Callbacks and lifters get only the store."""
 
 _string_at = ctypes.string_at
 _vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them
 _pointer_at = ctypes.c_uint64.from_address
 _CHUNK = 2048
 _LONG_TEXT_BYTES = 1024 * 1024
-"""Longer strings are checked before they are copied, because a copy cannot be interrupted."""
+"""The size above which a string is checked before it is copied, because a copy cannot be interrupted."""
 _SIZE, _ENTRY, _NAME_SIZE = _ffi.VALUE_SIZE, _ffi.ENTRY_SIZE, _ffi.NAME_SIZE
 
 
 def lifter(kind: wit.WitType, *, max_text_bytes: int | None = None) -> Lifter:  # noqa: C901 - one case for each type
-    """Return the function that lifts values of `kind`; it raises `BudgetExceededError` for too long strings."""
+    """Return the function that lifts values of `kind`.
+
+    The function raises `BudgetExceededError` if a string is longer than `max_text_bytes`.
+    """
 
     def inner(part: wit.WitType) -> Lifter:
         return lifter(part, max_text_bytes=max_text_bytes)
@@ -142,8 +145,8 @@ def _list(element: Lifter) -> Lifter:
         size, data = _vector(address + PAYLOAD)
         if not size:
             return []
-        # SECURITY: neither fuel nor epochs cover this time and memory. The whole list is charged before any element is
-        # lifted, and the deadline is checked after each chunk.
+        # SECURITY: neither fuel nor epochs limit the time and memory of this loop. The budget is charged for the
+        # complete list before any element is lifted, and the deadline is checked after each chunk.
         _charge_values(context, size)
         values: list[Any] = []
         for start in range(0, size, _CHUNK):

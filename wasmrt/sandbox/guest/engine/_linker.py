@@ -1,8 +1,8 @@
 """Link a component's imports to host functions. All calls of host functions by guests pass through this module.
 
-SECURITY: the trampoline catches every exception of a host function, `BaseException` included, records it in the call,
-and stops that guest. No exception reaches another call, the engine or, as a traceback, the guest. The call's deadline
-is checked before and after every import, because neither fuel nor epochs cover the time spent in host code.
+SECURITY: the trampoline catches every exception of a host function, including every `BaseException`, records it in the
+call, and stops that guest. No exception propagates into another call or into the engine, and no guest sees a traceback.
+The call's deadline is checked before and after every host function, because neither fuel nor epochs limit its time.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ HostFunction = Callable[..., Any]
 
 
 class HostInterface(NamedTuple):
-    """An interface that the host offers. Its functions take `(ctx, *values)` and return the WIT result's value.
+    """An interface that the host offers. Its functions take `(ctx, *values)` and return the value of the WIT result.
 
-    `resources` maps a resource's name to its destructor `(ctx, rep)`. Methods and constructors are functions with their
-    WIT names: `[method]output-stream.write`, `[constructor]fields`, `[static]fields.from-list`. If `signatures` has the
-    WIT type of a function, a component that imports it with a different type is rejected before anything runs.
+    `functions` contains methods and constructors too, under their WIT names, such as `[method]output-stream.write`,
+    `[constructor]fields` or `[static]fields.from-list`. `resources` maps the name of each resource to its destructor,
+    which takes `(ctx, rep)`. `signatures` contains the WIT types of some functions. A component that imports such a
+    function with a different type is rejected before anything runs.
     """
 
     name: str
@@ -50,8 +51,8 @@ class _Import(NamedTuple):
 
 
 _SIZE = _ffi.VALUE_SIZE
-# Entries are removed with their linker. IDs are never reused, so a late callback finds nothing instead of another
-# component's function.
+# Entries are removed when their linker is deleted. IDs are never reused, so a late callback finds no entry, and never
+# the function of another component.
 _imports: dict[int, _Import] = {}
 _destructors: dict[int, Callable[[Any, int], None]] = {}
 _ids = itertools.count(1)
@@ -104,7 +105,7 @@ _DESTROY = _ffi.RESOURCE_CALLBACK(_destroy)
 
 
 class Linker:
-    """A component's imports, bound to host functions.
+    """Binds a component's imports to host functions.
 
     Raises:
         UnknownImportError: the component imports something that `interfaces` does not contain.
@@ -165,7 +166,7 @@ def resolve(
     """Pair every imported interface with the host's interface of a compatible version.
 
     Raises:
-        UnknownImportError: the host lacks an interface or function, or has a function of a different type.
+        UnknownImportError: the host lacks an imported interface or function, or the function has a different type.
     """
     offered = {track(interface.name): interface for interface in interfaces}
     pairs, missing = [], []
@@ -195,7 +196,11 @@ def resolve(
 
 
 def track(name: str) -> str:
-    """Return the part of `package/interface@version` that must match: major, or 0.minor, as wasmtime resolves it."""
+    """Return the part of an interface's name that two compatible versions have in common.
+
+    As in wasmtime, that is the package, the interface and the major version. The minor version is included if the major
+    version is 0, and the patch version if both are 0.
+    """
     base, at, version = name.partition("@")
     if not at:
         return base
@@ -221,7 +226,7 @@ def _check(error: int | None) -> None:
 
 
 def _unlink(pointer: int, ids: list[int]) -> None:
-    # The garbage collector may call this on any thread, so it takes no lock; dict operations are atomic.
+    # The garbage collector may call this function on any thread, so it takes no lock. Dict operations are atomic.
     _ffi.linker_delete(pointer)
     for key in ids:
         _imports.pop(key, None)

@@ -1,8 +1,8 @@
-"""Host to guest: make, for a WIT type, the function that writes a wasmtime_component_val_t.
+"""Make lowerers: functions that write a Python value as a wasmtime_component_val_t of a WIT type.
 
 A lowerer takes `(value, address, arena)`. The arena determines the owner of the memory: Python for parameters of an
-export (`CallArena`), the engine for results of an import (`OwnedArena`). A value that does not fit its type raises
-`LowerError` and never reaches the engine.
+export (`CallArena`), the engine for results of an import (`OwnedArena`). If a value does not fit its type, the lowerer
+raises `LowerError`, and the value is never passed to the engine.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _triple = Struct("=QQQQ").pack
 
 
 class LowerError(Exception):
-    """A Python value does not fit its WIT type."""
+    """Raised if a Python value does not fit its WIT type."""
 
 
 Lowerer = Callable[[Any, int, Arena], None]
 
 
 def lowerer(kind: wit.WitType) -> Lowerer:  # noqa: C901 - one case for each type
-    """Return the function that lowers values to `kind`."""
+    """Return the function that lowers Python values to the WIT type `kind`."""
     match kind:
         case wit.Primitive("string"):
             return _string

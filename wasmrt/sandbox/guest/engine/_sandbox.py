@@ -1,4 +1,4 @@
-"""A store for one call. Limits, fuel and epoch are set before the first guest instruction runs."""
+"""A store for one call. Its limits, fuel and epoch deadline are set before the first instruction of the guest runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _arenas: list[CallArena] = []  # each is used by one call at a time; list.pop an
 
 
 class StoreLimits:
-    """The limits of a store. `memory_bytes` applies to each linear memory: the engine counts memories separately."""
+    """The limits of a store. `memory_bytes` limits each linear memory, because the engine measures them separately."""
 
     __slots__ = ("fuel", "native")
 
@@ -42,17 +42,17 @@ class StoreLimits:
 
 
 class Export:
-    """An exported function of a component, resolved once: its index and the codecs of its values."""
+    """An exported function of a component. Its index and the codecs of its values are looked up only once."""
 
     def __init__(self, linker: Linker, path: tuple[str, ...], kind: FuncType) -> None:
         self.path = path
         self.type = kind
-        self._component = linker.component  # keeps the component alive: export indexes point into it
+        self._component = linker.component  # a reference that keeps the component alive: the index points into it
         self.index = _export_index(linker.component.pointer, path)
         self.lowerers: tuple[Lowerer, ...] = tuple(lowerer(param) for _, param in kind.params)
         self.lift: Lifter | None = None if kind.result is None else lifter(kind.result)
         self.large = kind.result is not None and has_unbounded_lift(kind.result)
-        """True if the engine may need long to drop a result."""
+        """True if the engine may need a long time to drop a result."""
 
 
 def _export_index(component: int, path: tuple[str, ...]) -> int:
@@ -105,7 +105,7 @@ class Sandbox:
     )
 
     def __init__(self, linker: Linker, limits: StoreLimits, call: GuestBudgets) -> None:
-        self._deferring = defer()  # first, so that no signal can interrupt the code between here and the cleanup
+        self._deferring = defer()  # this comes first, so that no signal can interrupt the code before the cleanup
         engine = linker.component.engine
         self._linker = linker
         self._handle = handle = next(_handles)
@@ -121,17 +121,17 @@ class Sandbox:
         self._store: int = _ffi.store_new(engine.pointer, handle, None)
         self._context: int = _ffi.store_context(self._store)
         _ffi.store_limiter(_pointer(self._store), *limits.native)
-        # Start functions and realloc run guest code, so all limits are set before instantiation.
+        # Instantiation already runs guest code (start functions and realloc), so all limits are set before it.
         if engine.config.consume_fuel:
             _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
         _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, handle, None)
         _ffi.context_set_epoch_deadline(self._context, 1)
 
     def instantiate(self) -> None:
-        """Instantiate the component; start functions run here.
+        """Instantiate the component. This runs its start functions.
 
         Raises:
-            EngineFault: instantiation trapped, was stopped, or exceeded the store's limits.
+            EngineFault: the instantiation trapped, was stopped, or exceeded the store's limits.
         """
         linker = self._linker
         error = _ffi.linker_instantiate(linker.pointer, self._context, linker.component.pointer, self._arena.instance)
@@ -140,13 +140,13 @@ class Sandbox:
         self.started = True
 
     def call(self, export: Export, *values: Any) -> Any:
-        """Lower `values`, run the export, and return its lifted result.
+        """Call an export with `values`, and return its result, both as Python values.
 
-        The post-return function is not run: it could only free memory of a store that is dropped anyway.
+        The export's post-return function is not run: it could only free memory, and the store is dropped anyway.
 
         Raises:
             EngineFault: the guest trapped or was stopped.
-            LowerError: a value does not fit the parameter's type.
+            LowerError: a value does not fit the type of its parameter, or the number of values is wrong.
         """
         if not self.started or self.closed:
             # Without this check, the library would abort the process.
@@ -169,7 +169,8 @@ class Sandbox:
             if error:
                 raise fault(error)
             return None
-        arena.put(at, _EMPTY)  # the result comes after the arguments; the engine drops its old value, so clear it
+        # The result's place comes after the arguments. The engine drops the old value there, so the place is cleared.
+        arena.put(at, _EMPTY)
         error = _ffi.func_call(func, context, args, count, at, 1)
         if error:
             raise fault(error)
@@ -180,7 +181,7 @@ class Sandbox:
 
     @property
     def fuel_used(self) -> int:
-        """Fuel used since instantiation began; 0 if fuel is not metered."""
+        """The fuel used since the instantiation began, or 0 if fuel is not metered."""
         if self._fuel is None or self.closed:
             return self._spent
         left = self._arena.number
@@ -190,9 +191,9 @@ class Sandbox:
         return self._fuel - int(left.value)
 
     def finish(self) -> None:
-        """End the guest: none of its code runs any more. Safe to call twice.
+        """End the guest: none of its code runs afterwards. Calling this twice is safe.
 
-        The caller must still call `drop`, and signals stay deferred until `release_signals`.
+        The caller must still call `drop`. Signals stay deferred until `release_signals`.
         """
         if self.closed:
             return
@@ -202,23 +203,25 @@ class Sandbox:
         self._ticker.leave()
 
     def release_signals(self) -> None:
-        """Deliver signals again. Call it after `finish`, on the thread that created the sandbox. Safe to call twice.
+        """Stop deferring signals. Call this after `finish`, on the thread that created the sandbox.
+
+        Calling this twice is safe.
 
         Raises:
-            BaseException: the handler of a deferred signal raised it.
+            BaseException: any exception that the handler of a deferred signal raised.
         """
         if self._deferring:
             self._deferring = False
             restore()
 
     def drop(self) -> None:
-        """Drop the store and everything in it. Call it after `finish`, on any thread. Safe to call twice."""
+        """Drop the store and its content. Call this after `finish`, on any thread. Calling this twice is safe."""
         store, self._store = self._store, 0
         if not store:
             return
         self.closed = True
-        # The store of a guest that ran too short to use much memory is dropped in microseconds, which is less than
-        # releasing the GIL to another thread takes.
+        # If the guest ran too briefly to use much memory, its store is dropped in microseconds. Releasing the GIL to
+        # another thread would take longer.
         quick = _now() - self._made < _QUICK_SECONDS
         (_ffi.store_delete_quick if quick else _ffi.store_delete)(store)
         _arenas.append(self._arena)
@@ -227,7 +230,7 @@ class Sandbox:
         """Call `finish`, `drop` and `release_signals`.
 
         Raises:
-            BaseException: the handler of a deferred signal raised it.
+            BaseException: any exception that the handler of a deferred signal raised.
         """
         try:
             self.finish()

@@ -1,10 +1,10 @@
 """Defer signals that arrive while a guest runs on the main thread.
 
 SECURITY: CPython runs a signal's handler when the next Python frame is entered. While a guest runs, that frame is a
-callback from C, before any `try` statement of wasmrt. An exception raised there is lost, and C reads an invalid error
-pointer, so a single Ctrl-C would crash the process. Therefore, while C code runs, the handlers are replaced by a
-builtin that only records the signal and cannot raise. A recorded signal reaches its handler inside the trampoline, at
-an epoch tick, or after the call, whichever comes first.
+callback from C that has not yet entered a `try` statement of wasmrt. An exception that the handler raises there would
+be lost, and C would read an invalid error pointer, so a single Ctrl-C would crash the process. While C code runs, the
+handlers are therefore replaced by a builtin that only records the signal and cannot raise. The handler of a recorded
+signal runs inside the trampoline, at an epoch tick, or after the call, whichever comes first.
 """
 
 from __future__ import annotations
@@ -22,20 +22,21 @@ _WATCHED = tuple(
 )
 _MAIN = threading.main_thread().ident
 _noted: dict[int, Any] = {}
-_note = _noted.setdefault  # takes (number, frame), is C, never raises
+_note = _noted.setdefault  # takes (number, frame) like a handler, but is implemented in C and never raises
 _seen: tuple[Any, ...] = (None,) * len(_WATCHED)
-"""The handlers of the watched signals when `_hold` ran last. They rarely change."""
+"""The handlers of the watched signals when `_hold` last ran. They rarely change."""
 _handlers: tuple[tuple[int, Any], ...] = ()
-"""The entries of `_seen` that are Python handlers, with their signals."""
+"""Pairs of a signal and its handler, for the handlers in `_seen` that are Python functions."""
 _held: tuple[tuple[int, Any], ...] = ()
 _here = threading.get_ident
 _getsignal, _set = _signal.getsignal, _signal.signal
 
 
 def defer() -> bool:
-    """Defer signals, before C code that may call back into Python. Return True if `restore` must be called afterwards.
+    """Defer signals before C code runs that may call back into Python.
 
-    Signals are deferred for the whole lifetime of a store, because replacing handlers is slow.
+    Return True if the caller must call `restore` afterwards. Signals are deferred for the complete lifetime of a store,
+    because replacing handlers is slow.
     """
     if _held or _here() != _MAIN:
         return False
@@ -48,19 +49,19 @@ def defer() -> bool:
 
 
 def restore() -> None:
-    """Restore the signals' handlers, and deliver recorded signals.
+    """Restore the signals' handlers, and run the handlers of recorded signals.
 
     Raises:
-        BaseException: a handler raised it.
+        BaseException: any exception that a handler raised.
     """
     _release()
 
 
 def deliver() -> None:
-    """Deliver recorded signals to their handlers. Call it inside the `try` statement of a callback.
+    """Run the handlers of recorded signals. A callback must call this inside of its `try` statement.
 
     Raises:
-        BaseException: a handler raised it.
+        BaseException: any exception that a handler raised.
     """
     if _noted and _here() == _MAIN:
         _release()
@@ -68,7 +69,7 @@ def deliver() -> None:
 
 
 def suspend() -> bool:
-    """Restore the handlers while a host function runs. Return True if `resume` must be called afterwards."""
+    """Restore the handlers before a host function runs. Return True if the caller must call `resume` afterwards."""
     if not _held or _here() != _MAIN:
         return False
     _release()
@@ -76,14 +77,14 @@ def suspend() -> bool:
 
 
 def resume() -> None:
-    """Replace the handlers again after a host function."""
+    """Replace the handlers again after a host function ran."""
     _hold()
 
 
 def resume_quietly() -> None:
-    """Replace the handlers after an error in a callback, without raising: no exception may reach C."""
+    """Replace the handlers after an error in a callback. Never raise, because no exception may propagate into C."""
     if not _held and _here() == _MAIN:
-        with contextlib.suppress(BaseException):  # of a second signal, while the first one is handled
+        with contextlib.suppress(BaseException):  # a second signal may arrive while the first one is handled
             _hold()
 
 

@@ -1,4 +1,4 @@
-"""The thread that advances the epoch while calls run, so that guest code can be interrupted."""
+"""The ticker: a thread that advances the engine's epoch while calls run, so that guest code can be interrupted."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import weakref
 from typing import Protocol
 
 TICK_SECONDS = 0.01
-"""A tenth of the shortest useful deadline."""
+"""The time between two ticks: a tenth of the shortest useful deadline."""
 _IDLE_TICKS = 20
-"""Ticks for which the thread stays awake after the last call, so that consecutive short calls need not wake it."""
+"""The number of ticks for which the thread stays awake after a call, so that the next short call need not wake it."""
 
 
 class Ticking(Protocol):
@@ -17,9 +17,9 @@ class Ticking(Protocol):
 
 
 class Ticker:
-    """The thread of an engine, asleep while no guest runs.
+    """Controls the thread that advances an engine's epoch. The thread sleeps while no guest runs.
 
-    The ticker has only a weak reference to its engine: the thread ends when the engine is garbage-collected.
+    The ticker has only a weak reference to its engine, and the thread ends when the engine is garbage-collected.
     """
 
     def __init__(self, engine: Ticking) -> None:
@@ -43,7 +43,10 @@ class Ticker:
             self._state.running -= 1
 
     def stop(self) -> None:
-        """End the thread and wait for it. If calls still run, return at once; the thread ends after the last call."""
+        """End the thread and wait for its end.
+
+        If calls still run, return at once; the thread then ends after the last call.
+        """
         state = self._state
         with state.lock:
             if state.running:
@@ -56,7 +59,7 @@ class Ticker:
             thread.join()
 
     def start(self) -> None:
-        """Start the thread unless it runs already. A process that will be confined must call this first."""
+        """Start the thread unless it runs already. A process must call this before it is confined."""
         with self._start:
             if self._thread is None and not self._state.stopped:
                 thread = threading.Thread(

@@ -1,4 +1,4 @@
-"""Convert a wasmtime error to an `EngineFault`. Traps are distinguished by their code, never by their text."""
+"""Convert wasmtime's errors to `EngineFault`. Traps are identified by their code, never by their text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.sandbox.guest.engine import _ffi
 
 
 class TrapCode(IntEnum):
-    """The values of wasmtime_trap_code_enum that a component without async and GC can cause."""
+    """The codes of wasmtime_trap_code_enum that a component can cause without async and GC."""
 
     STACK_OVERFLOW = 0
     MEMORY_OUT_OF_BOUNDS = 1
@@ -50,7 +50,7 @@ class TrapCode(IntEnum):
 
 
 class EngineFault(Exception):  # noqa: N818 - internal: users of this package convert it to a WasmrtError
-    """An error of the engine."""
+    """Raised if the engine reports an error. `code` is None if the error is not a trap, or the trap is unknown."""
 
     def __init__(self, message: str, code: TrapCode | None, raw_code: int | None) -> None:
         super().__init__(message)
@@ -60,11 +60,11 @@ class EngineFault(Exception):  # noqa: N818 - internal: users of this package co
 
 
 def fault(pointer: int) -> EngineFault:
-    """Convert a wasmtime_error_t to an exception, and free it."""
+    """Convert the wasmtime_error_t at `pointer` to an exception, and free the wasmtime_error_t."""
     try:
         raw = ctypes.c_uint8()
-        # wasmtime_error_t and wasm_trap_t have the same representation, and only the trap's accessor returns the code.
-        # tests/sandbox/engine/test_traps.py checks this for every code.
+        # wasmtime_error_t and wasm_trap_t have the same representation, so the accessor of a trap's code works for
+        # both. tests/sandbox/engine/test_traps.py checks this for every code.
         has_code = _ffi.trap_code(pointer, ctypes.addressof(raw))
         vector = _ffi.Vector()
         _ffi.error_message(pointer, ctypes.addressof(vector))

@@ -1,7 +1,7 @@
-"""The virtual WASI: an implementation in Python of the parts of `wasi:*@0.2` that real guests import.
+"""The virtual WASI: a Python implementation of the parts of `wasi:*@0.2` that real guests import.
 
-SECURITY: the engine's WASI can be neither interrupted nor limited from Python, so it is never linked. In this
-implementation, waits end at the call's deadline, all resources are limited, and no files or sockets are opened.
+SECURITY: the engine's own WASI is never linked, because Python can neither interrupt nor limit it. In this
+implementation, waits end at the call's deadline, all resources are limited, and no file or socket is opened.
 """
 
 from wasmrt.sandbox.guest.engine import HostInterface

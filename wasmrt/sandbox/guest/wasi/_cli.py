@@ -1,4 +1,4 @@
-"""`wasi:cli@0.2`: an empty environment, no terminal, and the arguments and standard streams of a call's program.
+"""Implement `wasi:cli@0.2`: a program's arguments and standard streams, an empty environment, and no terminal.
 
 If the guest is not a program, its standard input is empty and its output becomes log entries.
 """
@@ -18,7 +18,7 @@ from wasmrt.sandbox.guest.wasi._io import BytesStream, Handles, InputStream, Out
 
 
 class Printed(OutputStream):
-    """A standard output stream of a program. Its bytes are part of the result and count towards the output limit."""
+    """The standard output or error of a program. Its bytes become part of the result, within the output limit."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -28,7 +28,7 @@ class Printed(OutputStream):
         """Store the bytes.
 
         Raises:
-            OutputLimitError: the program's output is over the limit.
+            OutputLimitError: the program's standard output and error together are over the output limit.
         """
         self._program.printed_bytes += len(data)
         ctx.charge_text(self._program.printed_bytes)
@@ -37,37 +37,38 @@ class Printed(OutputStream):
 
     @property
     def text(self) -> str:
-        """The output, decoded as UTF-8; each invalid byte becomes U+FFFD."""
+        """The output, decoded as UTF-8. U+FFFD replaces invalid bytes."""
         return self._data.decode("utf-8", "replace")
 
 
 class ProgramFolder(NamedTuple):
-    """A folder of the workspace, at the path where the program sees it."""
+    """A folder of the workspace, which the program sees at the path `name`."""
 
     name: str
     path: str
-    """Relative to the workspace; empty for the whole workspace."""
+    """The folder's path relative to the workspace; empty for the complete workspace."""
     read_only: bool = False
-    """True if nothing can be written through this folder, whatever the grant allows."""
+    """True if the program cannot write through this folder, even if the grant would allow it."""
 
 
 class Program:
-    """The arguments, folders and standard streams of a call.
+    """The arguments, folders and standard streams of a program that a call runs.
 
-    If `start` is not called, the guest is not a program: it has no arguments and no input, and its output is logged.
+    If `start` is not called, the guest is not a program. It then has no arguments and no input, and its output is
+    logged.
     """
 
     def __init__(self) -> None:
         self.arguments: list[str] = []
         self.stdin = InputStream()
         self.folders: tuple[ProgramFolder, ...] = (ProgramFolder("/", ""),)
-        """The preopened folders."""
+        """The folders that are open when the program starts."""
         self.stdout: Printed | None = None
         self.stderr: Printed | None = None
         self.printed_bytes = 0
 
     def start(self, arguments: list[str], stdin: bytes, folders: tuple[ProgramFolder, ...]) -> tuple[Printed, Printed]:
-        """Set the program's arguments, input and folders; return the streams for its output and its errors."""
+        """Set the program's arguments, input and folders. Return the streams of its standard output and error."""
         self.arguments = arguments
         self.stdin = BytesStream(stdin)
         self.folders = folders
@@ -76,7 +77,7 @@ class Program:
 
 
 def log_printed(call: GuestCall, stream: Printed, level: LogLevel) -> None:
-    """Log a program's output, one entry for each line. Lines over the limit are dropped and counted."""
+    """Log a program's output, one entry for each line. Lines beyond the limit are dropped and counted."""
     left = MAX_CAPTURED_OUTPUT_BYTES
     for line in stream.text.splitlines():
         left -= len(line) + 1
@@ -87,10 +88,10 @@ def log_printed(call: GuestCall, stream: Printed, level: LogLevel) -> None:
 
 
 class Captured(OutputStream):
-    """A standard stream whose lines become log entries. Output over the limit is dropped and counted.
+    """A standard stream whose lines become log entries. Output beyond the limit is dropped and counted.
 
-    An unfinished line is the last entry of the log and is replaced when the line grows, so nothing has to be flushed
-    when the call ends.
+    An unfinished line is logged at once, and its entry is replaced when the line grows. Therefore nothing has to be
+    flushed when the call ends.
     """
 
     level = LogLevel.INFO
@@ -118,7 +119,7 @@ class Captured(OutputStream):
         if self._at is not None and self._at == len(ctx.logs) - 1:
             ctx.logs.pop()
         else:
-            self._line = ""  # a different entry was added since, or this one was dropped
+            self._line = ""  # another entry was logged after the unfinished line, or that line was dropped
         # One character over the limit is enough to make the log truncate the line.
         self._line = (self._line + text)[: MAX_LOG_ENTRY_BYTES + 1]
         before = len(ctx.logs)

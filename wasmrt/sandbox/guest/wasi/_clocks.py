@@ -1,4 +1,4 @@
-"""`wasi:clocks@0.2` and `wasi:random@0.2`, from the call's clock."""
+"""Implement `wasi:clocks@0.2` and `wasi:random@0.2` with the call's clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANDOM_BYTES = "random bytes"
 
 
 def _monotonic(ctx: GuestCall) -> int:
-    # SECURITY: deliberately coarse: cache-timing attacks need a fine timer.
+    # SECURITY: the time is truncated, because cache-timing attacks need a precise timer.
     return ctx.clock.monotonic_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS
 
 
@@ -25,7 +25,7 @@ def _resolution(_ctx: GuestCall) -> int:
 
 
 def _subscribe_instant(ctx: GuestCall, when: int) -> int:
-    # Rounded up, so that a guest that slept until `when` never reads an earlier time.
+    # The time is rounded up, so that a guest that slept until `when` never reads an earlier time afterwards.
     return subscribe(ctx, Pollable(-(-when // CLOCK_RESOLUTION_NS) * CLOCK_RESOLUTION_NS))
 
 

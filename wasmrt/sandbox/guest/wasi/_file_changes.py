@@ -1,4 +1,4 @@
-"""The methods of a descriptor that change files. Changes that are not granted are refused and recorded."""
+"""Implement the descriptor methods that change files. Changes that are not granted are denied and recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _node(ctx: GuestCall, rep: int) -> Node:
 
 
 def _written(ctx: GuestCall, rep: int) -> Written | Err:
-    """Return the file of a writable descriptor, or an error code."""
+    """Return the file behind the descriptor `rep`, or an error code if the descriptor is not open for writing."""
     node = _node(ctx, rep)
     if isinstance(node, File):
         return Err("bad-descriptor") if node.written is None else node.written
@@ -36,7 +36,7 @@ def _written(ctx: GuestCall, rep: int) -> Written | Err:
 
 
 def _path(ctx: GuestCall, rep: int, path: str) -> str | Err:
-    """Return `path` in the folder `rep`, or an error code if the path must not be changed."""
+    """Return `path` in the folder behind the descriptor `rep`, or an error code if the path must not be changed."""
     base = _node(ctx, rep)
     if not isinstance(base, Folder):
         return Err("not-directory")

@@ -1,6 +1,6 @@
-"""The objects behind descriptors: folders and files of the granted workspace.
+"""The folders and files of the granted workspace, which are the objects behind a guest's descriptors.
 
-A guest's descriptor has no open descriptor in the host. A file's content is read once, completely, when it is opened.
+No file is open in the host while a guest has a descriptor: a file's complete content is read when the guest opens it.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ _CODES: dict[str, str] = {
 @dataclass(frozen=True, slots=True)
 class Node:
     path: str
-    """Relative to the workspace; empty for its root."""
+    """The path relative to the workspace; empty for the workspace itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Folder(Node):
     read_only: bool = False
-    """True if nothing can be written through this folder, whatever the grant allows."""
+    """True if the guest cannot write through this folder, even if the grant would allow it."""
 
 
 @dataclass(frozen=True, slots=True)
 class File(Node):
     content: bytes | bytearray
     written: Written | None = None
-    """None if the file is open only for reading."""
+    """The file's buffer for writing, or None if the file is open only for reading."""
 
 
 class Listing:
@@ -59,7 +59,7 @@ class Listing:
 
 
 def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
-    """Open the file or folder at `path` in `folder` for reading; return it or an error code."""
+    """Open the file or folder at `path` in `folder` for reading. Return the file or folder, or an error code."""
     whole = join_path(folder.path, path)
     if whole is None:
         return Err("not-permitted")
@@ -75,7 +75,10 @@ def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
 
 
 def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]) -> Node | Err:
-    """Open the file at `path` in `folder` for writing, and create it if `how` allows; return it or an error code."""
+    """Open the file at `path` in `folder` for writing. Return the file, or an error code.
+
+    A missing file is created if `how` contains "create".
+    """
     whole = join_path(folder.path, path)
     if whole is None:
         return Err("not-permitted")
@@ -95,7 +98,7 @@ def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]
         return Err(write_code(failure))
     if file is None and size and "truncate" not in how:
         try:
-            # SECURITY: keeping a part of a file's old content also needs permission to read the file.
+            # SECURITY: a guest that keeps a part of the old content also needs permission to read the file.
             content = _read(ctx, whole, probe=False)
         except HostFailure as failure:
             return _error(failure)
@@ -112,7 +115,10 @@ def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
 
 
 def refuse_write(ctx: GuestCall, path: str) -> Err:
-    """Refuse to write to a path; the host records the denial with the grant's entry that would allow it."""
+    """Deny writing to a path, and return an error code.
+
+    The host records the denial. If the call may not write files, the record includes the line that would allow it.
+    """
     if path and not ctx.services.max_write_bytes:
         try:
             ctx.services.handle(WorkspaceSize(path))
@@ -122,7 +128,7 @@ def refuse_write(ctx: GuestCall, path: str) -> Err:
 
 
 def refuse_change(ctx: GuestCall, subject: str) -> Err:
-    """Refuse a change that no grant allows; the denial is recorded."""
+    """Deny a change that no grant allows, record the denial, and return an error code."""
     ctx.services.handle(
         Refuse(
             Decision(
@@ -139,7 +145,10 @@ def refuse_change(ctx: GuestCall, subject: str) -> Err:
 
 
 def join_path(folder: str, path: str) -> str | None:
-    """Return `path` in `folder` without `.` and repeated slashes; None if it has `..` or is absolute."""
+    """Join `folder` and `path`, and remove `.` segments and repeated slashes.
+
+    Return None if `path` is absolute or the result contains a `..` segment.
+    """
     if path.startswith("/"):
         return None
     segments = [segment for segment in f"{folder}/{path}".split("/") if segment not in ("", ".")]

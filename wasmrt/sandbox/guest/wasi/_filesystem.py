@@ -1,6 +1,6 @@
-"""`wasi:filesystem@0.2`: the granted workspace, at `/` or at the folders of the program.
+"""Implement `wasi:filesystem@0.2`: the granted workspace, at `/` or at the folders of the program.
 
-Without a grant there are no preopened folders, so no path can be opened.
+If no workspace is granted, the guest has no preopened folder, so it cannot open any path.
 """
 
 from __future__ import annotations

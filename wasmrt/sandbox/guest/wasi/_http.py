@@ -1,7 +1,7 @@
-"""`wasi:http@0.2`: outgoing requests, sent through the same gateway as the tool worlds' HTTP imports.
+"""Implement `wasi:http@0.2`: outgoing requests, sent through the same gateway as those of the tool worlds.
 
-The interface `types` is complete, because language runtimes import all of it. Incoming requests are not supported:
-tools are not servers.
+The interface `types` is complete, because language runtimes import all its functions. Incoming requests are not
+supported, because tools are not servers.
 """
 
 from __future__ import annotations

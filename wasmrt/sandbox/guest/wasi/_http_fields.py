@@ -1,4 +1,4 @@
-"""Header fields of `wasi:http@0.2`: checked when they are set, limited in number and size."""
+"""Implement the header fields of `wasi:http@0.2`. Fields are checked when they are set; number and size are limited."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from wasmrt.sandbox.guest.wasi._io import Handles
 
 _NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,256}\Z")  # a token, RFC 9110 5.6.2
 _VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*\Z")
-# Fields for framing and routing, which only the host may write. Guests expect an immediate error for these. The gateway
-# refuses and records other forbidden fields.
+# Fields for framing and routing, which only the host may write. Guests expect an immediate error if they set one. The
+# gateway denies and records other forbidden fields.
 _FORBIDDEN = frozenset(
     (
         *("connection", "host", "http2-settings", "keep-alive", "proxy-authenticate", "proxy-authorization"),
@@ -26,13 +26,13 @@ _FORBIDDEN_ERROR = Err(Case("forbidden"))
 _IMMUTABLE = Err(Case("immutable"))
 
 _ENTRY_BYTES = 256
-"""Approximate memory of a field in addition to its text."""
+"""The approximate size in memory of a field, in addition to its text."""
 
 Entry = tuple[str, bytes]
 
 
 class Fields:
-    """Header fields in order. Fields of requests in progress and of responses are immutable for the guest."""
+    """Header fields in order. The guest cannot change the fields of a response, or of a request that it has created."""
 
     def __init__(self, entries: list[Entry], *, immutable: bool = False) -> None:
         self.entries = entries
@@ -42,7 +42,7 @@ class Fields:
         return [value for known, value in self.entries if known.lower() == name.lower()]
 
     def as_text(self) -> tuple[tuple[str, str], ...]:
-        """Return the fields with decoded values; the gateway sends UTF-8 values unchanged."""
+        """Return the fields with their values as text. The gateway sends values that are UTF-8 unchanged."""
         return tuple((name, _decode(value)) for name, value in self.entries)
 
 
@@ -101,14 +101,14 @@ def clone(ctx: GuestCall, rep: int) -> int:
 
 
 def take(ctx: GuestCall, rep: int) -> Fields:
-    """Return the fields behind a handle whose ownership the guest passes to the host."""
+    """Return the fields behind a handle, and drop the handle. The guest passes their ownership to the host."""
     fields = ctx.part(Handles).get(rep, Fields)
     ctx.part(Handles).drop(rep)
     return fields
 
 
 def share(ctx: GuestCall, fields: Fields) -> int:
-    """Return a handle for reading `fields`."""
+    """Create a handle through which the guest can read `fields` but not change them."""
     return ctx.part(Handles).add(Fields(fields.entries, immutable=True))
 
 
@@ -134,7 +134,7 @@ def _problem(entries: list[Entry]) -> Err | None:
 
 
 def _check_size(ctx: GuestCall, entries: list[Entry], added: list[Entry]) -> None:
-    """Limit the size of a set of fields, and charge the added fields to the call."""
+    """Check the number and size of `entries`, and charge the call's budget for the entries in `added`."""
     size = _size(entries)
     if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
         raise BudgetExceededError(

@@ -1,11 +1,11 @@
-"""Outgoing requests of `wasi:http@0.2`: building and sending them.
+"""Implement the outgoing requests of `wasi:http@0.2`.
 
 `handle` returns a future and sends nothing. The complete request is sent when the guest has finished the body and asks
-the future for the response; that call blocks until the head of the response arrives or the call's deadline passes. The
-response's body is received as the guest reads it. Redirects are returned like any other response.
+the future for the response. The guest then waits until the head of the response arrives or the call's deadline passes.
+The response's body is received while the guest reads it. Redirects are returned like any other response.
 
-SECURITY: a request's body is never streamed out. Credentials are sent with the head, and the head is sent only after
-the whole body was scanned: if the leak is in the body's last byte, the first bytes must not have been sent already.
+SECURITY: a request's body is never sent piece by piece. Nothing is sent before the complete body was scanned, not even
+the head, which contains the credentials: a secret in the body's last bytes must stop the complete request.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Request:
 
     @property
     def url(self) -> str | None:
-        """The URL, or None if its parts do not form one."""
+        """The request's URL, or None if the authority is missing or the path does not start with a slash."""
         scheme = "https" if self.scheme is None else str(self.scheme.value or self.scheme.name).lower()
         path = self.path or "/"
         if not self.authority or not path.startswith("/"):
@@ -55,9 +55,9 @@ class Options:
 
     @property
     def seconds(self) -> float | None:
-        """Timeout of the whole exchange: the sum of all timeouts that are set.
+        """The timeout of the complete exchange: the sum of all timeouts that are set.
 
-        None if the first-byte timeout is not set: the other timeouts alone do not limit the time to a response.
+        It is None if the first-byte timeout is not set, because the other timeouts do not limit the time to a response.
         """
         if self.timeouts.get("first-byte-timeout") is None:
             return None
@@ -81,7 +81,7 @@ def request_body(ctx: GuestCall, rep: int) -> Ok | Err:
 
 
 def _declared(fields: Fields) -> int | None:
-    """Return the content-length, or None; the host refuses values that are not a number."""
+    """Return the `content-length` in `fields`, or None if it is missing or malformed. The host rejects the latter."""
     lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
     return int(lengths.pop()) if len(lengths) == 1 else None
 
@@ -110,7 +110,7 @@ def is_scheme(scheme: Case) -> bool:
 
 
 def is_authority(text: str) -> bool:
-    """Return whether the text can only be a host and a port; the URL parser checks it later."""
+    """Return whether a text contains only characters of a host and a port. The URL parser checks the text later."""
     return _is_plain(text) and not any(character in "/\\?#@ " for character in text)
 
 
@@ -141,7 +141,7 @@ class Response:
 
 
 class Future(Pollable):
-    """A future response, ready as soon as the request can be sent."""
+    """A future response. It is ready as soon as the request can be sent."""
 
     __slots__ = ("request", "seconds", "taken", "url")
 

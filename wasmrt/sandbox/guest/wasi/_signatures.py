@@ -1,7 +1,7 @@
-"""The WIT type of every WASI function that can return, so that imports of different types are rejected early.
+"""The WIT types of WASI functions. A component that imports a function with a different type is rejected early.
 
 Source: the packages wasi:io, clocks, random, cli, filesystem, sockets and http at 0.2, as the engine formats types.
-Methods of resources that guests never receive have no entry: no guest can call them.
+Methods of resources that guests never receive have no entry, because no guest can call them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _HEADER_ERROR = "variant { invalid-syntax, forbidden, immutable }"
 _METHOD = "variant { get, head, post, put, delete, connect, options, trace, patch, other(string) }"
 _SCHEME = "variant { HTTP, HTTPS, other(string) }"
 
-# Methods are written as `RESOURCE.NAME`, without their `self` parameter.
+# Methods are written as `RESOURCE.NAME`, and their types omit `func` and the `self` parameter.
 _TABLE: dict[str, dict[str, str]] = {
     "wasi:io/error@0.2.0": {"error.to-debug-string": "() -> string"},
     "wasi:io/poll@0.2.0": {

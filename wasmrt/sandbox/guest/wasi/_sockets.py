@@ -1,6 +1,7 @@
-"""`wasi:sockets@0.2`: every attempt to use sockets or DNS is refused and recorded. Tools use the network over HTTP.
+"""Implement `wasi:sockets@0.2` by denying and recording every attempt to use sockets or DNS.
 
-No guest receives a socket or a lookup stream, so their methods cannot be called.
+Tools can use the network only over HTTP. No guest receives a socket or a stream of addresses, so no guest can call the
+methods of these resources.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _UDP = "start-bind finish-bind stream unicast-hop-limit set-unicast-hop-limit "
 
 
 class Network:
-    """The handle that socket functions take as a parameter; it gives no access."""
+    """The resource that socket functions take as a parameter. It gives no access to a network."""
 
 
 def _refuse(ctx: GuestCall, subject: str) -> Err:

@@ -1,4 +1,4 @@
-"""The tool worlds: bind their imports to the host's services, and describe and run their exports."""
+"""Bind the imports of the tool worlds to the host's services, and describe and run the exports of components."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Detect a component's world by its exports, describe its tools and run them. Its results are untrusted input."""
+"""Detect a component's world by its exports, describe the component's tools and run them.
+
+SECURITY: everything that a component returns is untrusted input.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ class World(Protocol):
     def name(self) -> str: ...
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
-        """Return the component's tools; invalid descriptions become problems of the specs."""
+        """Return the component's tools. Errors in the component's descriptions are listed in `ToolSpec.problems`."""
 
     def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
         """Run one tool of the sandbox's instance and return its JSON text.
@@ -32,7 +35,9 @@ class World(Protocol):
 
 
 def detect(linker: Linker, data: bytes) -> World:
-    """Return the world of a component, bound to its exports; doc comments are read from its bytes, `data`.
+    """Return the world of a component, bound to the component's exports.
+
+    Doc comments are read from `data`, the component's bytes.
 
     Raises:
         UnknownWorldError: none of the component's exports can be run.
@@ -47,8 +52,8 @@ def detect(linker: Linker, data: bytes) -> World:
         from wasmrt.sandbox.guest.worlds._program import program_world  # imports WASI, which most tools do not need
 
         return program_world(linker, program)
-    # JSON codecs for all WIT types take a twentieth of a short program's start, and tools of wasmrt's worlds do not
-    # need them.
+    # Importing the JSON codecs for all WIT types takes a twentieth of a short program's start time, and tools of
+    # wasmrt's worlds do not need them.
     from wasmrt.sandbox.guest.worlds._generic import generic_world, nothing_to_run
 
     generic = generic_world(linker, data)
@@ -60,7 +65,7 @@ def detect(linker: Linker, data: bytes) -> World:
 
 
 def tool_world(linker: Linker, world: worlds.World) -> World:
-    """Bind the exports of a component that implements a tool world.
+    """Return the world of a component that implements a tool world, bound to the component's exports.
 
     Raises:
         InvalidComponentError: the component exports the world's interface with different functions or types.
@@ -125,7 +130,7 @@ class _ProviderWorld(NamedTuple):
             problems: list[str] = []
             tool = printable_line(offered["name"], 64)
             if not tool or tool != offered["name"] or tool in specs:
-                continue  # an unprintable or duplicate name: no caller could select this tool
+                continue  # the name is unprintable or a duplicate, so no caller could select this tool
             notes = offered["annotations"]
             schema, problem = _schema(offered["schema"], problems)
             specs[tool] = ToolSpec(
@@ -154,7 +159,7 @@ def _description(text: str, problems: list[str]) -> str:
 
 
 def _schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
-    """Return a tool's schema, and why the guest's own schema was replaced, or an empty string."""
+    """Return a tool's schema, and the reason why the guest's schema was replaced (empty if it was not replaced)."""
     problem = schema_problem(text)
     if problem is None:
         problems.extend(schema_gaps(text))

@@ -1,4 +1,7 @@
-"""Components of other worlds: every exported function with plain types is a tool, with a schema from its WIT types."""
+"""Run components of other worlds: every exported function with plain types is a tool.
+
+The JSON Schema of such a tool is made from the function's WIT types.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from wasmrt.sandbox.schema.wit import exported_functions, failure_text, function
 
 @dataclass(frozen=True, slots=True)
 class GenericWorld:
-    """A component that was not written for wasmrt. Its description comes from its types alone, without running it."""
+    """A component that was not written for wasmrt. Its description comes from its types and doc comments."""
 
     exports: dict[str, Export]
     specs: tuple[ToolSpec, ...]
@@ -35,7 +38,10 @@ class GenericWorld:
 
 
 def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
-    """Return the world of a component, with doc comments from `data`; None if no function can be called with JSON."""
+    """Return the world of a component, or None if none of its functions can be called with JSON.
+
+    Doc comments are read from `data`, the component's bytes.
+    """
     exports: dict[str, Export] = {}
     specs: list[ToolSpec] = []
     for function in exported_functions(linker.component.type, docs=doc_comments(data)):
@@ -48,7 +54,10 @@ def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
 
 
 def nothing_to_run(kind: ComponentType) -> str:
-    """Return the message that none of a component's exports can be run, and why its first function cannot."""
+    """Return the error message for a component without runnable exports.
+
+    The message includes the reason why the first exported function cannot be run.
+    """
     known = [interface.name for interface in kind.exports] + [name for name, _ in kind.functions]
     shown = ", ".join(known[:5]) if known else "nothing"
     message = f"no export of the component can be run here; it exports {printable_line(shown, 300)}"

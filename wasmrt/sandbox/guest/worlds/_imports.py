@@ -45,7 +45,7 @@ def as_http_failure(failure: HostFailure) -> dict[str, Any]:
 
 
 def result(render: Callable[[HostFailure], Any], ask: Callable[..., Any], *values: Any) -> Ok | Err:
-    """Call `ask` and return its reply or its failure as a WIT `result`."""
+    """Call `ask` and return its reply as `Ok`, or its failure, converted by `render`, as `Err`."""
     try:
         return Ok(ask(*values))
     except HostFailure as failure:
@@ -53,7 +53,7 @@ def result(render: Callable[[HostFailure], Any], ask: Callable[..., Any], *value
 
 
 def forward(request: Callable[..., Request[Any]]) -> Callable[..., Ok | Err]:
-    """Return a function that sends its parameters to the host as a `request`."""
+    """Return a host function that sends its parameters to the host as a request of the class `request`."""
     return lambda ctx, *values: result(as_failure, ctx.services.handle, request(*values))
 
 
@@ -82,7 +82,7 @@ def agent_invoke(ctx: GuestCall, alias: str, params: str) -> Ok | Err:
 
 
 def agent_read(ctx: GuestCall, path: str) -> str | None:
-    """Return the text of a file; near:agent has no reason for a failure, only None."""
+    """Return the text of a file, or None after any failure: near:agent worlds cannot express the reason."""
     try:
         return ctx.services.handle(WorkspaceRead(path)).decode("utf-8")
     except (HostFailure, UnicodeDecodeError):
@@ -155,7 +155,7 @@ def _agent(
     status, headers, received = _send(ctx, method, url, _headers(headers_json), body, timeout_ms)
     joined: dict[str, str] = {}
     for name, value in headers:
-        # The world's type is an object with unique names, so values are joined as in RFC 9110, section 5.3.
+        # In this world, headers are an object with unique names, so values are joined as in RFC 9110, section 5.3.
         key = name.lower()
         joined[key] = f"{joined[key]}, {value}" if key in joined else value
     return {"status": status, "headers-json": json.dumps(joined), "body": received}
