@@ -97,16 +97,16 @@ def test_a_header_name_may_have_any_length_and_all_valid_characters() -> None:
 
 @pytest.mark.parametrize("char", ["\0", "\x08", "\n", "\r", "\x1f", "\x7f"])
 def test_a_header_value_must_not_have_control_characters_except_tab(char: str) -> None:
-    assert problem(("X", f"a{char}b")) == problem(("X", f"a{char}")) == "the value of X contains a control character"
+    assert problem(("X", f"a{char}b")) == problem(("X", f"a{char}")) == "the value of the header X contains a control character"
     assert problem(("X", "a\tb ü")) is None
 
 
 def test_headers_of_the_host_or_of_a_secret_are_refused_with_their_own_message() -> None:
-    assert problem(("X_Key", "v"), owned=("x-key",)) == "X_Key is set from a secret and cannot be set by the tool"
-    assert problem(("Host", "x")) == "Host is set by the host"
+    assert problem(("X_Key", "v"), owned=("x-key",)) == "the header X_Key is set from a secret and cannot be set by the tool"
+    assert problem(("Host", "x")) == "the header Host is set by the host"
     assert problem(("Content-Length", " 5 ")) is None
-    assert problem(("Content-Length", "6")) == "Content-Length is set by the host"
-    assert problem(("Content-Length", "5"), ("Host", "x")) == "Host is set by the host"
+    assert problem(("Content-Length", "6")) == "the header Content-Length is set by the host"
+    assert problem(("Content-Length", "5"), ("Host", "x")) == "the header Host is set by the host"
 
 
 def on_the_wire(*headers: tuple[str, str], method: str = "GET", body: bytes | None = None) -> list[tuple[bytes, bytes]]:

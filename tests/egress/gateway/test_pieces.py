@@ -44,7 +44,7 @@ def test_a_request_with_a_credential_cannot_ask_for_a_partial_response(world: Ma
     failure = caught.value
     assert (failure.kind, failure.code) == (FailureKind.NETWORK_DENIED, "header-not-allowed")
     assert call.decisions[-1].reason is Reason.HEADER_NOT_ALLOWED
-    assert failure.hint == "leave it out and request the whole"
+    assert failure.hint == "leave it out and request the complete response"
     assert w.server.connections == 0
 
 

@@ -156,7 +156,7 @@ def test_a_denial_that_nothing_allows_says_that(way: Way) -> None:
     ):
         assert way.refused(reason, **request)
     way.requests = 0
-    assert "no setting raises it" in way.refused(Reason.REQUEST_BUDGET)
+    assert "no setting raises this limit" in way.refused(Reason.REQUEST_BUDGET)
 
 
 # -- workspace ---------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ _OTHER_NAME = frozenset({62, 64})
 _NOT_YET_VALID = 9
 _EXPIRED = 10
 _RECORD_BYTES = 16 * 1024
-"""RFC 8446 5.1: TLS returns one record at a time, so a larger buffer would be wasted."""
+"""Maximum size of a TLS record (RFC 8446, 5.1). TLS returns one record at a time, so a larger buffer is useless."""
 
 
 class UnreachableError(Exception):
@@ -32,7 +32,7 @@ class UnreachableError(Exception):
 
 
 class BoundedSocket:
-    """A connected socket, used within the budget of one exchange after another."""
+    """A connected socket. Each operation is limited by the budget of the current exchange."""
 
     __slots__ = ("_at_most", "_sock", "_timeout")
 
@@ -42,7 +42,12 @@ class BoundedSocket:
         self._at_most = _RECORD_BYTES if isinstance(sock, ssl.SSLSocket) else _READ_BYTES
 
     def receive(self, budget: ExchangeBudget, at_most: int = _READ_BYTES) -> bytes:
-        """Return the received bytes, or b"" at the end. Raises OSError if the connection fails."""
+        """Return the received bytes, or b"" if the server has closed the connection.
+
+        Raises:
+            OSError: the connection failed.
+            HttpFailure: the budget is exhausted.
+        """
         budget.begin(Wait.READ)
         while True:
             self._set_timeout(budget.wait_seconds())
@@ -54,7 +59,12 @@ class BoundedSocket:
             return data
 
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
-        """Send all of `data`. Raises OSError if the connection fails."""
+        """Send all of `data`.
+
+        Raises:
+            OSError: the connection failed.
+            HttpFailure: the budget is exhausted.
+        """
         rest = memoryview(data)
         budget.begin(Wait.WRITE)
         while rest:
@@ -68,7 +78,7 @@ class BoundedSocket:
             rest = rest[count:]
 
     def is_readable(self) -> bool:
-        """Return whether an idle connection has data to read: it was closed, or the server sent unexpected bytes."""
+        """Return whether the server of an idle connection has closed it, or has sent unexpected bytes."""
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
             return True  # already decrypted, so the descriptor does not show it
         poll = select.poll()
@@ -76,7 +86,7 @@ class BoundedSocket:
         return bool(poll.poll(0))
 
     def release(self) -> socket.socket:
-        """Give the socket to a caller that enforces its own bounds."""
+        """Return the socket, for a caller that enforces its own limits."""
         return self._sock
 
     def close(self) -> None:
@@ -94,8 +104,8 @@ def dial(
 ) -> BoundedSocket:
     """Connect to `address`; with `tls`, perform the handshake with the server as `host`.
 
-    SECURITY: `address` was checked. `host` is only used for SNI and the certificate, so a DNS change has no effect.
-    No proxy variable is read anywhere in this package.
+    SECURITY: the caller has checked `address`. `host` is only used for SNI and the certificate, so a later change of DNS
+    has no effect. No proxy variable is read anywhere in this package.
 
     Raises:
         UnreachableError: no server accepts connections at that address.
@@ -157,14 +167,14 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
         except (OSError, ValueError):
             message = f"the TLS handshake with {budget.origin} failed"
             failure = budget.failure(FailureKind.OPERATION_FAILED, "tls", message)
-    raise failure  # outside of `except`, so that it has no context, which may quote the certificate
+    raise failure  # outside of `except`, so that it has no context: OpenSSL's error may quote the certificate
 
 
 def _certificate_problem(code: int) -> tuple[str, str | None]:
     """Return the problem of a certificate and the suggested fix, from OpenSSL's error number alone."""
     if code in _UNKNOWN_AUTHORITY:
-        trust = "ca_file under [network] in config.toml, or NetworkConfig(ca_file=...) in Python"
-        return "is not from a trusted authority", f"an operator may add the authority: {trust}"
+        trust = "set ca_file under [network] in config.toml, or pass NetworkConfig(ca_file=...) in Python"
+        return "is not from a trusted authority", f"an operator can add the authority: {trust}"
     if code in _OTHER_NAME:
         return "is for another host name", "check the host name in the URL"
     clock = "check this machine's clock, or ask the server's operator"
@@ -176,7 +186,7 @@ def _certificate_problem(code: int) -> tuple[str, str | None]:
 
 
 _COPIED_BYTES = 64 * 1024
-"""A body up to this size is copied and sent in one piece with its header; a larger one is sent separately."""
+"""A body of at most this size is copied and sent together with the headers. A larger body is sent separately."""
 
 
 class DeadConnectionError(Exception):
@@ -257,8 +267,8 @@ class Connection:
         """Prepare for the next exchange; return False if the connection cannot be reused.
 
         SECURITY: bytes after the response would be read as the response to the next request, possibly of another user.
-        h11, and pools built on it, keep such bytes. Here they close the connection, and so does any data that arrives
-        before it is reused.
+        h11, and pools built on it, would keep such bytes. Here the connection is closed because of them, and because of
+        any data that arrives before the connection is reused.
         """
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             if self._http.trailing_data != (b"", False):
@@ -326,7 +336,10 @@ def _new_http() -> h11.Connection:
 
 
 def content_length(head: h11.Response) -> int:
-    """Return the length that frames the body, or 0 if none does. h11 has checked both headers."""
+    """Return the length of the body according to Content-Length, or 0 if that header is missing or does not apply.
+
+    h11 has already validated Content-Length and Transfer-Encoding.
+    """
     if head.status_code in (204, 304):  # RFC 9112 6.3: no body, whatever the Content-Length
         return 0
     named = {name: value for name, value in head.headers if name in (b"content-length", b"transfer-encoding")}

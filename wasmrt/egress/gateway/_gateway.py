@@ -44,7 +44,7 @@ class EgressGateway:
     def __init__(self, config: NetworkConfig | None = None, *, rates: RateLimiter | None = None) -> None:
         config = config or NetworkConfig()
         self.networks = config.networks
-        """Internal networks that the operator exempts."""
+        """Internal networks to which the operator allows requests."""
         self._resolver = config.resolver or SystemResolver()
         self._config = config
         self._rates = rates or RateLimiter()
@@ -54,21 +54,21 @@ class EgressGateway:
             self._open_transport()  # report an invalid file at once
 
     def fetch(self, call: EgressCall, request: HttpRequest) -> HttpResponse:
-        """Send a guest's request through every check; return the whole response as the guest may see it.
+        """Check and send a guest's request, and return the complete response, redacted for the guest.
 
         Raises:
-            HttpFailure: the request was deny or failed. No other error is raised.
+            HttpFailure: the request was denied or failed. No other error is raised.
         """
         with self.open(call, request) as response:
             return HttpResponse(response.status, response.headers, response.read_all())
 
     def open(self, call: EgressCall, request: HttpRequest, *, face: Face = Face.GUEST) -> Response:
-        """Send a request through every check; return the response once its headers have arrived.
+        """Check and send a request, and return the response once its headers have arrived.
 
-        Redirects are not followed: each hop must be requested separately, and is checked again.
+        Redirects are not followed: the caller must request each hop separately, and each request is checked.
 
         Raises:
-            HttpFailure: the request was deny or failed. No other error is raised.
+            HttpFailure: the request was denied or failed. No other error is raised.
         """
         url = parse(call, request)
         plan = allow(call, url, request, self.networks, face)
@@ -119,7 +119,8 @@ class EgressGateway:
     def _charge(self, plan: PlannedRequest) -> None:
         call = plan.call
         if not call.charge_http_request():
-            rule, hint = f"a call may send {MAX_HTTP_REQUESTS} requests", "no setting raises it: ask for more in one"
+            rule = f"a call may send at most {MAX_HTTP_REQUESTS} requests"
+            hint = "no setting raises this limit; request more data at a time"
             raise refuse(call, Reason.REQUEST_BUDGET, rule, hint, FailureKind.EXECUTOR)
         try:
             self._rates.check_and_record(call.user, call.tool, plan.http.rate_limit)
@@ -153,7 +154,10 @@ class EgressGateway:
     def look_up(
         self, url: ParsedUrl, networks: Sequence[Network], user: str, ends_at: float
     ) -> tuple[tuple[str, ...], Decision]:
-        """Resolve a host for a user until `ends_at`; return the allowed addresses, or none with a denial."""
+        """Resolve the host of `url` for a user, and return the allowed addresses and the decision.
+
+        A denial has no addresses. `ends_at`, in seconds of `time.monotonic`, is the latest end.
+        """
         resolver = self._resolver
         if isinstance(resolver, ResolverForUsers):
             resolver = resolver.for_user(user)
@@ -168,10 +172,10 @@ class EgressGateway:
     def send_own(
         self, method: str, url: str, headers: Headers, body: bytes | None, *, timeout_seconds: float
     ) -> HttpResponse:
-        """Send a request by the host, for example for a token. No guest writes it or sees the response.
+        """Send a request of the host, for example for a token. No guest writes the request or reads the response.
 
-        Only https is allowed. The same parser, address checks, TLS and bounds apply as for guests, but nothing is
-        scanned, because such requests contain credentials on purpose.
+        Only https is allowed. The same parser, address checks and TLS settings apply as for guests, and the response is
+        limited. Nothing is scanned, because such requests contain credentials on purpose.
 
         Raises:
             HttpFailure: the URL is not allowed, or the request failed.

@@ -25,14 +25,14 @@ _SENSITIVE_PARTS = (
     "authen", "authoriz", "oauth", "token", "secret", "credential", "password", "cookie", "api-key", "apikey",
     "session", "csrf", "xsrf",
 )  # fmt: skip
-# `x-auth-method: token` has the name of a method, not a credential, unless another sensitive part is in the name.
+# `x-auth-method: token` names a method and is not a credential. `x-token-type` is, because of the sensitive part `token`.
 _METHOD_WORDS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
-# These describe the transferred bytes, which the guest does not get.
+# Headers that describe the transferred bytes. The guest gets the decoded bytes instead.
 FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
 def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
-    """Return why a guest's headers cannot be sent, or None. The text never quotes a value."""
+    """Return the reason why a guest's headers cannot be sent, or None. The text never quotes a value."""
     if len(headers) > MAX_HEADERS:
         return f"a request may have at most {MAX_HEADERS} headers"
     if header_bytes(headers) > MAX_HEADER_BYTES:
@@ -42,14 +42,14 @@ def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterab
         if not _TOKEN.match(name):
             return "a header name contains an invalid character"
         if not _VALUE.match(value):
-            return f"the value of {name} contains a control character"
+            return f"the value of the header {name} contains a control character"
         folded = folded_header(name)
         if folded in owned:
-            return f"{name} is set from a secret and cannot be set by the tool"
+            return f"the header {name} is set from a secret and cannot be set by the tool"
         if folded == "content-length" and value.strip() == str(body_bytes):
             continue
         if is_host_header(folded):
-            return f"{name} is set by the host"
+            return f"the header {name} is set by the host"
     return None
 
 
@@ -59,7 +59,7 @@ def partial_header(headers: Headers) -> str | None:
 
 
 def without(headers: Headers, names: Iterable[str]) -> Headers:
-    """Return `headers` without those with one of `names`, in any spelling."""
+    """Return `headers` without the headers that are named in `names`, in any spelling."""
     dropped = {folded_header(name) for name in names}
     return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
 
@@ -78,8 +78,8 @@ def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes |
     for name, value in headers:
         if folded_header(name) not in ("content-length", "accept-encoding"):
             wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
-    # RFC 9110 8.6: methods with a defined meaning for content send a length even if it is 0; several APIs respond 411
-    # otherwise.
+    # RFC 9110 8.6: methods with a defined meaning for content send a length even if it is 0. Several APIs respond with
+    # 411 if it is missing.
     if body or method in ("POST", "PUT", "PATCH", "DELETE"):
         wire.append((b"Content-Length", str(len(body or b"")).encode()))
     return wire
@@ -95,7 +95,8 @@ def visible_headers(
 ) -> Headers:
     """Return the headers of a response without framing headers, and, unless `credentials`, without login headers.
 
-    In a response to `HEAD` (`bodyless`), the length and coding of the body are the requested information, and stay.
+    In a response to `HEAD` (`bodyless`), the length and coding of the body are the requested information, so they are
+    returned.
     """
     hidden = FRAMING - {"content-length", "content-encoding"} if bodyless else FRAMING
     kept = []
@@ -109,7 +110,8 @@ def visible_headers(
 def is_sensitive(name: str) -> bool:
     """Return whether a header's name indicates credentials; guests do not see such response headers.
 
-    Strict in doubtful cases: `WWW-Authenticate` may carry a part of a handshake (RFC 4559 5), `X-Vendor-Auth` a token.
+    Doubtful names are treated as sensitive: `WWW-Authenticate` may contain a part of a handshake (RFC 4559 5), and
+    `X-Vendor-Auth` may contain a token.
     """
     lowered = folded_header(name)
     if "ratelimit" in lowered or "rate-limit" in lowered:
@@ -126,7 +128,7 @@ _PART_NAME = re.compile(rb"""(?i)[;\s]name\*?\s*=\s*(?:[\w-]*'[\w-]*')?"?([^";\r
 
 
 def query_names(query: str | None) -> list[str]:
-    """Return the names of a query's parameters. Servers disagree on `;` as a separator."""
+    """Return the names of a query's parameters. Split at both `&` and `;`, because some servers do."""
     return [unquote_plus(pair.partition("=")[0]) for pair in re.split(r"[&;]", query or "")]
 
 
@@ -147,10 +149,10 @@ def may_be_read_as(written: str, name: str) -> bool:
 def overridden_method(
     allowlist: AllowlistValidator, url: ParsedUrl, method: str, headers: Headers, body: bytes | None
 ) -> Decision | None:
-    """Return the denial of a method that a POST parameter may select, or None.
+    """Return the denial of a method that the parameter `_method` of a POST request may select, or None.
 
-    Rack, Laravel, Symfony and others treat `_method`, in the query or a form, as the request's method, but the
-    allowlist checked the real one. If the allowlist allows every method, the parameter may have any value.
+    Rack, Laravel, Symfony and others treat the value of `_method`, in the query or in a form, as the request's method.
+    The allowlist has checked only the real method. If it allows every method for this URL, `_method` is allowed too.
     """
     if method.upper() != "POST":
         return None

@@ -1,4 +1,4 @@
-"""Requests that the host itself sends through the gateway, and downloads of files that a model names."""
+"""Requests that the host itself sends through the gateway, and downloads from URLs that a model wrote."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OnDecision = Callable[[Decision], object]
 
 @dataclass(slots=True)
 class HostCall:
-    """An `EgressCall` without a guest; only the capability's timeout and bounds apply to it."""
+    """An `EgressCall` without a guest. Only the timeout and limits of its HTTP capability apply."""
 
     tool: str
     user: str
@@ -35,19 +35,19 @@ class HostCall:
 
     @property
     def scanner(self) -> LeakScanner:
-        """The scanner of `watched`."""
+        """The scanner that finds the watched secrets."""
         return self.watched.scanner
 
     def watch(self, name: str, value: str) -> None:
-        """Make `scanner` find `value` from now on, in this response and in later ones."""
+        """Make `scanner` find `value` from now on, in this response and in later responses."""
         self.watched.watch(name, value)
 
     def charge_http_request(self) -> bool:
-        """Count nothing: the capability's rate limit is the only budget."""
+        """Return True without counting: only the capability's rate limit limits the number of requests."""
         return True
 
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
-        """Count nothing: the capability limits each request and each response."""
+        """Do nothing: the capability limits the size of each request and each response."""
 
     def decide(self, decision: Decision) -> None:
         """Report a decision to `on_decision`."""
@@ -56,7 +56,7 @@ class HostCall:
 
 
 class HostClient:
-    """An HTTP capability with its gateway, which is either dedicated or shared.
+    """A client of the host: an HTTP capability with a gateway, which may be shared with other clients.
 
     Raises:
         ConfigurationError: both a gateway and a network are given, or the network's CA file cannot be used.
@@ -74,7 +74,10 @@ class HostClient:
         on_decision: OnDecision | None,
     ) -> None:
         if gateway is not None and network is not None:
-            raise ConfigurationError("a gateway has its own network", hint="pass either gateway or network, not both")
+            raise ConfigurationError(
+                "gateway and network were both given, but a gateway has its own network settings",
+                hint="pass either gateway or network",
+            )
         self.gateway = gateway or EgressGateway(network)
         self.http = http
         self._owns_gateway = gateway is None
@@ -97,7 +100,7 @@ class HostClient:
 
 @cache
 def _detector() -> LeakDetector:
-    """Return the detector for requests by the host: a client may receive tokens, but not injected secrets."""
+    """Return the detector for the host's requests. It allows token formats in responses, but no injected secret."""
     formats = {rule.id: {Direction.INWARD: Action.WARN} for rule in LeakDetector().rules}
     return LeakDetector(overrides=formats)
 
@@ -120,13 +123,13 @@ def read_host(text: str) -> EndpointPattern:
 
 
 def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | None:
-    """Return the denial of a URL that a model names, or None if the operator allowed its host in `section`."""
+    """Return the denial of a URL that a model wrote, or None if the operator allowed its host in `section`."""
     decision = Capabilities.none().with_http(_capability(hosts)).explain_http("GET", url)
     if decision.allowed:
         return None
-    hint = f"the operator allows it: add the address's host to hosts in [{section}]"
+    hint = f"an operator can allow it: add the address's host to hosts in [{section}]"
     if decision.reason in (Reason.EMPTY_ALLOWLIST, Reason.HOST_NOT_ALLOWED):
-        rule = "the operator allowed models no address on this host"
+        rule = "the operator has not allowed models to use addresses on this host"
         return Decision(False, Reason.HOST_NOT_ALLOWED, rule, hint, "tool.source", "url")
     if decision.reason is not Reason.PORT_NOT_ALLOWED:
         hint = "no setting allows it: use a public https:// address"
@@ -134,7 +137,7 @@ def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | 
 
 
 def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: str, user: str, max_bytes: int) -> bytes:
-    """Download the file at a URL with GET over https, without credentials. Every redirect passes all checks again.
+    """Download the file at a URL with GET over https, without credentials. The target of every redirect is checked.
 
     `name` identifies the caller in rate limits.
 
@@ -145,7 +148,7 @@ def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: st
     call = HostCall(name, user, grant, None, WatchedSecrets(LeakDetector()))
     for _ in range(_MAX_REDIRECTS + 1):
         try:
-            # SECURITY: checked as a guest's request, so that every part is searched for secrets: a model wrote the URL.
+            # SECURITY: a model wrote the URL, so check it like a guest's request, which is searched for secrets.
             with gateway.open(call, HttpRequest("GET", url), face=Face.GUEST) as response:
                 status, headers = response.status, dict(response.headers)
                 body = response.read_all() if status == 200 else b""

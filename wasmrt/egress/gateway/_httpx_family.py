@@ -1,6 +1,6 @@
-"""Responses, streams and exceptions of httpx and httpx2, created from the library that the request comes from.
+"""Responses, streams and exceptions for httpx and httpx2, of the library that the request comes from.
 
-The two cannot be mixed: each client asserts that a response has a stream from its own module.
+The two libraries cannot be mixed: each client asserts that a response has a stream from its own module.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from wasmrt.egress.gateway._model import HttpFailure, HttpRequest, WaitTimeouts
 from wasmrt.egress.gateway._response import Response
 
 DENIED_HEADER = "x-wasmrt-denied"
-# Names of exceptions in either module. Other codes are denials.
+# Failure codes, with the names of their exceptions in both modules. Failures with other codes are denials.
 _EXCEPTIONS = {
     "connect-timeout": "ConnectTimeout",
     "read-timeout": "ReadTimeout",
@@ -31,7 +31,7 @@ _EXCEPTIONS = {
     "invalid-request": "LocalProtocolError",
     "cancelled": "ReadError",
 }
-# The gateway frames every message and removes content codings.
+# Headers that are not passed on, because the gateway frames every message and removes content codings.
 _FRAMING = frozenset({"accept-encoding", "content-length", "transfer-encoding"})
 
 
@@ -79,7 +79,10 @@ class Family:
         return self._module.Response(403, headers=headers, content=json.dumps({"error": error}).encode())
 
     def exception(self, failure: HttpFailure, *, in_body: bool = False) -> Exception | None:
-        """Return the library's exception for a network failure. A denial gives None, unless `in_body` is set."""
+        """Return the library's exception for a network failure, and for a denial only if `in_body` is set, else None.
+
+        `in_body` means that the client is already reading the response, so that a denial cannot be sent as a response.
+        """
         name = _EXCEPTIONS.get(failure.code)
         if failure.code == "timeout":
             name = "ReadTimeout" if failure.request_sent else "ConnectTimeout"
@@ -128,7 +131,7 @@ class _AsyncMethods:
 
 
 def family_of(request: Any) -> Family:
-    """Return the library of a client's request; subclasses of its request class are accepted."""
+    """Return the classes of the library that a client's request belongs to. Subclasses of its requests are accepted."""
     for kind in type(request).__mro__:
         module = sys.modules.get(kind.__module__.partition(".")[0])
         if hasattr(module, "SyncByteStream"):
@@ -142,7 +145,7 @@ def _family(module: Any) -> Family:
 
 
 def read_request(request: Any, body: bytes) -> HttpRequest:
-    """Convert a client's request for the gateway, without its framing headers."""
+    """Convert a client's request to a request of the gateway, and leave out its framing headers."""
     url, origin_header = str(request.url).partition("#")[0], request.url.netloc.decode("ascii").lower()
     headers = []
     for raw_name, raw_value in request.headers.raw:

@@ -1,4 +1,4 @@
-"""The only code that reads a secret's value: it is injected into the request just before sending."""
+"""Inject secrets into requests just before they are sent. Only this code reads secret values for a tool's request."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _FIELD_VALUE = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]*[\x21-\x7e])?\Z")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credential:
-    """A secret's value and its place in a request. It has no repr, so that it is never shown."""
+    """A secret's value and its place in a request. Its repr does not show the value."""
 
     mapping: CredentialMapping
     value: str
 
     def wire_forms(self) -> Iterator[tuple[str, str]]:
-        """Yield a name and value for every form of the secret that is sent and that a response may echo."""
+        """Yield a name and a value for every form of the secret that must be recognised in responses."""
         yield self.mapping.secret_name, self.value
         if self.mapping.location.type is LocationType.BASIC:
             yield f"{self.mapping.secret_name}.basic", self.basic_pair()
@@ -39,13 +39,13 @@ class Credential:
                 yield f"{self.mapping.secret_name}.session", key.session
 
     def basic_pair(self) -> str:
-        """Return the credentials for basic authentication. RFC 7617 2."""
+        """Return the credentials for basic authentication (RFC 7617 2)."""
         return base64.b64encode(f"{self.mapping.location.username}:{self.value}".encode()).decode()
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Injected:
-    """A request with its credentials. It has no repr, so that it is never shown."""
+    """A request with its credentials. Its repr does not show them."""
 
     url: ParsedUrl
     headers: Headers
@@ -55,8 +55,8 @@ class Injected:
 class CredentialInjector:
     """Injects the secrets of a grant into requests to one URL.
 
-    For each place the most specific mapping is used (longest path, then longest host, then name), so that a grant
-    always gives the same request.
+    For each place in a request, the most specific mapping is used: the mapping with the longest path, then with the
+    longest host, then the first by name. So the same grant always results in the same request.
     """
 
     def __init__(self, http: HttpCapability, url: ParsedUrl) -> None:
@@ -71,14 +71,14 @@ class CredentialInjector:
 
     @property
     def applies(self) -> bool:
-        """True for a request that gets a credential if its secret is set."""
+        """True if requests to the URL get a credential, provided that its secret is set."""
         return bool(self._placed)
 
     def query_problem(self) -> str | None:
-        """Return the problem if the guest set a credential's query parameter, otherwise None."""
+        """Return a problem if the guest has set the query parameter of a credential, else None."""
         if self._url.query is None:
             return None
-        written = query_names(self._url.query)  # servers differ on which of two equal parameters they use
+        written = query_names(self._url.query)  # of two parameters with the same name, some servers use the first
         for mapping in self._mappings:
             location = mapping.location
             if location.type is not LocationType.QUERY_PARAM:
@@ -97,7 +97,7 @@ class CredentialInjector:
         """
         found = []
         for mapping in self._placed:
-            # SECURITY: fail closed. Without its credential, the request would be sent as another user or none.
+            # SECURITY: fail closed. Without its credential, the request would be sent as another user or as no user.
             if self._url.scheme != "https":
                 rule = "would be sent over plain http"
                 raise _credential_failure(mapping, Reason.CREDENTIAL_INSECURE, rule, "request the URL over https")
@@ -112,7 +112,7 @@ class CredentialInjector:
         """Return the request with `credentials` injected, and with the signatures that they require.
 
         Raises:
-            HttpFailure: a value has a character that is invalid in its place, or is not a usable key.
+            HttpFailure: a value contains a character that is invalid in its place, or is not a valid key for signing.
         """
         url = self._url
         for credential in credentials:
@@ -129,10 +129,8 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
     if secrets is None:
         if mapping.optional:
             return None
-        hint = "set a secrets store in WasmRuntimeConfig, or pass a view of one to the transport"
-        raise _credential_failure(
-            mapping, Reason.CREDENTIAL_MISSING, "cannot be read: this runtime has no secrets", hint
-        )
+        hint = "set a secrets store in WasmRuntimeConfig, or pass a store's UserSecrets to the transport"
+        raise _credential_failure(mapping, Reason.CREDENTIAL_MISSING, "cannot be read: there is no secrets store", hint)
     try:
         return secrets.get(mapping.secret_name)
     except SecretNotFoundError as error:
@@ -190,7 +188,7 @@ def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[Pars
 
 
 def _field(credential: Credential) -> str:
-    # SECURITY: a line break in a secret would end the header and start another.
+    # SECURITY: a line break in a secret would end the header and start another header.
     if not _FIELD_VALUE.match(credential.value):
         raise _unusable(credential.mapping)
     return credential.value

@@ -1,4 +1,4 @@
-"""The operator's network settings, and the resolver that looks names up within a time limit and checks each address."""
+"""The operator's network settings, and the resolution of host names within a time limit."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from wasmrt.egress.gateway._exchange import Transport
 
 
 class Shares:
-    """Slots that are shared between users. Not thread-safe: the owner locks.
+    """Slots that are shared between users. Not thread-safe: the caller must hold a lock.
 
-    A user can take a slot as long as the user's slots do not outnumber the free slots. So a user with as many slots as
-    possible leaves half of them to others, and two such users leave a quarter.
+    A user cannot take a slot if the user already has more slots than are free. So one user can take about half of all
+    slots, and a second user can take about half of the rest.
     """
 
     __slots__ = ("_held", "_of", "_total")
@@ -45,7 +45,7 @@ class Shares:
         return not self._held
 
     def take(self, user: Hashable) -> bool:
-        """Take a slot for a user; False if none is available."""
+        """Take a slot for a user; return False if none is available to this user."""
         mine, free = self._of.get(user, 0), self._total - self._held
         if free < 1 or mine > free:
             return False
@@ -62,7 +62,7 @@ class Shares:
 
 
 class ResolveError(WasmrtError):
-    """The name has no address, or the lookup timed out."""
+    """A host name has no address, or its lookup did not end in time."""
 
     code = "no-address"
 
@@ -85,15 +85,16 @@ class ResolverForUsers(Protocol):
 class SystemResolver:
     """The resolver of the operating system.
 
-    `getaddrinfo` cannot be interrupted and may take half a minute. It therefore runs on a separate thread, at most 64
-    at a time and shared between users, so that a call ends at its deadline whatever a name server does.
+    `getaddrinfo` cannot be interrupted and may take half a minute. Each lookup therefore runs on a separate thread, so
+    that a call ends at its deadline even if a name server is slow. At most 64 lookups, shared between users, run at a
+    time.
     """
 
     def __init__(self) -> None:
         self._slots = LookupSlots()
 
     def for_user(self, user: str) -> Resolver:
-        """Return the resolver of one user, whose lookups have a separate share."""
+        """Return a resolver whose lookups count towards the share of `user`."""
         return _UserResolver(self._slots, user)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
@@ -106,7 +107,7 @@ class SystemResolver:
 
 
 class LookupSlots:
-    """The running lookups. Used from many threads."""
+    """Slots for concurrent lookups, shared between users. Thread-safe."""
 
     def __init__(self) -> None:
         self._shares = Shares(MAX_DNS_LOOKUPS)
@@ -164,7 +165,7 @@ class _Lookup:
         try:
             found = socket.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
             # SECURITY: all addresses are returned for checking, or none if there are too many. A scope id (`%eth0`)
-            # stays in the text, and the check refuses it.
+            # stays in the address, and the check refuses such an address.
             addresses = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
             self.failed = len(addresses) > MAX_DNS_ANSWERS
             self.answers = tuple(addresses)
@@ -178,14 +179,16 @@ class _Lookup:
 def checked_addresses(
     url: ParsedUrl, networks: Sequence[Network], resolver: Resolver, ends_at: float
 ) -> tuple[tuple[str, ...], Decision]:
-    """Resolve once and check every address; return no address if the decision is a denial.
+    """Resolve the host of `url` and check every address; return the addresses and the decision.
+
+    A denial has no addresses.
 
     SECURITY: connections are made to the returned addresses; the name is not resolved a second time.
     """
     if (refused := check_host(url, networks)) is not None:
         return (), refused
     if url.address is not None:
-        # `check_host` has checked it.
+        # `check_host` has checked this address.
         return (str(url.address),), Decision(True, Reason.ALLOWED, "a literal address", None, "http", url.origin)
     try:
         left = max(0.0, ends_at - time.monotonic())
@@ -205,14 +208,15 @@ class NetworkConfig:
         unsafe_allowed_networks: Internal networks that tools may reach, such as `("10.1.0.0/16",)` for a local model;
             by default only public addresses. A tool's allowlist still has to include the host.
         resolver: Resolves host names; None for the system's resolver. Every address that it returns is checked.
-        ca_file: A PEM file with the trusted certificate authorities. It replaces the system's authorities, so include
-            them if you need both. None for the system's.
-        unsafe_unscanned_hosts: Hosts whose responses are passed on even if a part of them cannot be scanned for
-            injected secrets, because it is nested too deeply or in an unknown format. Each such response is recorded.
-        max_connections: Maximum open connections to one host at one address, for all calls together.
-        connect_timeout_seconds: Timeout for connecting to one address; after that, the call's own timeout applies.
-        transport: Sends the requests after all checks; None for real connections. For example, a test's recorded
-            responses.
+        ca_file: A PEM file with the trusted certificate authorities. They replace the system's authorities, so the file
+            must include those too if you need both. None for the system's authorities.
+        unsafe_unscanned_hosts: Hosts whose responses are passed on even if a part cannot be searched for injected
+            secrets, because it is nested or compressed too deeply, or in an unknown archive format. Every such response
+            is recorded.
+        max_connections: Maximum number of open connections to one host at one address, for all calls together.
+        connect_timeout_seconds: Timeout for connecting to one address. After that, the timeout of the request applies.
+        transport: Sends the requests after all checks, for example to recorded responses in a test. None for real
+            connections.
 
     Raises:
         ConfigurationError: a network is invalid, the CA file is missing or not PEM, or a number is not positive.
@@ -244,7 +248,7 @@ class NetworkConfig:
 
     @property
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
-        """`unsafe_allowed_networks`, parsed."""
+        """The parsed networks of `unsafe_allowed_networks`."""
         return parse_networks(self.unsafe_allowed_networks)
 
 
@@ -267,7 +271,7 @@ def _check_ca_file(path: Path) -> None:
     """Check that the file exists and looks like PEM. `ssl` checks its certificates when the gateway is created."""
     if not isinstance(path, Path):
         raise ConfigurationError("ca_file must be a pathlib.Path", hint='write it like Path("/etc/my-ca.pem")')
-    hint = "set ca_file to a PEM file of certificate authorities, or leave it out for the system's"
+    hint = "set ca_file to a PEM file of certificate authorities, or leave it out to use the system's authorities"
     try:
         with path.open("rb") as file:
             content = file.read(MAX_CA_FILE_BYTES)

@@ -1,4 +1,4 @@
-"""The pool of connections, which are reused between calls, by (scheme, host, port, checked address)."""
+"""The pool of connections. A connection is reused for requests with the same scheme, host, port and checked address."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Route:
     """The destination of a connection.
 
     SECURITY: it includes the host, so that a connection with a certificate for one name never carries a request for
-    another, and the address, so that a reused connection leads to an address that was checked for this request.
+    another name. It includes the address, so that a reused connection leads to an address that was checked for this
+    request.
     """
 
     scheme: str
@@ -44,7 +45,7 @@ class Pool:
         self._changed = threading.Condition()
         self._in_use: dict[Route, Shares] = {}
         self._users: dict[Connection, str] = {}
-        self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the longest idle first
+        self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the connection that has been idle longest is first
         self._closed = False
 
     def has_idle(self, route: Route) -> bool:
@@ -90,7 +91,7 @@ class Pool:
             connection.close()
 
     def close(self) -> None:
-        """Close all idle connections now, and the others when they are given back."""
+        """Close all idle connections now, and every other connection when it is given back."""
         with self._changed:
             self._closed = True
             dead, self._idle = list(self._idle), OrderedDict()
@@ -111,11 +112,14 @@ class Pool:
                     break
                 dead.append(oldest)
                 del self._idle[oldest]
-            self._changed.notify_all()  # all waiters: a single one might have no share left
+            self._changed.notify_all()  # wake all waiters: the user of a single one might have no share left
         _close(dead)
 
     def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:
-        """Take the most recently used idle connection that is still usable, and the unusable ones before it."""
+        """Remove and return the most recently used idle connection that is still usable, if any.
+
+        The second result has the unusable connections that were tried before it. The caller closes them.
+        """
         now = time.monotonic()
         dead: list[Connection] = []
         for connection in [c for c, leads_to in reversed(self._idle.items()) if leads_to == route]:
@@ -132,11 +136,11 @@ def _close(connections: list[Connection]) -> None:
 
 
 def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
-    # No setting disables the checks of certificates and host names.
+    # No setting disables the checks of certificates and of their host names.
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))
     except OSError as error:
-        hint = "run openssl x509 -noout -text -in FILE to see what is wrong with it"
+        hint = "run openssl x509 -noout -text -in FILE to see what is wrong with the file"
         raise ConfigurationError(f"ca_file {ca_file} contains an unreadable certificate", hint=hint) from error
     # SECURITY: otherwise Python would write the keys of every connection to the file in SSLKEYLOGFILE.
     context.keylog_filename = None  # type: ignore[assignment]  # the stub does not allow None

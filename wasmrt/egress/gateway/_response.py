@@ -1,4 +1,4 @@
-"""The response that a caller gets: injected secrets are removed from it, whole or in pieces."""
+"""The response that a caller gets. Injected secrets are removed from it, even if they are split into pieces."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class Response:
-    """A response that can be passed on: status, redacted headers, and a body that is read at once or in pieces.
+    """A redacted response: its status, its headers, and a body that is read at once or in pieces.
 
-    SECURITY: a server may echo a request. The scanner knows every injected value in all its encodings, and finds pieces
-    of it anywhere: halves in any order, in headers or in the body, in this response or the next. Pieces can be too
-    short to be recognised, so partial responses are refused.
+    SECURITY: a server may echo a request. The scanner knows every injected value in all its encodings. It also finds a
+    value that is split, for example into halves in any order, in headers or in the body, in this response or the next.
+    A partial response may contain a piece that is too short to be recognised, so partial responses are refused.
 
     Raises:
         HttpFailure: the response is partial (206), and the request had a credential.
@@ -50,9 +50,10 @@ class Response:
         face: Face,
         pass_unopened: bool,
     ) -> None:
-        """Redact the headers of `response`; the request had the secrets `secret_names`, and was HEAD if `bodyless`.
+        """Redact the headers of `response`.
 
-        With `pass_unopened`, an operator's setting, content that could not be decoded is not withheld.
+        `secret_names` are the secrets in the request. `bodyless` means that it was a HEAD request. With
+        `pass_unopened`, a setting of the operator, content that could not be decoded is passed on.
         """
         self._call = call
         self._pass_unopened = pass_unopened
@@ -69,16 +70,16 @@ class Response:
                 raise _partial_failure(call, secret_names[0])
             shown = visible_headers(response.headers, bodyless=bodyless, credentials=face is Face.HOST)
             self.headers = _clean_headers(call, shown)
-            """In the received order, with duplicates; without the headers that a guest must not see."""
+            """The headers in the received order, with duplicates, without headers that the caller must not see."""
         except BaseException:
             self.close()
             raise
 
     def read_all(self) -> bytes:
-        """Return the whole body.
+        """Return the complete body.
 
         Raises:
-            HttpFailure: the body is incomplete, exceeds a bound, or contains a secret that blocks it.
+            HttpFailure: the body is incomplete, exceeds a limit, or must be withheld because of a secret.
         """
         scanner = self._call.scanner.partial
         gathered = BytesIO()  # unlike joining, needs the memory only once
@@ -91,7 +92,7 @@ class Response:
         return cut_out(body, report.matches)
 
     def read(self) -> bytes:
-        """Wait for the next piece of the body that can be passed on; return b"" at the end.
+        """Wait for the next redacted piece of the body, and return it; return b"" at the end of the body.
 
         Raises:
             HttpFailure: see `read_all`.
@@ -101,7 +102,7 @@ class Response:
             return bytes(next(self._pieces, b""))
         if self._stream is None:
             self._stream = StreamingRedactor(scanner, direction=Direction.INWARD, pass_unopened=self._pass_unopened)
-        self._stream.scanner = scanner  # the current one also finds secrets that were injected since the last piece
+        self._stream.scanner = scanner  # this scanner also finds secrets that were injected since the last piece
         shown = b""
         while not shown and not self._ended:
             piece = next(self._pieces, None)
@@ -115,7 +116,11 @@ class Response:
         return shown
 
     def _checked_report(self, report: LeakReport) -> LeakReport:
-        """Return the matches to redact from the body. Raise if the body is withheld; record unscanned content."""
+        """Return `report` with the matches to redact; record content that was not scanned.
+
+        Raises:
+            HttpFailure: the body must be withheld.
+        """
         unscanned = report.unscanned
         if self._pass_unopened:
             report = report.without_unopened()
@@ -133,7 +138,7 @@ class Response:
             self._call.decide(Decision(True, Reason.NOT_SCANNED, why, None, "http", "the response"))
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
-        """Return whether nothing has to be redacted: the sender is the host, and no secret was injected so far."""
+        """Return whether nothing has to be redacted, because the sender is the host and no secret was injected so far."""
         return self._face is Face.HOST and not scanner.has_secrets
 
     def close(self) -> None:
@@ -152,13 +157,13 @@ class Response:
 
 def _blocking_failure(call: EgressCall, rule: str) -> HttpFailure:
     if rule == DECODE_LIMIT_RULE:
-        hint = "request it unpacked; an operator may add its host to network.unsafe_unscanned_hosts"
+        hint = "request the content unpacked, or ask an operator to add its host to network.unsafe_unscanned_hosts"
         decision = Decision(False, Reason.NOT_SCANNED, rule, hint, "http", "the response")
         call.decide(decision)
-        message = "the response was withheld: it could not be decoded to look for secrets"
+        message = "the response was withheld, because it could not be decoded to search it for secrets"
         kind = FailureKind.OPERATION_FAILED
         return HttpFailure(kind, "response-not-scanned", message, request_sent=True, decision=decision)
-    hint = "nothing allows it: tools must not read secrets; request a response without the secret"
+    hint = "no setting allows it, because tools must not read secrets; request a response without the secret"
     decision = Decision(False, Reason.LEAK, rule, hint, "http", "the response")
     call.decide(decision)
     message = "the response contains a secret"
@@ -177,25 +182,25 @@ def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
     scanner = call.scanner.partial
     whole = scanner.scan("\n".join(f"{name}: {value}" for name, value in headers))
     if whole.unscanned is not None:
-        hint = "nothing allows it: use a server whose headers can be decoded"
+        hint = "no setting allows it; use a server whose headers can be decoded"
         call.decide(Decision(False, Reason.NOT_SCANNED, whole.unscanned, hint, "http", "the response's headers"))
     if whole.matches:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
-    # Removing a header joins its neighbours, so repeat until nothing is found; each round removes at least one.
+    # Removing a header makes its neighbours adjacent, so repeat until nothing is found. Each round removes at least one.
     while scanner.has_secrets and _may_be_split(call, headers) and (split := _headers_with_parts(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
     return headers
 
 
 def _may_be_split(call: EgressCall, headers: Headers) -> bool:
-    """Return whether the joined header texts, in one scan, contain a secret; almost always they do not."""
+    """Return whether a scan of all headers joined finds a secret. This is a fast check, and usually False."""
     values, lines = "".join(value for _, value in headers), "".join(name + value for name, value in headers)
     return bool(call.scanner.scan(f"{values}\n.\n{lines}"))
 
 
 def _headers_with_parts(call: EgressCall, headers: Headers) -> set[int]:
-    """Return the indexes of headers that contain a secret only together: in their values, or in names and values."""
+    """Return the indexes of headers over which a secret is split: over their values, or over names and values."""
     found: set[int] = set()
     for pieces in ([value for _, value in headers], [name + value for name, value in headers]):
         ends = list(accumulate(map(len, pieces)))

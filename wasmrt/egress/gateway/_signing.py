@@ -41,7 +41,7 @@ class SignedRequest(NamedTuple):
     headers: Headers
     body: bytes
     at: datetime
-    """UTC."""
+    """The time of the signature, in UTC."""
 
 
 def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedRequest) -> Headers:
@@ -70,9 +70,9 @@ def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedReques
 
 
 def hmac_headers(location: CredentialLocation, secret: str, request: SignedRequest) -> Headers:
-    """Return the header with the HMAC-SHA256 (RFC 2104) of the body, and the time header if the time is signed.
+    """Return the header with the HMAC-SHA256 (RFC 2104) of the body, preceded by the time header if the time is signed.
 
-    With a time, the signed text is the Unix time in seconds, a full stop, and the body.
+    If the time is signed, the signed text is the Unix time in seconds, a full stop, and the body.
     """
     text, headers = request.body, []
     if location.timestamp_name:
@@ -85,7 +85,7 @@ def hmac_headers(location: CredentialLocation, secret: str, request: SignedReque
 
 
 def _chain(key: bytes, parts: Sequence[str], text: str) -> str:
-    """Derive the key for a day, region and service, and sign with it."""
+    """Derive the signing key from `key` and `parts` (day, region, service and suffix), and return the signature."""
     for part in parts:
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()

@@ -1,4 +1,7 @@
-"""The steps of a request through the gateway, one function each: a step passes, or records a denial and raises."""
+"""The steps of a request through the gateway, with one function for each step.
+
+A step returns if the request passes, and otherwise records a denial and raises `HttpFailure`.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _SHORT_CHARS = 16
 
 @dataclass(frozen=True, slots=True)
 class PlannedRequest:
-    """A request that the allowlist allows, with the values for later steps."""
+    """A request that the allowlist allows, with the values that later steps need."""
 
     call: EgressCall
     request: HttpRequest
@@ -43,7 +46,7 @@ class PlannedRequest:
 
 
 def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
-    """Parse the URL once: the value that is checked is the value that is sent."""
+    """Parse the URL. It is parsed only once, so that the URL that is checked is the URL that is sent."""
     try:
         return parse_url(request.url)
     except InvalidUrlError as error:
@@ -55,7 +58,7 @@ def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
 def allow(
     call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network], face: Face
 ) -> PlannedRequest:
-    """Check the parsed URL, which is sent unchanged later, against the allowlist."""
+    """Check the parsed URL against the allowlist, and return the values that later steps need."""
     http = call.grant.http
     if http is None:
         raise deny(call, call.grant.explain_http(request.method, request.url, unsafe_allowed_networks=networks))
@@ -73,16 +76,16 @@ def allow(
 
 
 def check_headers(plan: PlannedRequest) -> None:
-    """Deny headers that the host or the injector sets, and requests over the size limit."""
+    """Deny a request that is too large, or that sets headers or parameters which the host or the injector sets."""
     call, request, injector = plan.call, plan.request, plan.injector
     body_bytes = len(request.body or b"")
     problem = request_problem(request.headers, body_bytes, injector.owned_headers) or injector.query_problem()
     if problem is not None:
         raise refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
-    # SECURITY: an echoing server could return a credential in partial responses, too short to be recognised.
+    # SECURITY: an echoing server could return a credential in partial responses, in pieces too short to be recognised.
     if (name := partial_header(request.headers)) is not None and injector.applies:
-        rule = f"{name} requests a partial response, which a request with a credential must not"
-        raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and request the whole")
+        rule = f"the header {name} requests a partial response, which is not allowed in a request with a credential"
+        raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and request the complete response")
     size = len(request.url) + header_bytes(request.headers) + body_bytes
     if size > plan.http.max_request_bytes:
         rule = f"the request has {size} bytes, more than http.max_request_bytes"
@@ -101,7 +104,7 @@ def check_parameters(plan: PlannedRequest) -> None:
 
 
 def scan(plan: PlannedRequest) -> None:
-    """Search the request for secrets. This happens before injection, which adds the tool's own credential."""
+    """Search the request for secrets. This happens before injection, which adds the tool's credentials."""
     call, request = plan.call, plan.request
     report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
     blocking = (match for match in report.matches if match.action is Action.BLOCK and not _is_own_login(plan, match))
@@ -117,9 +120,9 @@ def scan(plan: PlannedRequest) -> None:
 
 
 def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
-    """Return whether a match is the login of the host's own client, in a login header.
+    """Return whether a match is a credential that the host's own client has put into a login header.
 
-    SECURITY: this never applies to secrets that the gateway injects: they are only sent where the grant allows.
+    SECURITY: this is never the case for secrets that the gateway injects, which are only sent where the grant allows.
     """
     name = match.where.removeprefix("header:")
     in_login_header = plan.face is Face.HOST and name != match.where and is_sensitive(name)
@@ -127,7 +130,7 @@ def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
 
 
 def budget_of(plan: PlannedRequest) -> ExchangeBudget:
-    """Create the request's budget: the shortest timeout of grant, guest and call, and the grant's size limit."""
+    """Create the budget with the shortest of the timeouts of grant, guest and call, and with the grant's size limit."""
     http, timeout = plan.http, plan.http.timeout_seconds
     if plan.request.timeout_seconds is not None:
         timeout = min(timeout, max(0.0, plan.request.timeout_seconds))
@@ -142,7 +145,7 @@ def budget_of(plan: PlannedRequest) -> ExchangeBudget:
 
 
 def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = None) -> Injected:
-    """Inject the credentials. Before that, the call's scanner watches each of them."""
+    """Make the call's scanner watch for each credential, then inject the credentials into the request."""
     try:
         credentials = plan.injector.fetch(plan.call.secrets, renewed=renewed)
     except HttpFailure as failure:
@@ -157,7 +160,7 @@ def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = Non
 
 def _watch(call: EgressCall, name: str, value: str) -> None:
     call.watch(name, value)
-    # SECURITY: a value too short to be recognised in a response is not sent.
+    # SECURITY: a value that is too short to be recognised in a response is not sent.
     if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
         raise HttpFailure(
             FailureKind.AUTH_REQUIRED,
@@ -168,7 +171,7 @@ def _watch(call: EgressCall, name: str, value: str) -> None:
 
 
 def renew(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
-    """Renew the credentials that the server refused; a failing store renews none."""
+    """Renew the credentials that the server refused, and return the new ones by name. Skip those that cannot be renewed."""
     if call.secrets is None:
         return {}
     newer = {}
@@ -196,7 +199,7 @@ def deny(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.N
     """Record a denial and return the failure to raise."""
     # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may contain a secret.
     scanner = call.scanner.partial
-    # Use the recorded decision: its reason may be that the call has fewer effects than its grant.
+    # Use the recorded decision. It may differ, for example if the call is limited to fewer effects than its grant.
     decision = decision.redacted(lambda text: _redact(scanner, text))
     recorded = call.decide(decision)
     decision = decision if recorded is None else recorded

@@ -3,14 +3,14 @@
     capability = HttpCapability([EndpointPattern("api.openai.com", "/v1/")], timeout_seconds=600)
     client = openai.OpenAI(api_key="unused", http_client=httpx.Client(transport=GuardedTransport(capability)))
 
-A request passes the same checks in the same order as a guest's: allowlist, rate limit, headers, leak scan, addresses.
-Then the capability's credentials are injected, and the exchange is limited by its bounds. Every redirect is a separate
-request. Differences to a guest's requests:
+A request passes the same checks in the same order as a guest's request: allowlist, rate limit, headers, leak scan,
+addresses. Then the capability's credentials are injected, and its timeout and size limits apply. Every redirect is a
+separate request. Differences from a guest's requests:
 
 - A login that the client sets itself (`Authorization`, `Cookie`, `X-Api-Key` and others) is sent unchanged, unless a
   credential of the capability replaces it. URL, body and all other headers are scanned for tokens.
 - The client sees every header of a response, including cookies and challenges, and tokens that a server issues to it.
-  Secrets that the capability injected are always redacted from headers and bodies, whole or in pieces.
+  Secrets that the capability injected are always redacted from headers and bodies, even if they are split into pieces.
 - A denial is a response with status 403, the header `x-wasmrt-denied`, and `{"error": {"code", "message", "hint"}}`.
   A network failure is httpx's own exception.
 - The client's timeouts apply to each wait; the capability's `timeout_seconds` limits the whole exchange.
@@ -58,9 +58,9 @@ class GuardedTransport(httpx.BaseTransport):
     """A transport for `httpx.Client` and `httpx2.Client` that sends every request through the gateway.
 
     Attributes:
-        http: The allowed requests, their credentials and bounds.
-        network: The operator's settings; None for public addresses only. Not allowed together with `gateway`.
-        gateway: A gateway to share, with its connections and rate limits; closing the transport leaves it open.
+        http: The allowed requests, their credentials and limits.
+        network: The operator's network settings; None for public addresses only. Not allowed together with `gateway`.
+        gateway: A gateway to share, with its connections and rate limits. The transport does not close it.
         secrets: The secrets of the user, such as `UserSecrets(store, user)`; None if no credential is needed.
         user: The user whose rate limits apply.
         name: The client's name in rate limits and decisions.
@@ -94,7 +94,7 @@ class GuardedTransport(httpx.BaseTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises the exceptions of the client's library; a denial is a response."""
+        """Send one request. Return a denial as a response; raise a network failure as the client library's exception."""
         family = family_of(request)
         body = bytearray()
         for piece in request.stream:  # type: ignore[union-attr]
@@ -113,16 +113,16 @@ class GuardedTransport(httpx.BaseTransport):
         return answer
 
     def close(self) -> None:
-        """Close the transport's own gateway and its idle connections."""
+        """Close the gateway and its idle connections, unless the gateway is shared."""
         self._client.close()
 
 
 class AsyncGuardedTransport(httpx.AsyncBaseTransport):
     """A transport for `httpx.AsyncClient` and `httpx2.AsyncClient`; see `GuardedTransport` for its parameters.
 
-    The gateway blocks threads, at most `MAX_ASYNC_HTTP_THREADS` at a time; a stream uses a thread only while it waits
-    for data. The wait for a thread is limited by the client's pool timeout. Cancelling a task ends its request, and
-    closes its connection, within 50 ms.
+    Requests run on threads, at most `MAX_ASYNC_HTTP_THREADS` at a time; a stream uses a thread only while it waits for
+    data. The client's pool timeout limits the wait for a thread. Cancelling a task ends its request, and closes its
+    connection, within 50 ms.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
         self._limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("wasmrt.egress")
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Raises the exceptions of the client's library; a denial is a response."""
+        """Send one request. Return a denial as a response; raise a network failure as the client library's exception."""
         family = family_of(request)
         body = bytearray()
         async for piece in request.stream:  # type: ignore[union-attr]
@@ -164,7 +164,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
         return answer
 
     async def aclose(self) -> None:
-        """Close the transport's own gateway and its idle connections."""
+        """Close the gateway and its idle connections, unless the gateway is shared."""
         self._client.close()
 
     async def _wait(self, exchange: _Exchange, step: Callable[[], Result]) -> Result:
@@ -200,7 +200,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
 
 
 class _Exchange:
-    """One request on threads: opened and read by one thread at a time, closed by any thread at any time."""
+    """A request that runs on threads. One thread at a time may open or read it; any thread may close it at any time."""
 
     def __init__(self, gateway: EgressGateway, call: HostCall, request: HttpRequest) -> None:
         self._gateway = gateway
@@ -221,7 +221,7 @@ class _Exchange:
         return response
 
     def read(self) -> bytes:
-        """Return the next piece of the body; b"" at its end, or after the exchange was closed."""
+        """Return the next piece of the body, or b"" at the end of the body or after the exchange was closed."""
         with self._lock:
             if self._closed or self._response is None:
                 return b""
@@ -234,7 +234,7 @@ class _Exchange:
                 self._settle()
 
     def close(self) -> None:
-        """Release the connection: now, or, if a thread is waiting on it, when that thread continues."""
+        """Release the connection. If a thread is waiting for data, the connection is released when the wait ends."""
         with self._lock:
             self._closed = True
             self._call.cancelled.set()

@@ -1,7 +1,7 @@
-"""Decompress content wherever it starts: gzip, zlib, raw deflate, bzip2, xz, and the members of zip archives.
+"""Decompress content at any offset of a text: gzip, zlib, raw deflate, bzip2, xz, and the members of zip archives.
 
-Checksums are ignored, as some readers do. The data before an error in a stream is searched too. A known format that
-cannot be decompressed here marks the text as not completely scanned.
+Checksums are ignored, because some readers ignore them. If a stream is corrupt, its output before the error is searched.
+A text that contains a known format which cannot be decompressed here is marked as not completely scanned.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wasmrt.egress.leaks._model import DecodeBudget
 _ATTEMPT_BYTES = 1 * KIB
 """The cost of trying one possible start, in decoded bytes."""
 _FIRST_BYTES = 64
-"""Bytes of a stream that are tried first: most possible starts are not streams."""
+"""Number of bytes that are decompressed first, because most possible starts are not streams."""
 _STEP_BYTES = 64 * KIB
 _STEP_OUT_BYTES = MIB
-"""Input and output bytes between two deadline checks."""
+"""Maximum numbers of input bytes and output bytes between two deadline checks."""
 _LEAST_STREAM = 64
 _WORDS = rb"(?:[\x20-\x7e]\0?){6}"
-"""Shorter output without six characters in a row, the shortest secret, was probably not a compressed stream."""
+"""Shorter output must contain six characters in a row, the length of the shortest secret, to count as a stream."""
 _XZ_MEMORY_BYTES = 64 * MIB
 
 GZIP, _ZIP, _BZIP2, _XZ = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0"
@@ -37,14 +37,14 @@ _ZLIB = frozenset(
     for flg in range(31 - (cmf << 8) % 31, 256, 31)
     if not flg & 0x20
 )
-"""RFC 1950, 2.2: deflate with any window, without a dictionary."""
+"""The first two bytes of zlib data (RFC 1950, 2.2): deflate with any window size and without a dictionary."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
 _STORED, _DEFLATED, _BZIP2ED, _LZMAED = 0, 8, 12, 14
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
 class _Stream(Protocol):
-    """Decompresses one stream in steps."""
+    """A decompressor of one stream, which works in steps."""
 
     @property
     def ended(self) -> bool: ...
@@ -53,7 +53,7 @@ class _Stream(Protocol):
 
 
 class _Inflate:
-    """Raw deflate (RFC 1951)."""
+    """A decompressor of raw deflate (RFC 1951)."""
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -77,7 +77,7 @@ class _Inflate:
 
 
 class _Buffered:
-    """bzip2 and xz, whose decompressor objects buffer unused input."""
+    """A decompressor of bzip2 or xz. The object `inner` buffers unused input."""
 
     def __init__(self, inner: Any, errors: tuple[type[Exception], ...]) -> None:
         self._inner = inner
@@ -142,9 +142,9 @@ def archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
 
 
 def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
-    """Return the first place from `start` on where compressed content may start, or -1.
+    """Return the first offset from `start` on at which compressed content may begin, or -1.
 
-    A stream that is incomplete so far counts. `from_beginning` means that `data` is the text from its first byte on.
+    The content may be incomplete. `from_beginning` means that `data` begins with the first byte of the text.
     """
     if data.isascii():
         return -1
@@ -160,7 +160,7 @@ def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
 
 
 def _may_start(data: bytes, at: int) -> bool:
-    """Return whether a deflate stream, as far as it is available, is valid."""
+    """Return whether the bytes from `at` on may be the beginning of a deflate stream."""
     try:
         _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
     except _BrokenError as broken:
@@ -169,7 +169,7 @@ def _may_start(data: bytes, at: int) -> bool:
 
 
 def _stream_start(data: bytes, at: int) -> _StreamStart | None:
-    """Return the start of the compressed bytes of the archive at `at`; None if it cannot be decompressed."""
+    """Return the start of the compressed bytes of the archive at `at`, or None if it cannot be decompressed."""
     head = data[at : at + 6]
     if head[:2] in _ZLIB:
         return _StreamStart(at + 2, _Inflate)
@@ -204,7 +204,7 @@ def _zip_member(data: bytes, at: int) -> _StreamStart | None:
 
 
 class _Stored:
-    """An uncompressed member, which is searched with the text around it."""
+    """A decompressor of an uncompressed member. It has no output, since the member is searched with the text around it."""
 
     ended = True
 
@@ -239,7 +239,7 @@ def _decompress(
 
 
 def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
-    """Yield the output of a stream; both input and output are charged to the budget."""
+    """Yield the output of a stream. Both input and output are charged to the budget."""
     size = _FIRST_BYTES
     while position < len(data) and not stream.ended:
         piece = stream.feed(data[position : position + size], _STEP_OUT_BYTES)
@@ -256,7 +256,7 @@ def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -
 
 
 def _until_broken(stream: Any, data: bytes) -> bytes:
-    """Return a stream's output before its error. A larger step would fail without any output."""
+    """Return a stream's output before its error. The input is passed in single bytes, since a failing step has no output."""
     content = bytearray()
     try:
         for at in range(len(data)):

@@ -1,4 +1,4 @@
-"""Checks that read the text around a candidate: `name = value` may be a secret, code or prose."""
+"""Checks that read the text around a candidate, because `name = value` may be a secret, code or prose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.egress.leaks._value_checks import entropy, has_sequence, is_placehol
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
 
-# Each expression is compiled by `re` on first use: all together take 2.5 ms, and most texts need none.
+# `re` compiles each expression on first use. Compiling all of them takes 2.5 ms, and most texts need none.
 _INNOCENT_NAMES = (
     rb"(?i)hash|sha[0-9_]|sha\b|md5|digest|checksum|integrity|fingerprint|public|pubkey|[_\-.]id\b|keyid|key_id|uuid"
     rb"|guid|keyboard|keystone|keyword|primary|foreign|author|tokeniz|tokenis|token_?type|token_?url|cache_?key"
@@ -30,7 +30,7 @@ _CODE = (
     rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
 )
-"""URLs, paths, variables, numbers, attributes, file names."""
+"""An expression for URLs, paths, variables, numbers, attributes and file names."""
 _COMMON_PASSWORDS = frozenset(
     b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
     b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
@@ -39,7 +39,7 @@ _COMMON_PASSWORDS = frozenset(
 
 
 def transitions(value: bytes) -> int:
-    """Count the changes between upper case, lower case, digits and other bytes: random text has many."""
+    """Return the number of changes between upper case, lower case, digits and other bytes. Random text has many."""
     kinds = [0 if 48 <= c <= 57 else 1 if 65 <= c <= 90 else 2 if 97 <= c <= 122 else 3 for c in value]
     return sum(a != b for a, b in pairwise(kinds))
 
@@ -91,7 +91,7 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether `data[start:end]`, with its name at `begin`, looks like an assigned secret."""
+    """Return whether `data[start:end]` looks like a secret that is assigned to the name at `begin`."""
     value = data[start:end].rstrip(b".,;")
     if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_well(data, start, end):
         return False
@@ -111,7 +111,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def _ends_well(data: bytes, start: int, end: int) -> bool:
-    """Return whether the value ends with its notation, not in the middle of a sentence or an expression."""
+    """Return whether the value ends at a delimiter, and not in the middle of a sentence or an expression."""
     if end >= len(data):
         return True
     quoted = start > 0 and data[start - 1] in _QUOTES
@@ -119,7 +119,7 @@ def _ends_well(data: bytes, start: int, end: int) -> bool:
 
 
 def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
-    """Return whether a name is strong enough for a value: with a weaker name, the value must be more random."""
+    """Return whether a name and its value indicate a secret. With a less specific name, the value must be more random."""
     secretive = re.search(_PASSWORD_NAMES, name) is not None
     if not random:
         return secretive and (quoted or not is_made_of_words(value))
@@ -131,7 +131,7 @@ def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> 
 
 
 def looks_chosen(value: bytes) -> bool:
-    """Return whether a value looks like a human-made password, unlike a word."""
+    """Return whether a value looks like a password that a person has chosen, and not like a word."""
     lowered = value.lower()
     if lowered in _COMMON_PASSWORDS or is_placeholder(value) or len(value) < 8 or b" " in value:
         return False
@@ -148,9 +148,9 @@ _NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
 
 
 def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
-    """Return the complete name that is assigned, and the assignment operator.
+    """Return the complete name before a value, and the assignment operator between them.
 
-    The rule's keyword, which starts at `begin`, may be only the end of the name, as in `api_token`.
+    The rule's keyword, at `begin`, may be only the end of the name, as in `my_api_token`.
     """
     low = begin
     while low > 0 and begin - low < 64 and (data[low - 1 : low].isalnum() or data[low - 1] in b"_-.:"):
@@ -161,7 +161,7 @@ def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
 
 
 def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a value in a place for passwords, except placeholders and variables."""
+    """Return whether a value in a place for passwords is neither a placeholder nor a variable."""
     del begin
     value = data[start:end]
     lowered = value.lower()
@@ -178,7 +178,7 @@ _EXAMPLE_PASSWORDS = (
 
 
 def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept the password of a URL, except words that are common in manuals."""
+    """Return whether the password of a URL is not one of the words that are common in manuals."""
     value = data[start:end]
     if re.fullmatch(_EXAMPLE_PASSWORDS, value) or not is_password(data, begin, start, end):
         return False
@@ -189,7 +189,7 @@ def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a credential after its scheme if it is random: not a word, a variable or a placeholder."""
+    """Return whether the text after an authentication scheme is random, and not a word, a variable or a placeholder."""
     del begin
     value = data[start:end].rstrip(b"=.")
     if is_placeholder(value) or re.fullmatch(_CODE, value) or value.isalpha():
@@ -198,7 +198,7 @@ def is_bearer(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept `user:password` after curl's option, if neither part is a variable or a placeholder."""
+    """Return whether `user:password` after curl's option contains neither a variable nor a placeholder."""
     user, _, password = data[start:end].translate(None, b"\"'").partition(b":")
     if user.lower() == password.lower() or b"$" in user or user[:1] == b"<" or user[:1] == b"[":
         return False
@@ -209,7 +209,10 @@ def is_curl_user(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a credential in a header that curl sends, even a short one, since prose rarely contains curl headers."""
+    """Return whether a value in a header for curl may be a credential.
+
+    Short values are accepted too, because prose rarely contains headers for curl.
+    """
     del begin
     value = data[start:end]
     if is_placeholder(value) or value.isalpha():
@@ -221,7 +224,7 @@ def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a value under `data:` if it is base64, not a word or a template."""
+    """Return whether a value under `data:` is base64, and not a word or a template."""
     del begin
     value = data[start:end]
     inner = unpadded_base64(value)
@@ -229,7 +232,7 @@ def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept forty characters of base64 that are not a path, a hash or part of a longer text."""
+    """Return whether forty characters of base64 are not a path, a hash or a part of a longer text."""
     del begin
     value = data[start:end]
     if end < len(data) and data[end] in b"+/=":
@@ -240,7 +243,7 @@ def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def is_pem(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Accept a block with at least 64 characters of base64."""
+    """Return whether a block contains at least 64 characters of base64."""
     del begin
     body = data[start:end].split(b"-----", 2)[-1]
     return len(re.sub(rb"\\[nr]|[^0-9A-Za-z+/=]", b"", body.split(b"-----")[0])) >= 64
@@ -257,4 +260,5 @@ CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "aws-secret": is_aws_secret,
     "pem": is_pem,
 }
-"""Checks of `(data, begin, start, end)`: a candidate, and the start of the match that includes its name."""
+"""Checks by name. The arguments of a check are `(data, begin, start, end)`: the candidate is `data[start:end]`, and the
+match that includes the candidate's name starts at `begin`."""

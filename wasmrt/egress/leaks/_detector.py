@@ -15,15 +15,15 @@ from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
 
 
 class LeakDetector:
-    """Finds secrets by their formats. Create one per process, and one `scanner` per call.
+    """A detector that finds secrets by their formats. Create one detector per process, and one `scanner` per call.
 
-    `rules` are added to the built-in rules; `overrides` sets the action of a rule, or of a rule in one direction.
-    Content beyond the decode limits is reported as `decode-limit-exceeded` and blocked, if secrets are watched. Text
-    with more candidates than the work budget allows is reported as `scan-budget-exceeded`, a warning; watched secrets
-    are still found there. Both can be overridden like rules.
+    `rules` are added to the built-in rules. `overrides` sets the action of a rule, or of a rule in one direction. If
+    secrets are watched, content beyond the decode limits is reported as `decode-limit-exceeded` and blocked. Text with
+    more candidates than the work budget allows is reported as `scan-budget-exceeded`, which is a warning, because
+    watched secrets are still found there. The actions of these two reports can be overridden like the actions of rules.
 
     Raises:
-        ConfigurationError: two rules have the same id, or an override has an unknown rule or action.
+        ConfigurationError: two rules have the same id, or an override is for an unknown rule or has an unknown action.
 
     Example:
         >>> from wasmrt import LeakDetector
@@ -44,29 +44,29 @@ class LeakDetector:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Every rule that applies."""
+        """The built-in rules and the added rules."""
         return (*builtin_rules(), *self._added)
 
     def _check_rules(self) -> None:
         known = {SCAN_BUDGET_RULE, DECODE_LIMIT_RULE}
         for rule in self.rules:
             if rule.id in known:
-                raise ConfigurationError(f"two rules have the id {rule.id}", hint="rename the one you added")
+                raise ConfigurationError(f"two rules have the id {rule.id}", hint="rename the rule that you added")
             known.add(rule.id)
         for name, chosen in self._overrides.items():
             # SECURITY: reject unknown actions. Ignoring one would silently keep the rule's default, possibly weaker.
             if not _is_action(chosen):
-                message = f"the override of {name!r} must be an Action, or one for each Direction"
+                message = f"the override of {name!r} must be an Action, or a mapping of Direction to Action"
                 raise ConfigurationError(message, hint=f"actions: {', '.join(Action)}")
             if name in known:
                 continue
             hint = nearest_hint(name, known, "run `wasmrt leaks rules` to list them")
-            raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
+            raise ConfigurationError(f"an override is for the unknown rule {name!r}", hint=hint)
 
     def scanner(self, secrets: Mapping[str, str] | None = None, *, check: Check | None = None) -> LeakScanner:
-        """Create the scanner of one call, which also finds `secrets`, a mapping of names to values.
+        """Create the scanner of one call, which also finds the values of `secrets`, a mapping of names to values.
 
-        `check` is called throughout a scan, and ends the scan by raising.
+        `check` is called throughout a scan. It ends the scan if it raises.
         """
         if self._engine is None:
             self._engine = RuleEngine(self.rules) if self._added else builtin_engine()
@@ -78,15 +78,15 @@ class LeakDetector:
         return self._plain
 
     def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
-        """Find secrets in a text; offsets are characters."""
+        """Find secrets in a text, and return a report. Its offsets are in characters."""
         return self._without_secrets().scan(text, direction=direction)
 
     def scan_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> LeakReport:
-        """Find secrets in bytes; offsets are bytes."""
+        """Find secrets in bytes, and return a report. Its offsets are in bytes."""
         return self._without_secrets().scan_bytes(data, direction=direction)
 
     def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match, except matches of rules that only warn."""
+        """Return `text` with every match replaced, except matches whose action is to warn."""
         return self._without_secrets().redact(text, direction=direction)
 
     def scan_http_request(
@@ -97,7 +97,7 @@ class LeakDetector:
         *,
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
-        """Find secrets in a request before it is sent."""
+        """Find secrets in a request before it is sent, and return a report."""
         return self._without_secrets().scan_http_request(url, headers, body, direction=direction)
 
 
@@ -108,7 +108,7 @@ def _is_action(chosen: object) -> bool:
 
 
 _WATCHED_VALUES = 8
-"""Number of latest values of one secret that are watched."""
+"""Maximum number of watched values of one secret. The oldest values are dropped."""
 
 
 class WatchedSecrets:
@@ -118,13 +118,13 @@ class WatchedSecrets:
     """
 
     def __init__(self, detector: LeakDetector, *, check: Check | None = None) -> None:
-        """Start without secrets; `check` is called throughout a scan, and ends the scan by raising."""
+        """Start without secrets. `check` is called throughout a scan, and ends the scan if it raises."""
         self._detector = detector
         self._check = check
         self._lock = threading.Lock()
         self._values: dict[str, list[str]] = {}
         self.scanner: LeakScanner = detector.scanner(check=check)
-        """Finds every value watched so far; replaced by `watch`."""
+        """The scanner that finds every value watched so far. `watch` replaces it."""
 
     def watch(self, name: str, value: str) -> None:
         """Make `scanner` find `value` from now on."""

@@ -25,12 +25,12 @@ _NUMBER_DIGITS = (
     b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
     b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
 )
-"""Base 36, base 58 (Bitcoin's alphabet), and base 62 with digits first."""
+"""The digits of base 36, base 58 (Bitcoin's alphabet), and base 62 with digits first."""
 _ROT47 = bytes.maketrans(bytes(range(33, 127)), bytes((*range(80, 127), *range(33, 80))))
 
 
 def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
-    """Yield notations that consist of lower-case letters and digits if separators are ignored.
+    """Yield the notations of `raw` that consist of lower-case letters and digits once separators are removed.
 
     Each byte of `raw` becomes a number: `97, 98`, `97|98` and `&#97;&#98;` are equal without separators, and so are
     `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
@@ -43,8 +43,8 @@ def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
 
 
 def in_visible_characters(raw: bytes) -> Iterator[bytes]:
-    """Yield notations that may consist of any visible characters, so that only white space is ignored."""
-    from base64 import a85encode, b85encode  # takes 0.5 ms to import, and is not needed without secrets
+    """Yield the notations of `raw` that may contain any visible character, so that only white space can be ignored."""
+    from base64 import a85encode, b85encode  # the import takes 0.5 ms, and is not needed without secrets
 
     for offset in range(_WORD):
         words = raw[-offset % _WORD :]
@@ -57,7 +57,7 @@ def in_visible_characters(raw: bytes) -> Iterator[bytes]:
 
 @lru_cache(maxsize=1)
 def _notations() -> tuple[tuple[bytes, ...], ...]:
-    """Return every byte as a number: decimal, hexadecimal, as a code point, octal, binary."""
+    """Return all 256 bytes as numbers, for each notation: decimal, hexadecimal, as a code point, octal, binary."""
     formats = ("{:d}", "{:03d}", "0x{:02x}", "x{:02x}", "u{:04x}", "u{:x}", "{:o}", "{:03o}", "0o{:o}", "{:08b}")
     return tuple(tuple(notation.format(byte).encode() for byte in range(256)) for notation in formats)
 
@@ -76,7 +76,7 @@ DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
 _WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
 _LEAST_BYTES = 2
 _MOST_OF_A_LINE = (16, 8, 32, 20)
-"""Possible bytes per line, if the text column looks like additional bytes."""
+"""Possible numbers of bytes per line. They are tried in case the text column looks like additional bytes."""
 
 
 @lru_cache(maxsize=1)
@@ -90,7 +90,7 @@ def _dump() -> Any:
 
 
 def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and bytes of dumps, each as printed and with the byte order of each word reversed."""
+    """Yield the places and bytes of dumps. Each dump is yielded as printed, and with the bytes of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
     for found in _offset_line().finditer(data) if _dump().search(data) is not None else ():
@@ -132,24 +132,24 @@ _PEEK_BYTES = 64 * KIB
 _RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
 _NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
 _LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[,;]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
-"""Bytes as numbers, as programs print them."""
+"""An expression for a list of bytes that a program printed as numbers."""
 LEAST_ENCODED = rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]|" + DUMP
-"""An expression that matches every text with a run or a list."""
+"""An expression that matches every text with a run, a list or a dump."""
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 LEAST_RUN = 24
-"""Minimum length of a run; the encoding of every long secret is longer."""
+"""Minimum length of a run of encoded characters, unless a watched secret is short."""
 _LEAST_BINARY_RUN = 96
-"""Minimum length of a run that is decoded even if it does not start as text, since it may contain text later."""
+"""Minimum length of a run that is decoded even if it does not begin with text, since it may contain text later."""
 _BETWEEN = re.compile(rb"[,; \t\r\n]")
 _AS_BLANKS = bytes.maketrans(b",;", b"  ")
 _CONTROLS = bytes((*range(33), 127))
 _LEAST_TEXT = 6
-"""Minimum number of characters in a list worth searching."""
+"""Minimum number of visible characters in a list that is searched."""
 _CONTINUED = 4
 """Minimum number of characters in a line that continues a run."""
 _PROBE = 32
-"""Characters of a run that are decoded first; the rest is decoded only if they are text."""
+"""Number of characters of a run that are decoded first. The rest of a short run is decoded only if they are text."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{16,}")
 _BASE32_RUN = re.compile(rb"[0-9A-Z]{12,}|[0-9a-z]{12,}")
 _DIGITS = b"0123456789abcdefghijklmnopqrstuv"
@@ -161,11 +161,11 @@ _BASE32 = tuple(
         b"0123456789ABCDEFGHJKMNPQRSTVWXYZ",
     )
 )
-"""RFC 4648 sections 6 and 7, and Crockford's, as digits of base 32."""
+"""Tables that convert the alphabets of RFC 4648, sections 6 and 7, and of Crockford to digits of base 32."""
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WIDE = _PRINTABLE + b"\0\xff\xfe"
-"""The bytes of such text in UTF-16. The normal form drops the zero bytes."""
+"""The bytes of printable text in UTF-16. The normal form drops the zero bytes."""
 _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
@@ -213,7 +213,7 @@ def is_encoded(data: bytes, check: Check = no_check) -> bool:
 
 
 def _runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
-    """Yield the places of base64 or hex: long words, with the lines that continue them."""
+    """Yield the places of runs of base64 or hex. A run is a long word, with the lines that continue it."""
     mark = b"x" * least
     for low in range(0, len(data), PIECE_BYTES):
         check()
@@ -248,7 +248,7 @@ def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
 
 
 def _bytes_of(numbers: bytes) -> bytes:
-    """Convert numbers to bytes; numbers that are too large are skipped, so that they cannot hide the others."""
+    """Convert numbers to bytes. Skip numbers that are too large, so that they cannot hide the other numbers."""
     words = numbers.translate(_AS_BLANKS).split()
     if b"x" in numbers or b"X" in numbers:
         return bytes(v for w in words if (v := int(w, 16 if w[1:2] in (b"x", b"X") else 10)) < 256)
@@ -257,13 +257,13 @@ def _bytes_of(numbers: bytes) -> bytes:
 
 
 def continues_run(lines: bytes | bytearray) -> bool:
-    """Return whether all lines that follow a run are part of it."""
+    """Return whether all lines that follow a run are part of the run."""
     texts = (line.strip(b" \t\r") for line in lines.split(b"\n")[:-1])
     return all(text and not text.translate(None, _ALPHABET + b"=") for text in texts)
 
 
 def unfinished_run(text: bytes) -> int:
-    """Return the start of a run that the next line may continue; the text's length if there is none."""
+    """Return the start of a run that the next line may continue, or the text's length if there is no such run."""
     start = end = len(text)
     if b"x" * LEAST_RUN not in text.translate(_MARKED):
         return end
@@ -298,7 +298,7 @@ def _decode_run(run: bytes) -> Iterator[bytes]:
 
 
 def _decode_base32(digits: bytes) -> bytes:
-    """Return the bytes of base 32 with the digits 0 to 9 and a to v; an incomplete last byte is dropped."""
+    """Decode base 32 with the digits 0 to 9 and a to v. An incomplete last byte is dropped."""
     bits = 5 * len(digits)
     return (int(digits, 32) >> bits % 8).to_bytes(bits // 8, "big")
 

@@ -1,6 +1,7 @@
-"""Find secrets by format: one RE2 pass over all keywords, then only the rules of the found keywords, block by block.
+"""Find secrets by format: search for all keywords with RE2, then apply the rules of the found keywords block by block.
 
-Both steps take linear time. Text full of keywords costs one more linear pass per rule, not work per occurrence.
+Both steps take linear time. In a text full of keywords, each rule takes one more linear pass, however often its keywords
+occur.
 """
 
 from __future__ import annotations
@@ -19,16 +20,16 @@ from wasmrt.egress.leaks._token_prefixes import LONGEST_WORD, KnownWords, TokenP
 from wasmrt.egress.leaks._value_checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]\Z")
-"""An ANSI sequence that ends just before a candidate."""
+"""An expression for an ANSI sequence that ends directly before a candidate."""
 _WORD = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")
 _LOWER = frozenset(b"abcdefghijklmnopqrstuvwxyz")
 _HEX = frozenset(b"0123456789abcdefABCDEF")
 
 
 def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool | None:
-    """Return None for a false positive; otherwise True if a checksum proves the candidate `data[start:end]`, or False.
+    """Return None if the candidate `data[start:end]` is a false positive, True if a checksum proves it, else False.
 
-    The rule's match starts at `begin`, which is the candidate or the name before it.
+    The rule's match starts at `begin`, with the candidate or with the name before it.
     """
     value = data[start:end]
     if rule.checksum and CHECKSUMS[rule.checksum](value):
@@ -50,7 +51,7 @@ def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool 
 
 
 def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether the candidate is a complete word; an escape before it is not part of the word."""
+    """Return whether the candidate is a complete word. An escape directly before it is not part of the word."""
     if end < len(data) and data[end] in _WORD and data[end - 1] in _WORD:
         return False
     if begin != start or begin == 0 or data[begin - 1] not in _WORD:
@@ -64,12 +65,12 @@ def _stands_alone(data: bytes, begin: int, start: int, end: int) -> bool:
 
 _BLOCK_BYTES = 4096
 _CHUNK_BYTES = 16 * _BLOCK_BYTES
-"""Maximum size of adjacent blocks with the same keyword that are searched as one."""
+"""Maximum size of adjacent blocks with the same keyword that are searched together."""
 _KEYWORD_OVERLAP_BYTES = 256
 
 
 class Finding(NamedTuple):
-    """A rule's secret at half-open byte offsets."""
+    """A secret that a rule found, with half-open byte offsets. It is `certain` if a checksum proves it."""
 
     rule: Rule
     start: int
@@ -97,7 +98,7 @@ def compile_rule(rule: Rule) -> Any:
         expression = compile_linear(rule.expression.encode("latin-1"), captures=not rule.token)
     except (ExpressionError, UnicodeEncodeError) as error:
         raise ConfigurationError(
-            f"rule {rule.id}: not a linear-time expression: {error}",
+            f"rule {rule.id}: RE2 cannot compile the expression: {error}",
             hint="RE2 has no look-around and no back-references",
         ) from error
     if expression.groups < 1 and not rule.token:
@@ -106,7 +107,7 @@ def compile_rule(rule: Rule) -> Any:
 
 
 class RuleEngine:
-    """A fixed list of rules, each compiled when its keyword is first found. Thread-safe."""
+    """A fixed list of rules. A rule is compiled when one of its keywords is first found. Thread-safe."""
 
     __slots__ = ("_compiled", "_keywords", "_prefixes", "rules")
 
@@ -117,14 +118,14 @@ class RuleEngine:
         self._prefixes: TokenPrefixes | None = None
 
     def rules_out(self, data: bytes) -> bool:
-        """Return, at low cost, whether a text certainly contains nothing to find."""
+        """Return, at low cost, whether it is certain that no rule matches in a text."""
         return self._keywords.rules_out_text(data)
 
     def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:
         """Yield the findings in a text, chunk by chunk.
 
         `check` is called at every candidate, since a text full of candidates takes long. `budget` limits the work, and
-        records the parts of the text for which it did not suffice.
+        records the parts of the text that were not searched completely.
         """
         large = len(data) >= _CHUNK_BYTES
         scan = _Scan(data, check, budget or WorkBudget(), KnownWords())
@@ -136,7 +137,7 @@ class RuleEngine:
             window = view[start : end + _KEYWORD_OVERLAP_BYTES]
             if large and self._keywords.rules_out_chunk(window):
                 skipping = True
-            elif skipping:  # after a chunk without keywords, test a chunk as a whole first, otherwise block by block
+            elif skipping:  # after a chunk without keywords, test the next chunk at once before its blocks
                 skipping = not self._keywords.in_text(window)
             if not skipping:
                 blocks, cost = self._candidates(scan, start, end)
@@ -174,7 +175,7 @@ class RuleEngine:
         yield from (finding for finding in self._by_prefixes(scan, start, end) if finding not in found)
 
     def _by_rules(self, scan: _Scan, blocks: list[tuple[int, set[int]]], end: int) -> Iterator[Finding]:
-        """Try each rule on its adjacent blocks as one."""
+        """Apply each rule to the blocks with its keywords. Adjacent blocks are searched together."""
         pending: dict[int, int] = {}
         for low, now in blocks:
             for index in pending.keys() - now:
@@ -185,7 +186,7 @@ class RuleEngine:
             yield from self._apply(index, scan, low, end)
 
     def _apply(self, index: int, scan: _Scan, low: int, high: int) -> Iterator[Finding]:
-        """Yield a rule's findings that start in `low..high`."""
+        """Yield the findings of one rule that start in `low..high`."""
         rule, expression, data = self.rules[index], self._expression(index), scan.data
         limit = min(high + rule.reach, len(data))
         position = low
@@ -208,7 +209,7 @@ class RuleEngine:
             position = max(resume, match.start() + 1)
 
     def _by_prefixes(self, scan: _Scan, start: int, end: int) -> Iterator[Finding]:
-        """Try words that start with a token's prefix, each false positive only once."""
+        """Yield the tokens among the words that start with a token's prefix. Each false positive is tried only once."""
         if self._prefixes is None:
             self._prefixes = TokenPrefixes(self.rules)
         low = max(0, start - 1)
@@ -243,5 +244,5 @@ class _ExhaustedError(Exception):
 
 
 def _resume(match: Any, start: int, end: int) -> int:
-    """Return where to continue after a false positive: inside the match, since the real secret may start there."""
+    """Return the offset at which to continue after a false positive. A secret may start inside the match."""
     return int(max(match.start() + 3, min(start, match.end() - 1)) if start > match.start() else end)

@@ -13,24 +13,24 @@ from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
 
 _TAG = rb"<[A-Za-z/!?][^<>]{0,512}>"
-"""HTML, XML and similar tags."""
+"""An expression for tags of HTML, XML and similar languages."""
 _SEQUENCE = (
     rb"(?:\x1b\[|\xc2\x9b)[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b\n]{0,512}(?:\x07|\x1b\\)|\x1b[ -/]*[0-Z\\^-~]"
 )
-"""ECMA-48 control sequences."""
+"""An expression for ECMA-48 control sequences."""
 _STARTS = (b"<", b"\x1b", b"\xc2\x9b")
 _LONGEST = 600
-"""Longer than any of these expressions can match."""
+"""A length that no match of these expressions exceeds."""
 
 
 @lru_cache(maxsize=2)
 def _between(only_tags: bool) -> re.Pattern[bytes]:
-    """Compile on first use, since most texts need none. Tags alone are faster to find, by their first byte."""
+    """Compile the expression for markup, on first use. An expression for tags only is faster."""
     return re.compile(_TAG if only_tags else _TAG + b"|" + _SEQUENCE)
 
 
 def without_markup(data: bytes, check: Check) -> bytes | None:
-    """Return a text without its markup, or None if it has none."""
+    """Return a text without its markup, or None if it contains no markup."""
     if not _may_hold_markup(data):
         return None
     bare = []
@@ -43,12 +43,12 @@ def without_markup(data: bytes, check: Check) -> bytes | None:
 
 
 def _may_hold_markup(data: bytes) -> bool:
-    """Return whether a text contains one of `_STARTS`; searching two bytes is twenty times as slow as searching one."""
+    """Return whether a text contains one of `_STARTS`. A search for two bytes is twenty times slower than for one byte."""
     return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """Split a text without splitting markup."""
+    """Yield the pieces of a text. They are split between, not within, pieces of markup."""
     low = 0
     while low < len(data):
         high = low + PIECE_BYTES
@@ -75,12 +75,12 @@ def without_markup_mapped(data: bytes) -> Unescaped:
 
 
 _CHECK_STEPS = 4096
-"""Escapes, or bytes that look like one, between two charges to the budget."""
+"""Number of escapes, or of bytes that may start an escape, between two charges to the budget."""
 _PIECE_OF_ESCAPES = 8 * KIB
 _LONGEST_ESCAPE = 16
-"""Maximum length of an escape, except for sequences of several."""
+"""Maximum length of a single escape. A sequence of escapes may be longer."""
 _CROWDED = 32
-"""If at least one in this many bytes may start an escape, one expression is faster than searching for each byte."""
+"""If more than one in this many bytes may start an escape, one expression is faster than a search for each byte."""
 
 
 class Unescaped(NamedTuple):
@@ -92,7 +92,7 @@ class Unescaped(NamedTuple):
     """Piece k starts at `out[k]` here and at `src[k]` in the escaped text; odd pieces are escapes."""
 
     def origin(self, start: int, end: int) -> tuple[int, int]:
-        """Return the offsets in the escaped text for `start..end` here."""
+        """Return the offsets in the escaped text for the offsets `start..end` in `data`."""
         first = bisect_right(self.out, start) - 1
         last = bisect_right(self.out, end - 1) - 1
         begin = self.src[first] if first % 2 else self.src[first] + start - self.out[first]
@@ -112,13 +112,14 @@ _FAMILIES = {
     b"\xe1": rb"(?<=\xe1)(?:\xb4[\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
     b"U": rb"(?<=U)\+[0-9A-Fa-f]{4,6}(?![0-9A-Fa-f])",
 }
-"""Escapes after their first byte. The middle ones are letters in another width or style (Unicode, UAX 15): full-width,
-mathematical, circled, squared, regional indicators, raised and lowered; full-width letters only four in a row."""
+"""Expressions for escapes, by first byte. The escapes that begin with a non-ASCII byte are letters in another width or
+style (Unicode, UAX 15): full-width, mathematical, circled, squared, regional indicators, raised and lowered. Full-width
+letters are only decoded if at least four are in a row."""
 
 
 @lru_cache(maxsize=8)
 def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
-    """Compile the expression of an escape, with `re`, which is fastest for short matches."""
+    """Compile the expression for escapes of these families with `re`, which is fastest for short matches."""
     first = b"".join(map(re.escape, families))
     if len(families) > 1:  # a single literal byte is ten times as fast as a character class
         first = b"[" + first + b"]"
@@ -126,19 +127,19 @@ def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
 
 
 _ENCLOSED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
-"""Negative, circled and squared letters, and regional indicators: normalization does not change them."""
+"""Negative, circled and squared letters, and regional indicators, which normalization does not change."""
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv"}
 
 
 _COMMON = (b"%", b"\\", b"&")
-"""First bytes that usually start an escape; the others are common in other characters too."""
+"""First bytes that usually start an escape. The other first bytes are common in other characters too."""
 
 
 def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
-    """Decode one level: all kinds of escapes at once, and with `apart` also each kind separately.
+    """Decode one level of escapes: all kinds together, and with `apart` also each kind separately.
 
-    A secret that contains `%41` or `&lt;` literally is only found by the latter.
+    A secret that contains `%41` or `&lt;` literally is only found if the kinds are decoded separately.
     """
     present = [family for family in _FAMILIES if family in data and (family in _COMMON or _holds_family(data, family))]
     if not present:
@@ -154,14 +155,14 @@ def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[U
 
 
 def _holds_family(data: bytes, family: bytes) -> bool:
-    """Return whether the text has such escapes: their first byte is common in other characters too."""
+    """Return whether the text has escapes of a family whose first byte is common in other characters too."""
     if family == b"U":
         return b"U+" in data
     return _escapes((family,)).search(data) is not None
 
 
 def holds_escapes(data: bytes, check: Check = no_check) -> bool:
-    """Return whether decoding escapes changes a text."""
+    """Return whether a text contains escapes."""
     return next(_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
 
 

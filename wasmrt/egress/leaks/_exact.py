@@ -1,9 +1,8 @@
 """Find the secrets of a call, verbatim and in every encoding that a guest is likely to use.
 
-The text is converted to the normal form of the patterns. First, percent, `\\u`, `\\x`, octal, JSON and HTML escapes
-and letters of another width are decoded, one level after the other, and markup between characters is removed. Base64,
-base32, hex, dumps, lists of bytes and archives are decoded to a limited depth. A text is searched unchanged before
-anything in it is decoded.
+A text is first searched unchanged, converted to the normal form of the patterns. Then percent, `\\u`, `\\x`, octal, JSON
+and HTML escapes and letters of another width are decoded, one level after the other, and markup between characters is
+removed. Base64, base32, hex, dumps, lists of bytes and archives are decoded to a limited depth.
 """
 
 from __future__ import annotations
@@ -30,23 +29,24 @@ from wasmrt.egress.leaks._patterns import (
 )
 
 _APART_NESTING = 2
-"""Up to this level each kind of escape is also decoded separately, if a secret contains one literally."""
+"""Up to this level, each kind of escape is also decoded separately if a secret contains an escape literally."""
 _LEAST_START = 4
 """Minimum number of a secret's characters at a text's end that count as the start of the secret."""
 _SPREAD = 4
-"""Bytes at a text's end in which a secret may start, per byte of the secret, which may be spaced out."""
+"""Number of bytes at a text's end that are searched for a secret's start, per byte of the secret. Ignored characters may
+be between its characters."""
 _MOST_SPREAD_BYTES = 64 * KIB
-"""Maximum of these bytes, if most of them are ignored characters."""
+"""Maximum number of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
 _SET_FROM_BYTES = 64 * KIB
-"""Bytes after which building a PatternSet is worthwhile."""
+"""Number of scanned bytes after which building a PatternSet is worthwhile."""
 _BLOCK_BYTES = 1024
 """Block size for mapping the normal form back to the text."""
 _LOWER = bytes(range(256)).lower()
 
 
 class ScanHints:
-    """Results of one search that save the next one a pass."""
+    """Results of one search that spare the next search of the same text a pass."""
 
     __slots__ = ("nothing_encoded",)
 
@@ -56,7 +56,7 @@ class ScanHints:
 
 
 class ExactMatcher:
-    """The patterns of some secrets, built at the first scan. Thread-safe."""
+    """A matcher that finds given secrets. Its patterns are built at the first scan. Thread-safe."""
 
     __slots__ = ("_least_run", "_partial_patterns", "_patterns", "_scanned_bytes", "_secrets", "_set", "unwatched")
 
@@ -83,7 +83,8 @@ class ExactMatcher:
         """Yield `(name, start, end)` in byte offsets; the same place may be repeated.
 
         A final item without a name means that some content was too large or too deeply nested to be decoded. `check` is
-        called at every candidate and regularly in between, and ends the scan by raising. `hints` is filled in.
+        called at every candidate and regularly in between, and ends the scan if it raises. The results of this search
+        are stored in `hints`.
         """
         if self._secrets:
             budget = DecodeBudget.for_text(len(data), check)
@@ -92,7 +93,7 @@ class ExactMatcher:
                 yield None, 0, len(data)
 
     def possible_match_start(self, data: bytes) -> int:
-        """Return the start of a secret that may continue after `data`; the length of `data` if there is none."""
+        """Return the start of a secret that may continue after `data`, or the length of `data` if there is none."""
         patterns, _ = self._build()
         verbatim = tuple(Pattern(name, value.lower(), value) for name, value in patterns.verbatim)
         visible = (patterns.visible, NOT_VISIBLE)
@@ -117,7 +118,7 @@ class ExactMatcher:
     def _search(
         self, data: bytes, *, nesting: int, budget: DecodeBudget, whole: bool = True, hints: ScanHints | None = None
     ) -> Iterator[tuple[str, int, int]]:
-        """Search a text and all its encoded content; `whole` is False for a text whose escapes were decoded."""
+        """Search a text and all its encoded content. `whole` is False for a text whose escapes were decoded."""
         patterns, partial = self._build()
         may_match = self._may_match(patterns, partial, data)
         if hints is not None:
@@ -135,7 +136,7 @@ class ExactMatcher:
                 for name, start, end in self._search(text.data, nesting=nesting + 1, budget=budget, whole=False):
                     yield name, *text.origin(start, end)
         if not whole and not settled:
-            return  # intermediate texts contain the same runs as the first or the last one
+            return  # intermediate texts contain the same runs as the first or the last text
         if settled and (bare := without_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
         runs = may_match.encoded or self._least_run < LEAST_RUN
@@ -144,7 +145,7 @@ class ExactMatcher:
                 yield name, start, end
 
     def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
-        """Search a text without markup, and yield the places in `data`."""
+        """Search `bare`, which is `data` without markup, and yield the places in `data`."""
         patterns, partial = self._build()
         may_match = self._may_match(patterns, partial, bare)
         places = None
@@ -177,7 +178,7 @@ def _find_patterns(
 
 
 def _holds_any(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check) -> bool:
-    """Search for patterns piece by piece, so that no copy of a large text leaves the processor's cache."""
+    """Return whether a text contains a pattern. It is searched in pieces that fit the processor's cache."""
     texts = {pattern.text for pattern in patterns}
     overlap = max(map(len, texts)) - 1
     form = b""
@@ -193,7 +194,7 @@ def _holds_any(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check
 def _find_in_normal_form(
     data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    """Find each pattern with its required case; a text that differs only in case is not even a candidate."""
+    """Find each pattern in its required case. A text that differs only in case is not even a candidate."""
     lower = data.translate(_LOWER, dropped)
     cased = data.translate(None, dropped) if any(pattern.exact for pattern in patterns) else b""
     places = _OffsetMap(data, dropped)
@@ -218,7 +219,7 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
 
 
 def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
-    """Return the start of the longest beginning of a pattern at the end of a text; its length if there is none."""
+    """Return the start of the longest beginning of a pattern at the end of a text, or the text's length if none is there."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
     size = longest * _SPREAD
     tail = data[-size:] if longest else b""
@@ -241,7 +242,7 @@ def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) 
 
 
 class _OffsetMap:
-    """Maps offsets in the normal form to offsets in the text. It counts blocks once, and caches the last two."""
+    """A map of offsets in the normal form to offsets in the text. It counts each block once, and caches two blocks."""
 
     __slots__ = ("_before", "_data", "_dropped", "_first", "_last")
 

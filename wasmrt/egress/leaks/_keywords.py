@@ -1,4 +1,4 @@
-"""Find the keywords of rules: literals for the first short texts, Hyperscan for large texts, and RE2."""
+"""Find the keywords of rules: with literals in the first short texts, with Hyperscan in large texts, else with RE2."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import re2
 
 _COMPILE_AFTER_BYTES = 4 * MIB
-"""Bytes of large texts after which compiling, some 50 ms, is worthwhile; short-lived processes never reach it."""
+"""Number of bytes of large texts after which compiling, which takes about 50 ms, is worthwhile. Short-lived processes
+never scan as much."""
 
 
 class Prefilter:
@@ -31,7 +32,7 @@ class Prefilter:
         self._seen_bytes = 0
 
     def rules_out(self, data: bytes | memoryview) -> bool:
-        """Return whether a large text certainly contains no keyword; False if it was not checked."""
+        """Return True if a large text certainly contains no keyword, and False if it may or if it was not checked."""
         if not self._lock.acquire(blocking=False):
             return False  # another thread is scanning, or was scanning when this process was forked
         try:
@@ -67,7 +68,7 @@ def _finds_match(database: hyperscan.Database, data: bytes | memoryview) -> bool
     from hyperscan import ScanTerminated
 
     try:
-        database.scan(cast("bytes", data), match_event_handler=_stop)  # accepts any buffer
+        database.scan(cast("bytes", data), match_event_handler=_stop)  # `scan` accepts any buffer
     except ScanTerminated:
         return True
     return False
@@ -81,7 +82,7 @@ _MEMORY_BYTES = 64 << 20
 _FIRST_TEXTS = 16
 _SHORT_BYTES = 4096
 _ONE_PASS_BYTES = 1024
-"""Texts up to this size are tested for any keyword first. Longer ones usually contain some, so they are not."""
+"""Texts up to this size are first tested for any keyword. Longer texts usually contain one, so the test is left out."""
 
 
 def keywords_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
@@ -94,9 +95,9 @@ def keywords_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
 
 
 class FirstLook:
-    """Literals, at least one of which is in every text with a keyword. It is used for a process's first short texts.
+    """A quick check of a process's first short texts. Every text with a keyword contains at least one of its literals.
 
-    Loading RE2 and compiling the keywords takes 6 ms, a tenth of `wasmrt run`.
+    It avoids loading RE2 and compiling the keywords, which takes 6 ms, a tenth of the time of `wasmrt run`.
     """
 
     __slots__ = ("_cased", "_left", "_uncased")
@@ -107,7 +108,7 @@ class FirstLook:
         self._left = _FIRST_TEXTS
 
     def rules_out(self, data: bytes) -> bool:
-        """Return whether a short text certainly contains no keyword; False once compiling is worthwhile."""
+        """Return True if a short text certainly contains no keyword. Return False if it may, or once RE2 is worthwhile."""
         if self._left <= 0 or len(data) > _SHORT_BYTES:
             return False
         self._left -= 1

@@ -1,4 +1,4 @@
-"""Log a user in: with a redirect to a loopback port, or with a code that the user enters on another device."""
+"""Log a user in, either with a redirect to a loopback port or with a code that the user enters on another device."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ _PAGE = b"<!doctype html><title>wasmrt</title><p>%s You can close this page.</p>
 
 
 class LoopbackCallback:
-    """A server on 127.0.0.1 that waits for one redirect with the expected `state`. The system picks the default port.
+    """A server on 127.0.0.1 that waits for one redirect with the expected `state`. Without `port`, the system picks one.
 
     Raises:
         OAuthError: the port cannot be used.
     """
 
     def __init__(self, state: str, port: int | None = None) -> None:
-        from http.server import ThreadingHTTPServer  # takes 10 ms, and a token renewal does not need it
+        from http.server import ThreadingHTTPServer  # the import takes 10 ms, and a token renewal does not need it
 
         self._state = state
         self._done = threading.Event()
         self._code: str | None = None
         self.issuer: str | None = None
-        """The issuer that was sent with the code (RFC 9207); the caller checks it."""
+        """The issuer that the redirect contained (RFC 9207), if any. The caller must check it."""
         try:
             self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), self._handler())
         except OSError as error:
@@ -52,7 +52,7 @@ class LoopbackCallback:
 
     @property
     def redirect_uri(self) -> str:
-        """The address for the redirect."""
+        """The URL of this server, to which the browser is redirected."""
         return f"http://127.0.0.1:{self._server.server_address[1]}{_PATH}"
 
     def __enter__(self) -> LoopbackCallback:
@@ -72,7 +72,7 @@ class LoopbackCallback:
         return self._state
 
     def expect(self, state: str) -> None:
-        """Expect a different state, because another process makes the request."""
+        """Replace the expected state, if the authorization request was made with a different state."""
         self._state = state
 
     def wait(self, seconds: float) -> str:
@@ -91,8 +91,8 @@ class LoopbackCallback:
         parts = urlsplit(target)
         query = parse_qs(parts.query)
         states, codes = query.get("state", []), query.get("code", [])
-        # SECURITY: without the expected state this is another user's code, which would log this user in as that user.
-        # It does not end the wait, so that a stray request cannot stop a login.
+        # SECURITY: a code without the expected state may be another user's, and would log this user in as that user.
+        # Such a request does not end the wait, so that it cannot stop a login.
         if parts.path != _PATH or len(states) != 1 or not hmac.compare_digest(states[0].encode(), self._state.encode()):
             return 400, _PAGE % b"This login was not requested."
         if self._done.is_set():
@@ -128,16 +128,18 @@ class LoopbackCallback:
 
 
 def login_state(oauth: OAuthConfig, environ: Mapping[str, str]) -> OAuthState:
-    """Return the initial state of a login; its client comes from the capability file or from `environ`.
+    """Return the initial state of a login. Its client ID and secret come from the capability file or from `environ`.
 
     Raises:
-        ConfigurationError: there is no client id, or the file names a variable that it must not request.
+        ConfigurationError: there is no client id, or the capability file requests a variable that it must not read.
     """
     client_id = oauth.client_id or _from_environment(environ, oauth.client_id_env, "CLIENT_ID")
     if client_id is None:
         raise ConfigurationError(
             "the login needs a client id",
-            hint=f"set the variable {oauth.client_id_env}" if oauth.client_id_env else "the capability file has none",
+            hint=f"set the variable {oauth.client_id_env}"
+            if oauth.client_id_env
+            else "ask the tool's author to set client_id or client_id_env in the capability file",
         )
     return OAuthState(
         token_url=oauth.token_url,
@@ -150,19 +152,20 @@ def login_state(oauth: OAuthConfig, environ: Mapping[str, str]) -> OAuthState:
 
 
 def check_replaceable(store: SecretsStore, user: str, name: str, state: OAuthState) -> None:
-    """Refuse a login under the name of a secret from another source.
+    """Refuse a login that would replace a secret from another source.
 
-    SECURITY: a tool names the secret. Without this check it could replace another tool's secret with its own.
+    SECURITY: a tool chooses the name of the secret. Without this check, it could replace another tool's secret with its
+    own.
 
     Raises:
-        ConfigurationError: `name` is set, but not by a login at the same token endpoint.
+        ConfigurationError: the secret `name` is set, but was not set by a login at the same token endpoint.
     """
     if not any(info.name == name for info in store.list(user)):
         return
     earlier = load_state(store, user, name)
     if earlier is None or earlier.token_url != state.token_url:
         raise ConfigurationError(
-            f"{name} is already set, and did not come from {urlsplit(state.token_url).hostname}",
+            f"the secret {name} is already set, and was not issued by {urlsplit(state.token_url).hostname}",
             hint="pass --replace to overwrite it",
         )
 
@@ -177,7 +180,7 @@ def log_in(
 ) -> Tokens:
     """Log the user in and return the tokens; `present` receives the address to open in a browser.
 
-    The browser is redirected to `port`, or the login's own port, or a port that the system picks.
+    The browser is redirected to `port`, by default to the port in `oauth`, else to a port that the system picks.
 
     Raises:
         ConfigurationError: the authorization URL is not https.
@@ -197,17 +200,17 @@ def log_in(
 
 
 def _from_environment(environ: Mapping[str, str], name: str | None, ending: str) -> str | None:
-    """Return the value of an environment variable that a capability file names, or None.
+    """Return the value of the environment variable that a capability file requests, or None if it is not set.
 
-    SECURITY: a tool chooses the name, and the address that the value is sent to. Only names that end in `ending` are
-    read; otherwise a tool could request AWS_SECRET_ACCESS_KEY.
+    SECURITY: a tool chooses both the name of the variable and the server that receives the value. Only variables whose
+    name ends in `ending` are read; otherwise a tool could request AWS_SECRET_ACCESS_KEY.
     """
     if name is None:
         return None
     if not name.upper().endswith(ending):
         raise ConfigurationError(
-            f"the capability file names a variable that does not end in {ending}",
-            hint=f"rename it in the capability file: SOMETHING_{ending}",
+            f"the capability file requests a variable whose name does not end in {ending}",
+            hint=f"rename the variable in the capability file, for example to EXAMPLE_{ending}",
         )
     return environ.get(name) or None
 
@@ -242,7 +245,8 @@ def log_in_by_device(
     if oauth.device_authorization_url is None:
         raise ConfigurationError(
             "this login does not support device codes, which a machine without a browser needs",
-            hint="forward a port: run ssh -L 8765:127.0.0.1:8765 HOST, then on HOST wasmrt auth TOOL --port 8765",
+            hint="forward a port instead: on the machine with the browser run ssh -L 8765:127.0.0.1:8765 HOST, then on "
+            "HOST run wasmrt auth TOOL --port 8765",
         )
     shown, device_code, lifetime, interval = _request_code(gateway, oauth, state)
     present(shown)
@@ -265,7 +269,10 @@ def log_in_by_device(
 def _request_code(
     gateway: EgressGateway, oauth: OAuthConfig, state: OAuthState
 ) -> tuple[DeviceCode, str, float, float]:
-    """Request a code. RFC 8628 3.1 and 3.2."""
+    """Request a code (RFC 8628 3.1 and 3.2).
+
+    Return the address and code for the user, the device code, and its lifetime and polling interval in seconds.
+    """
     fields = {"client_id": state.client_id} | ({"scope": " ".join(oauth.scopes)} if oauth.scopes else {})
     headers = (("Content-Type", "application/x-www-form-urlencoded"), ("Accept", "application/json"))
     try:
@@ -279,13 +286,15 @@ def _request_code(
         ) from None
     data = json_object(response.body)
     place, code, device = (data.get(key) for key in ("verification_uri", "user_code", "device_code"))
-    place = place or data.get("verification_url")  # Google's name for it
+    place = place or data.get("verification_url")  # Google's name for this field
     if response.status != 200 or not all(isinstance(text, str) and text for text in (place, code, device)):
-        raise OAuthError(f"no device code was issued: the device authorization endpoint returned {response.status}")
-    # SECURITY: the endpoint chose both strings. They are limited to short, plain ASCII, shown, and never opened.
+        raise OAuthError(
+            f"no device code was issued: the device authorization endpoint returned status {response.status}"
+        )
+    # SECURITY: the endpoint chose both strings, so they must be short and plain ASCII. They are shown, but never opened.
     plain = all(text.isascii() and text.isprintable() and len(text) <= _MAX_SHOWN for text in (str(place), str(code)))
     if not plain or urlsplit(str(place)).scheme != "https":
-        raise OAuthError("device authorization response has an invalid verification_uri or user_code")
+        raise OAuthError("the device authorization response has an invalid verification_uri or user_code")
     return (
         DeviceCode(str(place), str(code)),
         str(device),

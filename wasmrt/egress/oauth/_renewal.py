@@ -20,7 +20,7 @@ from wasmrt.egress.secrets import OAUTH_SUFFIX, Secret, SecretsStore
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class OAuthState:
-    """The endpoint, the client and the refresh token of a login. Stored as a separate secret, and never shown.
+    """The endpoint, the client and the refresh token of a login. They are stored as a separate secret and never shown.
 
     SECURITY: the endpoint is stored with the token, so that a refresh token is only sent to the endpoint that issued
     it, even if a later version of the tool's capability file has a different endpoint.
@@ -50,17 +50,17 @@ class OAuthState:
         """Deserialize the output of `as_secret`.
 
         Raises:
-            SecretBackendError: the secret has a different form.
+            SecretBackendError: the secret has a different format.
         """
         try:
             return cls(**json.loads(secret.reveal()))
         except (ValueError, TypeError):
             pass
-        raise SecretBackendError("the stored login state has a form that this version does not know")
+        raise SecretBackendError("the stored login state has a format that this version of wasmrt does not know")
 
 
 def store_tokens(store: SecretsStore, user: str, name: str, state: OAuthState, tokens: Tokens) -> Secret:
-    """Store `tokens` under `name`; without a new refresh token, the old one stays valid.
+    """Store `tokens` under `name`, and return the access token. Without a new refresh token, the old one is kept.
 
     Raises:
         SecretBackendError: the store cannot be written.
@@ -68,7 +68,7 @@ def store_tokens(store: SecretsStore, user: str, name: str, state: OAuthState, t
     secret = Secret(tokens.access_token)
     refresh = tokens.refresh_token or state.refresh_token
     state = replace(state, refresh_token=refresh, expires_at=tokens.expires_at)
-    # Store the state first: after a crash between the two writes, the next use just renews the token again.
+    # Store the state first: after a crash between the two writes, the next use renews the token again.
     store.set(user, name + OAUTH_SUFFIX, state.as_secret())
     store.set(user, name, secret, expires_at=tokens.expires_at)
     return secret
@@ -78,7 +78,7 @@ def load_state(store: SecretsStore, user: str, name: str) -> OAuthState | None:
     """Return the login state of the secret `name`, or None for a plain secret.
 
     Raises:
-        SecretBackendError: the store cannot be read, or the state is not readable.
+        SecretBackendError: the store cannot be read, or the state has an unknown format.
     """
     try:
         return OAuthState.from_secret(store.get(user, name + OAUTH_SUFFIX))
@@ -89,7 +89,7 @@ def load_state(store: SecretsStore, user: str, name: str) -> OAuthState | None:
 _JUST_NOW_SECONDS = 5.0
 _MAX_VIEWS = 10_000
 _SLICE_SECONDS = 0.05
-"""Longest single wait, and so the delay of a cancellation."""
+"""Longest single wait. A cancellation takes effect after at most this time."""
 
 
 class Waiting(Protocol):
@@ -111,7 +111,7 @@ class _Renewal:
         self.error: SecretError | None = None
 
     def wait(self, waiting: Waiting | None) -> Secret:
-        """Return the new secret or raise the renewal's error; wait no longer than `waiting` allows."""
+        """Return the new secret, or raise the renewal's error. Wait only while the call `waiting` runs."""
         if waiting is None:
             self.done.wait()
         else:
@@ -149,7 +149,7 @@ class RenewingSecrets:
     def within(self, waiting: Waiting, places: Mapping[str, str] | None = None) -> SecretsWithin:
         """Return a view of these secrets for one call, which waits no longer than the call's deadline.
 
-        `places` has the token URLs of the logins in the call's grant, by the name of the secret that each sets.
+        `places` maps the names of secrets to the token URLs of the logins in the call's grant that set them.
         """
         return SecretsWithin(self, waiting, places)
 
@@ -160,8 +160,8 @@ class RenewingSecrets:
         renewed: the grant no longer allows requests to that URL, and the refresh token must not be sent to the new one.
 
         Raises:
-            SecretNotFoundError, SecretExpiredError: it is not set, or has expired and cannot be renewed.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: `waiting` ended during the wait.
+            SecretNotFoundError, SecretExpiredError: the secret is not set, or has expired and cannot be renewed.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call `waiting` ended during the wait.
         """
         state = load_state(self._store, self._user, name)
         if state is not None and self._is_due(state) and _may_renew(state, place):
@@ -177,10 +177,10 @@ class RenewingSecrets:
         return state is not None and state.refresh_token is not None
 
     def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
-        """Renew the secret after the server refused it; return None if that is not possible.
+        """Renew the secret after the server refused it, and return it; return None if it cannot be renewed.
 
         Raises:
-            DeadlineExceededError, CancelledError, RuntimeClosedError: `waiting` ended during the wait.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call `waiting` ended during the wait.
         """
         try:
             state = load_state(self._store, self._user, name)
@@ -194,7 +194,7 @@ class RenewingSecrets:
         return state.expires_at is not None and state.expires_at - OAUTH_REFRESH_MARGIN_SECONDS <= self._now()
 
     def _next(self, name: str, *, refused: bool) -> _Renewal:
-        """Return the running renewal, or start one."""
+        """Return the running renewal of a secret, or start a renewal."""
         with self._lock:
             running = self._running.get(name)
             if running is None:
@@ -236,7 +236,7 @@ def _may_renew(state: OAuthState, place: str | None) -> bool:
 
 
 class SecretsWithin:
-    """One user's secrets as one call sees them: no wait lasts longer than the call."""
+    """A view of one user's secrets for one call. No wait lasts longer than the call."""
 
     def __init__(self, secrets: RenewingSecrets, waiting: Waiting, places: Mapping[str, str] | None = None) -> None:
         self._secrets = secrets
@@ -248,12 +248,12 @@ class SecretsWithin:
         return self._secrets.get(name, self._waiting, self._places.get(name))
 
     def renewed(self, name: str) -> Secret | None:
-        """Renew the secret after the server refused it; return None if that is not possible."""
+        """Renew the secret after the server refused it, and return it; return None if it cannot be renewed."""
         return self._secrets.renewed(name, self._waiting, self._places.get(name))
 
 
 class Renewals:
-    """The secrets of all users of one store: a `RenewingSecrets` for each user, shared by the user's calls."""
+    """The `RenewingSecrets` of all users of one store. All calls of a user share one of them."""
 
     def __init__(self, store: SecretsStore, renew: Callable[[OAuthState], Tokens]) -> None:
         self._store = store
@@ -273,9 +273,9 @@ class Renewals:
 
 
 def token_renewer(gateway: Callable[[], EgressGateway]) -> Callable[[OAuthState], Tokens]:
-    """Return a function that requests new tokens; `gateway` is called on its first use.
+    """Return a function that requests new tokens. It calls `gateway` for each request, so the gateway may open late.
 
-    The function raises `OAuthError` if there is no refresh token, or the endpoint refuses it.
+    The function raises `OAuthError` if there is no refresh token, or if the endpoint refuses the refresh token.
     """
 
     def renew(state: OAuthState) -> Tokens:

@@ -19,9 +19,9 @@ from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse
 
 @dataclass(frozen=True, slots=True, repr=False)
 class AuthorizationRequest:
-    """One login attempt. It has no repr, so that it is never shown.
+    """The random values of one login attempt. Their repr does not show them.
 
-    `state` distinguishes its redirect from a forged one, `verifier` its code from a stolen one.
+    `state` protects against a forged redirect, and `verifier` (PKCE) against the use of a stolen code.
     """
 
     state: str
@@ -68,23 +68,23 @@ _KNOWN_ERRORS = frozenset((
 
 
 class OAuthError(SecretError):
-    """A login or token renewal failed; `code` is the server's error code if it is a known one."""
+    """A login or token renewal failed. `code` is the server's error code if that is a known code."""
 
     code = "oauth"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Tokens:
-    """Tokens from an endpoint. They have no repr, so that they are never shown."""
+    """Tokens from an endpoint. Their repr does not show them."""
 
     access_token: str
     refresh_token: str | None
     expires_at: float | None
-    """In Unix seconds."""
+    """Expiry of the access token, in Unix seconds."""
 
 
 class TokenEndpoint:
-    """The endpoint that issues tokens. Requests pass the gateway: https only, with checked addresses."""
+    """The endpoint that issues tokens. The gateway sends the requests, only over https and to checked addresses."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class TokenEndpoint:
         self._now = now
 
     def exchange(self, code: str, *, verifier: str, redirect_uri: str) -> Tokens:
-        """Exchange an authorization code for tokens. RFC 6749 4.1.3, RFC 7636 4.5.
+        """Exchange an authorization code for tokens (RFC 6749 4.1.3, RFC 7636 4.5).
 
         Raises:
             OAuthError: the server refuses, or its response is not a token.
@@ -112,7 +112,7 @@ class TokenEndpoint:
         return self._request({"grant_type": "authorization_code", **fields})
 
     def refresh(self, refresh_token: str) -> Tokens:
-        """Request a new access token. RFC 6749 6.
+        """Request a new access token (RFC 6749 6).
 
         Raises:
             OAuthError: the server refuses, or its response is not a token.
@@ -120,10 +120,11 @@ class TokenEndpoint:
         return self._request({"grant_type": "refresh_token", "refresh_token": refresh_token})
 
     def by_device(self, device_code: str) -> Tokens:
-        """Check once whether the user has entered the device code. RFC 8628 3.4.
+        """Request tokens once with a device code (RFC 8628 3.4).
 
         Raises:
-            OAuthError: not entered yet (`authorization_pending`, `slow_down`), or the server refuses.
+            OAuthError: the user has not entered the code yet (`authorization_pending`, `slow_down`), or the server
+                refuses.
         """
         kind = "urn:ietf:params:oauth:grant-type:device_code"
         return self._request({"grant_type": kind, "device_code": device_code})
@@ -147,7 +148,7 @@ class TokenEndpoint:
         known = error if isinstance(error, str) and error in _KNOWN_ERRORS else None
         if response.status != 200 or known is not None:  # some servers send an error with status 200
             raise OAuthError(
-                f"the token endpoint returned {response.status}" + (f": {known}" if known else ""),
+                f"the token endpoint returned status {response.status}" + (f": {known}" if known else ""),
                 code=known or "oauth",
                 hint="log in again: wasmrt auth TOOL",
             )
@@ -166,7 +167,7 @@ class TokenEndpoint:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Return the JSON object in a response body, or an empty one if the body is not a JSON object."""
+    """Return the JSON object in a response body, or an empty dict if the body is not a JSON object."""
     try:
         data = json.loads(body)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""The proxy of one program run. Each connection has a thread, until the run ends."""
+"""The proxy of one program run. Each connection is served by a separate thread."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 _MAX_CONNECTIONS = 32
 """Simultaneous connections; more connections wait."""
 _MAX_DECISIONS = 256
-"""Stored allowed decisions of a run, and stored denials."""
+"""Maximum number of stored decisions of a run, for allowed requests and for denials separately."""
 _BODYLESS = (204, 304)
 
 
 class ProgramProxy:
-    """The proxy for one run of a program, to its granted hosts. `close` it after the run.
+    """The proxy through which one run of a program reaches its granted hosts. `close` it after the run.
 
-    Tunnels (CONNECT) are checked by host and port, resolved and connected like requests through the gateway, and must
-    carry TLS for that host. Plain HTTP requests pass the gateway itself, if an entry grants http.
+    The host and port of a tunnel (CONNECT) are checked, resolved and connected as for a request through the gateway, and
+    the tunnel must carry TLS for that host. Plain HTTP requests are sent through the gateway, if an entry grants http.
 
     Args:
         allowlist: The granted hosts.
-        gateway: Resolves names and connects; shared, and not closed by the proxy.
+        gateway: The shared gateway, which resolves names and connects. The proxy does not close it.
         user: The user whose rate limits apply.
         name: The program's name in rate limits and decisions.
-        rates: Counts tunnels.
+        rates: The rate limiter that counts tunnels.
     """
 
     def __init__(
         self, allowlist: Sequence[EndpointPattern], gateway: EgressGateway, *, user: str, name: str, rates: RateLimiter
     ) -> None:
         self.credential = secrets.token_urlsafe(24)
-        """SECURITY: a password that is only valid for this run."""
+        """The password of the proxy. SECURITY: it is only valid for this run."""
         self._name, self._user = name, user
         self._gateway = gateway
         self._rates = rates
@@ -67,7 +67,7 @@ class ProgramProxy:
         self._denied: list[Decision] = []
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the distinct decisions since the last call, denials first."""
+        """Return the distinct decisions made since this method was last called, denials first."""
         with self._lock:
             found = tuple(dict.fromkeys((*self._denied, *self._allowed)))
             self._allowed, self._denied = [], []
@@ -158,7 +158,7 @@ class ProgramProxy:
         return call
 
     def _record(self, decision: Decision) -> None:
-        # SECURITY: a host name that a program chooses may contain a secret.
+        # SECURITY: the program chose the host name, which may contain a secret.
         self._store_decision(decision.redacted(self._client.call().scanner.redact))
 
     def _store_decision(self, decision: Decision) -> None:
@@ -170,7 +170,11 @@ class ProgramProxy:
 
     @contextmanager
     def _tracked(self, each: socket.socket) -> Iterator[None]:
-        """Register a socket for `close`, and close it at the end. Raises OSError if the run has ended."""
+        """Register a socket, so that `close` can shut it down, and close it at the end.
+
+        Raises:
+            OSError: the run has ended.
+        """
         with each:
             with self._lock:
                 self._sockets.add(each)

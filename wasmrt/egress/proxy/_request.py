@@ -19,51 +19,51 @@ _SERVER_NAME, _ENCRYPTED_HELLO = 0, 0xFE0D
 
 
 class NotAHelloError(Exception):
-    """The bytes are not a ClientHello; the message has the reason."""
+    """The bytes are not a valid ClientHello. The message contains the reason."""
 
 
 class Hello(NamedTuple):
     """The parts of a ClientHello that determine the server."""
 
     server_name: str
-    """In lower case; empty if the ClientHello has none."""
+    """The server's name in lower case, or an empty string if the ClientHello contains no name."""
     encrypted: bool
-    """True if it has an encrypted second name."""
+    """True if the ClientHello also contains an encrypted server name."""
 
 
 def read_hello(data: bytes) -> Hello | None:
     """Parse a ClientHello; return None if more bytes are needed.
 
     Raises:
-        NotAHelloError: the bytes do not start a ClientHello.
+        NotAHelloError: the bytes are not the beginning of a valid ClientHello.
     """
     message = _message(data)
     if message is None:
         if len(data) >= MAX_PROXY_HELLO_BYTES:
-            raise NotAHelloError("its ClientHello is too long")
+            raise NotAHelloError("the ClientHello is too long")
         return None
     try:
         return _fields(message)
     except (IndexError, UnicodeDecodeError):
-        raise NotAHelloError("its ClientHello is broken") from None
+        raise NotAHelloError("the ClientHello is incomplete or invalid") from None
 
 
 def _message(data: bytes) -> bytes | None:
-    """Return the handshake message, assembled from its records; None if more bytes are needed."""
+    """Assemble the handshake message from TLS records; return None if more bytes are needed."""
     gathered, at = b"", 0
     while True:
         if data[at : at + 1] not in (b"", bytes((_HANDSHAKE,))) or data[at + 1 : at + 2] not in (b"", b"\x03"):
-            raise NotAHelloError("it is not TLS")
+            raise NotAHelloError("the data is not TLS")
         if len(gathered) >= 4:
             if gathered[0] != _CLIENT_HELLO:
-                raise NotAHelloError("its first message is not a ClientHello")
+                raise NotAHelloError("the first TLS message is not a ClientHello")
             if len(gathered) >= 4 + int.from_bytes(gathered[1:4]):
                 return gathered[4 : 4 + int.from_bytes(gathered[1:4])]
         if len(data) < at + 5:
             return None
         length = int.from_bytes(data[at + 3 : at + 5])
         if not 0 < length <= _MAX_RECORD:
-            raise NotAHelloError("it has a TLS record of an invalid length")
+            raise NotAHelloError("a TLS record has an invalid length")
         if len(data) < at + 5 + length:
             return None
         gathered += data[at + 5 : at + 5 + length]
@@ -81,13 +81,13 @@ def _fields(message: bytes) -> Hello:
     while extensions.left:
         kind, body = int.from_bytes(extensions.take(2)), extensions.vector(2)
         if kind in seen:
-            raise NotAHelloError("it has a duplicate extension")
+            raise NotAHelloError("the ClientHello has a duplicate extension")
         seen.add(kind)
         if kind == _SERVER_NAME:
             names = _names(body)
     if len(names) > 1:
-        # SECURITY: a server may use the one name, and this check the other.
-        raise NotAHelloError("it names two servers")
+        # SECURITY: this check and the server could use different names.
+        raise NotAHelloError("the ClientHello contains more than one server name")
     return Hello(names[0] if names else "", _ENCRYPTED_HELLO in seen)
 
 
@@ -97,13 +97,13 @@ def _names(body: bytes) -> list[str]:
         kind = listed.take(1)[0]
         name = listed.vector(2).decode("ascii").lower()
         if kind != 0 or not name:
-            raise NotAHelloError("it has a server name of an unknown kind")
+            raise NotAHelloError("the ClientHello contains a server name of an unknown kind")
         found.append(name)
     return found
 
 
 class _Reader:
-    """Takes parts from the front of a byte string; raises IndexError if it is too short."""
+    """A reader that takes parts from the front of a byte string, and raises IndexError if too few bytes are left."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data
@@ -131,11 +131,11 @@ _HOP_BY_HOP = frozenset((
 ))  # fmt: skip
 _CHUNK = 64 * 1024
 _MAX_HEAD_BYTES = 16 * KIB
-"""Size of the request line and the headers."""
+"""Maximum size of the request line and the headers together."""
 
 
 class RefusedError(Exception):
-    """A request that is answered with an error status and a message."""
+    """A request is refused. The response has an error status and a message."""
 
     def __init__(self, status: int, code: str, sentence: str, hint: str = "") -> None:
         super().__init__(sentence)
@@ -155,7 +155,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Prox
     """Read a request's header, and its body unless the method is CONNECT.
 
     Raises:
-        RefusedError: it is not HTTP, lacks the right credential, is too long or too slow.
+        RefusedError: the request is not valid HTTP, lacks the credential of the run, is too long or arrives too late.
         OSError: the connection failed.
     """
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
@@ -190,7 +190,7 @@ def _check_credential(head: h11.Request, credential: str) -> None:
 
 
 def _check_connect(target: str, headers: tuple[tuple[str, str], ...], behind: bytes) -> None:
-    # SECURITY: requests that could be read as a different host or request are denied.
+    # SECURITY: deny requests that a server could understand as requests for another host, or as more than one request.
     if not _AUTHORITY.fullmatch(target):
         raise RefusedError(400, "invalid-request", "CONNECT must be followed by a host and a port")
     host = target.rpartition(":")[0].lower()
@@ -198,13 +198,13 @@ def _check_connect(target: str, headers: tuple[tuple[str, str], ...], behind: by
         if name == "host" and value.lower() not in (target.lower(), host):
             raise RefusedError(400, "invalid-request", "the Host header of a CONNECT must match its target")
         if name in ("content-length", "transfer-encoding", "upgrade"):
-            raise RefusedError(400, "invalid-request", f"a CONNECT must not have {name}")
+            raise RefusedError(400, "invalid-request", f"a CONNECT must not have the header {name}")
     if behind:
         raise RefusedError(400, "invalid-request", "bytes were sent after a CONNECT before its response")
 
 
 def _check_plain(target: str, headers: tuple[tuple[str, str], ...]) -> None:
-    # SECURITY: the checked host is the requested host: a Host header must match.
+    # SECURITY: the host in the URL is checked, so a Host header must match it.
     authority = re.fullmatch(r"http://([^/?#@]+)(?:[/?][^#]*)?", target)
     if authority is None:
         raise RefusedError(400, "invalid-request", "a request to a proxy must have a full http:// URL or be a CONNECT")

@@ -27,7 +27,7 @@ from wasmrt.egress.proxy._request import Hello, NotAHelloError, RefusedError, re
 
 _CHUNK = 64 * 1024
 _ANY_METHOD = "GET"
-"""Entries for https cannot restrict methods here, because TLS hides the method."""
+"""The method for checks. Entries cannot restrict the methods in a tunnel, because TLS hides the method."""
 Record = Callable[[Decision], None]
 
 
@@ -72,11 +72,13 @@ class Tunnel:
             first = self._read_hello(client)
         except NotAHelloError as error:
             rule = f"a tunnel may only carry TLS for the granted host: {error}"
-            self._record_denial(Reason.HOST_NOT_ALLOWED, rule, "no setting allows it: use TLS to the named host")
+            self._record_denial(
+                Reason.HOST_NOT_ALLOWED, rule, "no setting allows it; use TLS to the host of the CONNECT"
+            )
             return
         if not _Relay(client, server, first).run():
             rule = "the tunnel exceeded its limit of bytes or time"
-            self._record_denial(Reason.RESPONSE_TOO_LARGE, rule, "no setting raises it: fetch the data in parts")
+            self._record_denial(Reason.RESPONSE_TOO_LARGE, rule, "no setting raises it; fetch the data in parts")
 
     def _read_hello(self, client: socket.socket) -> bytes:
         data, ends_at = b"", time.monotonic() + PROXY_HEAD_SECONDS
@@ -98,10 +100,10 @@ class Tunnel:
     def _check_hello(self, hello: Hello) -> None:
         # SECURITY: many hosts share an address, and the name in the handshake selects the host.
         if hello.encrypted:
-            raise NotAHelloError("it contains an encrypted second name (ECH), which cannot be checked")
+            raise NotAHelloError("the ClientHello contains an encrypted server name (ECH), which cannot be checked")
         is_address = self._url.address is not None
         if hello.server_name.rstrip(".") != ("" if is_address else self._url.host):
-            raise NotAHelloError(f"it names {hello.server_name or 'no server'!r:.100}")
+            raise NotAHelloError(f"the ClientHello is for {hello.server_name or 'no server'!r:.100}")
 
     def _parse(self, target: str) -> ParsedUrl:
         try:
@@ -127,7 +129,7 @@ class Tunnel:
 
 
 class _Relay:
-    """Relays bytes in both directions between two sockets, within limits of bytes, time and idle time."""
+    """A relay of bytes between two sockets in both directions, with limits of bytes, time and idle time."""
 
     def __init__(self, client: socket.socket, server: socket.socket, first: bytes) -> None:
         self._other = {client: server, server: client}
@@ -141,7 +143,7 @@ class _Relay:
             each.setblocking(False)
 
     def run(self) -> bool:
-        """Relay until both sides have finished; return False if a limit ended it.
+        """Relay bytes until both sides have finished; return False if a limit was exceeded.
 
         Raises:
             OSError: a connection failed.
@@ -156,7 +158,7 @@ class _Relay:
 
     def _wait(self, selector: selectors.BaseSelector, seconds: float) -> bool:
         for each, other in self._other.items():
-            # Only read if the other side's buffer is empty, so that a slow side slows the other one.
+            # Only read if the other side's buffer is empty, so that a slow receiver slows down its sender.
             reads = each in self._open and not self._waiting[other]
             events = (selectors.EVENT_READ if reads else 0) | (selectors.EVENT_WRITE if self._waiting[each] else 0)
             _watch(selector, each, events)
@@ -188,7 +190,7 @@ class _Relay:
 
 
 def for_program(decision: Decision) -> Decision:
-    """Return a decision in terms of a program's grant."""
+    """Reword a decision for programs, whose allowlist is the setting `network` instead of `http.allowlist`."""
     suggestion = decision.suggestion
     if isinstance(suggestion, Addition):
         suggestion = Step(f"an operator can grant it in network: {suggestion.entry}")

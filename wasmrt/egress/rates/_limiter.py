@@ -13,10 +13,10 @@ from wasmrt.egress.rates._window import WINDOWS, MemoryWindows, WindowStore
 
 
 class RateLimiter:
-    """Counts requests per (user, tool) in the last minute and the last hour.
+    """A rate limiter that counts requests per (user, tool) in the last minute and the last hour.
 
     With `redis_url` (`redis://` or `rediss://`), processes and machines share the windows; otherwise they are in this
-    object. If Redis fails, requests are refused, or, with `unsafe_without_redis`, counted in this object.
+    object. If Redis fails, requests are refused. With `unsafe_without_redis`, they are counted in this object instead.
 
     Raises:
         ConfigurationError: the URL is not a Redis URL, or the packages of the `redis` extra are missing.
@@ -29,7 +29,7 @@ class RateLimiter:
         unsafe_without_redis: bool = False,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Machines only share the wall clock.
+        # The wall clock is the only clock that machines share.
         self._now: Callable[[], float] = now if redis_url is None else time.time
         if redis_url is None:
             self._store: WindowStore = MemoryWindows(now)
@@ -45,9 +45,10 @@ class RateLimiter:
         what: str = "http",
         setting: Callable[[str], str] | None = None,
     ) -> None:
-        """Record one request of kind `what`, or refuse it; a refused request is not recorded.
+        """Record one request of kind `what`, or refuse it. A refused request is not recorded.
 
-        `setting` returns the setting that raises the limit of the window `minute` or `hour`; an empty string for none.
+        `setting` receives the name of a window, `minute` or `hour`, and returns the name of the setting for its limit,
+        or an empty string if there is no such setting.
 
         Raises:
             RateLimitedError: a window is full until `retry_after_seconds`.
@@ -82,7 +83,7 @@ class RateLimiter:
 
 
 def _setting(what: str, window: str) -> str:
-    """Return the setting in the capability file or configuration file that limits requests of this kind."""
+    """Return the name of the setting that limits requests of this kind, in the capability or configuration file."""
     if what == "call":
         return f"calls_per_{window} in [rates]"
     return f"{'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}"
@@ -90,13 +91,13 @@ def _setting(what: str, window: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _key(user: str, tool: str, what: str) -> str:
-    # SECURITY: quoted, because otherwise user "a/b" with tool "c" would share the windows of "a" with "b/c".
+    # SECURITY: quoted; otherwise user "a/b" with tool "c" would share the windows of user "a" with tool "b/c".
     return "/".join(quote(part, safe="") for part in (what, user, tool))
 
 
 def _redis_windows(url: str, fallback: WindowStore | None) -> WindowStore:
     try:
-        from wasmrt.egress.rates._redis import RedisWindows  # an optional dependency, which takes 50 ms to import
+        from wasmrt.egress.rates._redis import RedisWindows  # imports an optional package, in 50 ms
     except ImportError as error:
         message = f"rate limits in Redis need the package {error.name}"
         raise ConfigurationError(message, hint="pip install 'wasmrt[redis]'") from None

@@ -1,7 +1,7 @@
 """Sliding windows in Redis, through `limits`: each request is counted by one atomic Redis script.
 
-If Redis does not respond, one request waits half a second. After that, requests do not wait for Redis for a while: they
-are refused, or, if the operator chose that, counted in this process only.
+If Redis does not respond, one request waits half a second. After that, requests do not wait for Redis for a while. They
+are refused, or counted in this process only if the operator has chosen that.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class RedisWindows:
-    """Windows in a Redis that several machines share. While Redis does not respond, `fallback` counts requests.
+    """Windows in a Redis that several machines share. While Redis does not respond, `fallback` counts the requests.
 
     SECURITY: without `fallback`, requests are refused while Redis does not respond.
 
@@ -36,7 +36,7 @@ class RedisWindows:
     def __init__(self, url: str, fallback: WindowStore | None = None) -> None:
         if not url.startswith(("redis://", "rediss://")):
             # The URL may contain a password, so it is not in the message.
-            raise ConfigurationError("the rate limiter's URL must start with redis:// or rediss://")
+            raise ConfigurationError("the rate limiter's Redis URL must start with redis:// or rediss://")
         try:
             storage = storage_from_string(
                 url,
@@ -57,15 +57,15 @@ class RedisWindows:
         self._retry_at = 0.0
 
     def record(self, key: str, limits: Limits) -> Window | None:
-        """Count a request in both windows, or return the full one.
+        """Count a request in both windows. If a window is full, return that window.
 
-        The hour is checked first, so that a refused request is not counted in the minute. Only machines that race for
-        the last request of an hour can lose one of a minute, which is the safe side.
+        The hour is checked first, so that a refused request is not counted in the minute. It is still counted there if
+        another machine takes the last request of the hour at the same time, which is safe.
         """
         return self._ask(lambda: self._record(key, limits), lambda store: store.record(key, limits))
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
-        """Return the time of the oldest counted request in the window, and their number."""
+        """Return the time of the oldest counted request in the window, and the number of counted requests."""
         return self._ask(lambda: self._inspect(key, window, limit), lambda store: store.inspect(key, window, limit))
 
     def _record(self, key: str, limits: Limits) -> Window | None:
@@ -81,7 +81,7 @@ class RedisWindows:
         return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
 
     def _ask(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
-        """Use Redis, one request at a time, unless it has just failed; otherwise use the fallback."""
+        """Call `redis`, on one thread at a time. If Redis fails or has just failed, call `otherwise` with the fallback."""
         if time.monotonic() >= self._retry_at and self._lock.acquire(timeout=REDIS_TIMEOUT_SECONDS):
             try:
                 if time.monotonic() >= self._retry_at:  # the previous holder of the lock may have failed
@@ -99,5 +99,5 @@ class RedisWindows:
 
 def _unavailable() -> ExternalServiceError:
     return ExternalServiceError(
-        "the rate limiter's Redis does not respond", code="rate-store", hint="check its URL and that it runs"
+        "the rate limiter's Redis does not respond", code="rate-store", hint="check that Redis runs, and its URL"
     )

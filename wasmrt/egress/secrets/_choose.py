@@ -1,4 +1,4 @@
-"""Select the secrets store that a setting names, and open it on first use."""
+"""Choose the secrets store from the settings, and open it now or on first use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.egress.secrets._types import Secret, SecretInfo, SecretsStore
 class DeferredSecrets:
     """A store that `choose` opens on first use, once for all threads.
 
-    Every method can raise the errors of `choose` and of the store.
+    Every method may raise the errors of `choose` and of the store.
     """
 
     def __init__(self, choose: Callable[[], SecretsStore]) -> None:
@@ -28,7 +28,7 @@ class DeferredSecrets:
 
     @property
     def chosen(self) -> SecretsStore:
-        """The store itself."""
+        """The opened store. The first access opens it."""
         with self._lock:
             if self._chosen is None:
                 self._chosen = self._choose()
@@ -47,7 +47,7 @@ class DeferredSecrets:
         self.chosen.remove(user, name)
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return names and times, sorted by name."""
+        """Return the names and times of the user's secrets, sorted by name."""
         return self.chosen.list(user)
 
     def exists(self, user: str, name: str) -> bool:
@@ -61,12 +61,12 @@ BACKENDS = ("auto", "keyring", "file", "environment")
 def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
     """Open the secrets store of this installation, whose data directory is `home`.
 
-    The backend is `backend`, or the variable WASMRT_SECRETS_BACKEND, or `auto`. `auto` is the desktop's keyring if
-    there is one, otherwise an encrypted file with its passphrase in WASMRT_SECRETS_PASSPHRASE, or with a key file next
-    to it.
+    The backend is `backend` if given, else the value of the variable WASMRT_SECRETS_BACKEND, else `auto`. `auto` selects
+    the desktop's keyring, or an encrypted file if there is no keyring or the file already exists. The file is encrypted
+    with the passphrase in WASMRT_SECRETS_PASSPHRASE, or else with a key file in the same directory.
 
     Raises:
-        ConfigurationError: there is no backend of that name.
+        ConfigurationError: no backend has this name.
         SecretBackendError: the selected backend cannot be used.
 
     Example:
@@ -94,7 +94,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
 
 
 def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
-    """Return the store of `open_store`; if that would search for a keyring, search on first use.
+    """Return the same store as `open_store`. If that requires a search for a keyring, delay the search to the first use.
 
     Raises:
         ConfigurationError, SecretBackendError: see `open_store`.
@@ -112,7 +112,7 @@ def _what_instead(chosen: str) -> str:
 
 
 def backend_of(store: SecretsStore) -> str:
-    """Return the backend's name of `store`, as in `BACKENDS`, or the type's name of a custom store."""
+    """Return the name in `BACKENDS` of the backend of `store`. For a custom store, return the name of its type."""
     for kind, name in ((FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment")):
         if isinstance(store, kind):
             return name

@@ -17,16 +17,16 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
 
 
 def parse_env_file(text: str) -> tuple[tuple[str, Secret], ...]:
-    """Return the assignments of a .env file as `(lower-case name, secret)`; empty values are left out.
+    """Return the assignments of a .env file as pairs of a lower-case name and a secret. Omit empty values.
 
     The syntax is python-dotenv's: comments, `export`, quotes, escapes, and multi-line values in quotes. Variables are
     not expanded.
 
     Raises:
-        SecretError: a line is invalid, a name is set twice, or the file is too long. The message has the line's number,
-            but never its text.
+        SecretError: a line is invalid, a name is set twice, or the file is too long. The message contains the number of
+            the line, but never its text.
     """
-    from dotenv.parser import parse_stream  # only one command needs it
+    from dotenv.parser import parse_stream  # imported here because only one command needs it
 
     if len(text.encode(errors="replace")) > MAX_ENV_FILE_BYTES:
         raise SecretError(f"a .env file must have at most {MAX_ENV_FILE_BYTES} bytes", code="env-file")
@@ -37,10 +37,14 @@ def parse_env_file(text: str) -> tuple[tuple[str, Secret], ...]:
         source = binding.original.string
         number = binding.original.line + source[: len(source) - len(source.lstrip())].count("\n")
         if binding.error or binding.value is None or not _NAME.fullmatch(binding.key or ""):
-            raise SecretError(f"line {number} is not NAME=value", code="env-file", hint="write one variable per line")
+            raise SecretError(
+                f"line {number} of the .env file is not of the form NAME=value",
+                code="env-file",
+                hint="write one variable per line",
+            )
         name = normalize_secret_name(binding.key or "")
         if name in found:
-            raise SecretError(f"line {number} sets {name} again", code="env-file")
+            raise SecretError(f"line {number} of the .env file sets {name} a second time", code="env-file")
         if binding.value:
             found[name] = Secret(binding.value)
     return tuple(found.items())
@@ -50,9 +54,11 @@ PREFIX = "WASMRT_SECRET_"
 
 
 class EnvironmentSecrets(EntryStore):
-    """Reads the secret `example_token` from `WASMRT_SECRET_EXAMPLE_TOKEN`, for `user` only.
+    """A read-only store of environment variables: the secret `example_token` is in `WASMRT_SECRET_EXAMPLE_TOKEN`.
 
-    SECURITY: the prefix prevents that other variables of the host are requested as secrets.
+    Only `user` has secrets.
+
+    SECURITY: because of the prefix, no other variable of the host can be requested as a secret.
     """
 
     def __init__(
@@ -87,7 +93,9 @@ class EnvironmentSecrets(EntryStore):
     def _delete(self, user: str, name: str) -> bool:
         if self._read(user, name) is None:
             return False
-        raise SecretBackendError("secrets from the environment are read-only", hint="unset the variable")
+        raise SecretBackendError(
+            "secrets from the environment are read-only", hint=f"unset the variable {_variable(name)}"
+        )
 
 
 def _variable(name: str) -> str:

@@ -1,8 +1,8 @@
 """Secrets in one AES-256-GCM file, written atomically.
 
-    "WASMRT-SECRETS-1\\n" · a line of JSON (how the key is made) · 12 bytes of nonce · ciphertext and tag
+    "WASMRT-SECRETS-1\\n" · a line of JSON (source of the key) · 12 bytes of nonce · ciphertext and tag
 
-The header is authenticated as additional data, so it cannot be replaced. The key is derived from a passphrase with
+The header (the first two parts) is authenticated as additional data, so it cannot be replaced. The key is derived from a passphrase with
 scrypt (RFC 7914), or comes from a key file that only its owner can read.
 """
 
@@ -38,10 +38,10 @@ _Users = dict[str, dict[str, Entry]]
 
 @dataclass(frozen=True, slots=True, repr=False)
 class FileKey:
-    """The source of a secrets file's key: a passphrase, or a file with mode 0600.
+    """The source of a secrets file's key: either a passphrase, or a key file with mode 0600.
 
     Raises:
-        SecretBackendError: neither or both are given, or the passphrase is empty.
+        SecretBackendError: both or neither of `passphrase` and `path` are given, or the passphrase is empty.
     """
 
     passphrase: str | None = None
@@ -55,9 +55,9 @@ class FileKey:
 
 
 class FileSecrets(EntryStore):
-    """Stores secrets in the encrypted file `path`; safe for concurrent threads and processes.
+    """A store in the encrypted file `path`, safe for concurrent threads and processes.
 
-    The `path` of an error is the file concerned: the secrets file or its key file.
+    The attribute `path` of a raised error is the file with the problem: the secrets file or its key file.
 
     Raises:
         SecretBackendError: the file or key is unreadable, is not a secrets file, or was changed by another program.
@@ -72,17 +72,17 @@ class FileSecrets(EntryStore):
 
     @property
     def path(self) -> Path:
-        """The encrypted file; it does not exist before the first secret is set."""
+        """The encrypted file. It is created when the first secret is set."""
         return self._path
 
     @property
     def key_path(self) -> Path | None:
-        """The key file; None with a passphrase."""
+        """The key file, or None if the key comes from a passphrase."""
         return self._key.path
 
     @property
     def is_new(self) -> bool:
-        """True before the first secret is set."""
+        """True if the encrypted file does not exist yet."""
         return _bounded_read(self._path) is None
 
     def _read(self, user: str, name: str) -> Entry | None:
@@ -105,7 +105,7 @@ class FileSecrets(EntryStore):
 
     @contextlib.contextmanager
     def _locked_users(self) -> Iterator[_Users]:
-        """Read, let the caller change the users, and write, excluding all other threads and processes."""
+        """Read the file, let the caller change the secrets, and write the file. Other threads and processes wait."""
         with self._lock, _set_error_path(self._path), _os_errors("the secrets file cannot be written", self._path):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
@@ -130,7 +130,8 @@ class FileSecrets(EntryStore):
         except InvalidTag:
             raise SecretBackendError(
                 "the secrets file cannot be decrypted with this key",
-                hint="set WASMRT_SECRETS_PASSPHRASE as before, or restore the file and its key from a backup",
+                hint="set WASMRT_SECRETS_PASSPHRASE to the passphrase that was used when the secrets were stored, or "
+                "restore the file and its key from a backup",
             ) from None
         return _parse_users(plain), salt
 
@@ -168,7 +169,7 @@ def _head(salt: bytes | None) -> bytes:
 
 
 def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
-    """Return the header, the salt and the encrypted rest.
+    """Split the content of a secrets file into header, salt and encrypted data.
 
     SECURITY: the header must equal, byte for byte, a header that this version writes. Parameters from the file are
     never used: a process that can change the file could make scrypt cheap, or exhaust memory.
@@ -202,14 +203,16 @@ def _bounded_read(path: Path) -> bytes | None:
 
 
 def _key_from_file(path: Path) -> bytes:
-    """Read the key, or create it."""
+    """Read the key from the key file, which is created if it does not exist."""
     with _os_errors("the key file of the secrets cannot be opened", path):
         try:
             key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
         except FileNotFoundError:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             create_file(path, tokens.token_bytes(_KEY_BYTES))
-            key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)  # possibly another process's
+            key = read_file(
+                path, max_bytes=_KEY_BYTES, follow_link=False, private=True
+            )  # another process may have created it
         except UnfitFileError as error:
             if error.reason is Unfit.TOO_LARGE:
                 raise _wrong_size(path) from None
@@ -218,7 +221,7 @@ def _key_from_file(path: Path) -> bytes:
                 f"the key file of the secrets {error.reason}",
                 path=path,
                 hint=f"make yourself the owner of {path.name} with mode 0600 (wasmrt secret list shows its path), "
-                "and replace its secrets, which others may have read",
+                "and replace all secrets, which other users may have read",
             ) from None
     if len(key) != _KEY_BYTES:
         raise _wrong_size(path)
@@ -238,13 +241,13 @@ def _os_errors(problem: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        # SECURITY: the host path is not in message and hint, which can reach a guest.
+        # SECURITY: message and hint do not contain the host path, because a guest may read them.
         raise SecretBackendError(f"{problem}: {error.strerror}", path=path) from error
 
 
 @contextlib.contextmanager
 def _set_error_path(path: Path) -> Iterator[None]:
-    """Set the path of an error that has none."""
+    """Set the path of a raised error that does not have one."""
     try:
         yield
     except SecretBackendError as error:

@@ -16,10 +16,10 @@ _INDEX = ".names"  # no secret's name starts with a dot
 
 
 class KeyringSecrets(EntryStore):
-    """Stores secrets in `backend`, or in the preferred keyring of this machine.
+    """A store in the keyring `backend`, by default the preferred keyring of this machine.
 
     Raises:
-        SecretBackendError: there is no keyring, it stores plain text, or it does not respond.
+        SecretBackendError: there is no keyring that protects secrets, or the keyring does not respond.
     """
 
     def __init__(self, backend: Any = None, *, now: Callable[[], float] = time.time) -> None:
@@ -38,7 +38,7 @@ class KeyringSecrets(EntryStore):
 
     def _write(self, user: str, name: str, entry: Entry) -> None:
         with self._lock:
-            # The index first: a crash between the two writes leaves a name without a value, which is not listed.
+            # Write the index first: a crash between the two writes leaves a name without a value, which is not listed.
             names = set(self._names(user)) | {name}
             self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
             self._ask("set_password", user, name, json.dumps(entry.as_json()))
@@ -63,8 +63,8 @@ class KeyringSecrets(EntryStore):
         with contextlib.suppress(Exception):
             answer: str | None = getattr(self._backend, method)(f"wasmrt/{user}", *args)
             return answer
-        # SECURITY: raised outside the handler, so that the backend's error, which can contain the value, is not its
-        # context.
+        # SECURITY: raised outside the handler, so that its context is not the backend's error, which can contain the
+        # value.
         raise SecretBackendError("the keyring does not respond", hint="unlock it and try again")
 
 
@@ -74,7 +74,7 @@ def usable_keyring() -> Any:
     from keyring.backends.chainer import ChainerBackend
 
     backend = keyring.get_keyring()
-    # SECURITY: if there are several, the preferred backend is a chain of them; check each member, not the chain.
+    # SECURITY: if there are several backends, keyring returns a chain of them; check each member, not the chain.
     several = backend.backends if isinstance(backend, ChainerBackend) else (backend,)
     return next((each for each in several if _protects(each)), None)
 
@@ -92,4 +92,4 @@ def _parse_json(text: str) -> Any:
     with contextlib.suppress(ValueError):
         return json.loads(text)
     # SECURITY: raised outside the handler, because a JSON error contains the text.
-    raise SecretBackendError("a stored secret has a form that this version does not know")
+    raise SecretBackendError("a stored secret has a format that this version of wasmrt does not know")

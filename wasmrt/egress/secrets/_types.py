@@ -18,14 +18,15 @@ from wasmrt.core.names import is_secret_name
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 DEFAULT_USER = "local"
-"""The user of a single-user installation. Never a fallback for another user."""
+"""The user of a single-user installation. The secrets of this user are never a fallback for another user."""
 
-# The companion `NAME~oauth` has the data to renew NAME. A capability file cannot spell a name with a tilde.
+# The entry `NAME~oauth` contains the data to renew the secret `NAME`. Capability files cannot request such an entry,
+# because the names in them cannot contain a tilde.
 OAUTH_SUFFIX = "~oauth"
 
 
 class Secret:
-    """A secret value. Prints as `***`, does not pickle or copy, and is read only through `reveal`.
+    """A secret value. It prints as `***`, cannot be pickled or copied, and can only be read with `reveal`.
 
     Raises:
         SecretError: the value is empty, longer than 64 KiB, or not encodable as UTF-8.
@@ -45,7 +46,7 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """Return the value. Called only just before sending, and by scanners and backends."""
+        """Return the value. Call this only just before the value is sent, and in scanners and backends."""
         return self._value
 
     def __repr__(self) -> str:
@@ -65,7 +66,7 @@ class Secret:
     __hash__ = None  # type: ignore[assignment]  # SECURITY: the hash of a short secret reveals it
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("a Secret does not pickle or copy")
+        raise TypeError("a Secret cannot be pickled or copied")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class SecretsStore(Protocol):
         """Delete the secret, or raise `SecretNotFoundError`."""
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return names and times, sorted by name, without the companions of OAuth secrets."""
+        """Return the names and times of the user's secrets, sorted by name, without the entries that renew them."""
 
     def exists(self, user: str, name: str) -> bool:
         """Return whether the secret is set and has not expired."""
@@ -102,13 +103,13 @@ class SecretsStore(Protocol):
 def replace_secret(
     store: SecretsStore, user: str, name: str, secret: Secret, *, expires_at: float | None = None
 ) -> None:
-    """Store a user-provided secret, and delete the login that would renew its older value.
+    """Store a secret that the user provided, and delete the login that renewed the older value.
 
     Raises:
         SecretError: the store cannot be read or written, or the name is invalid.
     """
-    # Delete first: after a crash in between, the older value stays, and no renewal overwrites the new one later.
-    with suppress(SecretNotFoundError):  # there was no login
+    # Delete the login first. If it were deleted last, a crash in between would let it overwrite the new value later.
+    with suppress(SecretNotFoundError):  # raised if there was no login
         store.remove(user, name + OAUTH_SUFFIX)
     store.set(user, name, secret, expires_at=expires_at)
 
@@ -117,7 +118,8 @@ def normalize_secret_name(name: str) -> str:
     """Return `name` in lower case (`SLACK_TOKEN` and `slack_token` are the same secret).
 
     Raises:
-        SecretError: the name is longer than 128, has characters other than `a-z 0-9 _ - .`, or ends in `-` or `.`.
+        SecretError: the name is empty or longer than 128 characters, has characters other than `a-z 0-9 _ - .`, or
+            begins or ends with `-` or `.`.
     """
     lowered = name.lower()
     if not is_secret_name(lowered.removesuffix(OAUTH_SUFFIX)):
@@ -147,7 +149,7 @@ def set_command(user: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class UserSecrets:
-    """A store's view for one user: a call cannot read another user's secrets."""
+    """A view of a store that is limited to one user, so that a call cannot read another user's secrets."""
 
     store: SecretsStore
     user: str
@@ -170,9 +172,9 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
 
 
 def check_usable(name: str, secret: Secret) -> str | None:
-    """Return a sentence on the places that cannot contain the value of the secret `name`, or None if all can.
+    """Return a sentence with the only places of a request that can contain the value of `secret`, or None if all can.
 
-    SECURITY: the sentence has the position and kind of an invalid character, but never the character.
+    SECURITY: the sentence contains the position and kind of an invalid character, but never the character.
 
     Raises:
         SecretError: no place can contain the value, because it is too short to be recognised in a response.
@@ -232,12 +234,12 @@ class Entry:
     expires_at: float | None = None
 
     def as_json(self) -> dict[str, Any]:
-        """Return the entry for a backend that protects it. It contains the value, so never log it."""
+        """Return the entry for a backend that protects it. The result contains the value, so never log it."""
         return {"value": self.secret.reveal(), "created_at": self.created_at, "expires_at": self.expires_at}
 
     @classmethod
     def from_json(cls, data: object) -> Entry:
-        """Read the output of `as_json`.
+        """Create an entry from the output of `as_json`.
 
         Raises:
             SecretBackendError: the data has a different form.
@@ -246,7 +248,7 @@ class Entry:
             value, created, expires = data["value"], data["created_at"], data["expires_at"]
             if isinstance(value, str) and _is_time(created) and (expires is None or _is_time(expires)):
                 return cls(Secret(value), created, expires)
-        raise SecretBackendError("a stored secret has a form that this version does not know")
+        raise SecretBackendError("a stored secret has a format that this version of wasmrt does not know")
 
 
 class EntryStore(ABC):
@@ -274,7 +276,7 @@ class EntryStore(ABC):
         self._write(user, name, Entry(secret, self._now(), expires_at))
 
     def remove(self, user: str, name: str) -> None:
-        """Delete the secret and its companion, or raise `SecretNotFoundError`."""
+        """Delete the secret and the entry that renews it, or raise `SecretNotFoundError`."""
         user, name = check_user(user), normalize_secret_name(name)
         if not self._delete(user, name):
             raise SecretNotFoundError(f"the secret {name} is not set", hint="run wasmrt secret list to see the names")
@@ -282,7 +284,7 @@ class EntryStore(ABC):
             self._delete(user, name + OAUTH_SUFFIX)
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return names and times, sorted by name, without companions."""
+        """Return the names and times of the user's secrets, sorted by name, without the entries that renew them."""
         user = check_user(user)
         infos = []
         for name in sorted(self._names(user)):
