@@ -38,7 +38,7 @@ class Built:
     seconds: float
     """Duration of the build, without downloading the toolchain."""
     confinement: str
-    """Describes how the build was confined."""
+    """A sentence that describes how the build was confined."""
     unchanged: bool = False
     """True if nothing was built, because the inputs and outputs of the last build have not changed."""
 
@@ -51,7 +51,7 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
 
     Raises:
         MissingToolchainError: a command is missing, or the user declined to download a package.
-        BuildError: a step failed; `output` has its output.
+        BuildError: a step failed. The error's `output` is the output of the step.
         ComponentError, CapabilityFileError: the component or the capability file cannot be used.
     """
     template = load_template(project.language)
@@ -86,7 +86,7 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
 
 
 def _finish(project: Project, data: bytes, progress: Progress) -> BuildReport:
-    """Check the component, then write it and its capability file; if the check fails, the last build remains."""
+    """Check the component, then write it and its capability file. If the check fails, the last build is unchanged."""
     sidecar = sidecar_of(project)
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
     with progress(label), WasmToolRuntime() as runtime:
@@ -153,7 +153,7 @@ def _lock_cache(
 
 
 def _remove_last(template: Template, project: Project, values: dict[str, str]) -> None:
-    """Remove the output of the last build's steps, so that a step without output is detected."""
+    """Remove the output of the last build, so that a build without output is detected."""
     try:
         (project.folder / fill(template.component, values)).unlink(missing_ok=True)
     except OSError as error:
@@ -202,7 +202,10 @@ def _read_output(template: Template, project: Project, values: dict[str, str]) -
 
 
 def _add_docs(data: bytes, project: Project, toolchain: Toolchain) -> bytes:
-    """Return the component with the doc comments of its WIT, if they describe its functions."""
+    """Add the doc comments of the project's WIT to a component of the generic world.
+
+    Other components, and components with doc comments, are returned unchanged.
+    """
     found = WasmValidator().validate(data)
     if found.world != worlds.GENERIC_WORLD or doc_comments(data):
         return data
@@ -224,12 +227,13 @@ Docs = dict[str, str]
 def with_docs(component: bytes, wit: Mapping[str, Any], exports: Iterable[str]) -> bytes:
     """Return a component with the doc comments of its exports, which no toolchain adds.
 
-    The convention is the custom section `package-docs` (wit-parser, metadata.rs). Its readers apply it to the world
-    `root` of a component, and reject names that this world does not have. So that section has the docs of the world's
-    exports; the docs of interfaces of packages are in a section of wasmrt, in the form that names their package, which
-    most readers of `package-docs` do not support yet.
+    By convention, docs are in the custom section `package-docs` (wit-parser, metadata.rs). Readers apply this section
+    to the world `root` of a component, and reject names that this world does not have. So the section contains only the
+    docs of functions and interfaces that the world itself defines. The docs of interfaces that belong to packages are
+    in a section of wasmrt. It has the form that includes the package's name, which most readers of `package-docs` do
+    not support yet.
 
-    `wit` is the resolved WIT of `WasmTools.resolve_wit`. Docs larger than a schema may be are left out.
+    `wit` is the resolved WIT of `WasmTools.resolve_wit`. Docs that exceed the size limit of schemas are left out.
     """
     names = set(exports)
     functions, inline = _world_docs(wit, names)

@@ -25,7 +25,7 @@ _MAX_TEST_CASES = 2_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedExchange:
-    """An expected request and its response."""
+    """A request that the test expects, and the recorded response to it."""
 
     method: str
     url: ParsedUrl
@@ -61,14 +61,14 @@ def read_cases(project: Project) -> tuple[TestCase, ...]:
     """Read all test cases in the project's tests folder, in the order of the file names.
 
     Raises:
-        ConfigurationError: there are no test cases, or one is not valid.
+        ConfigurationError: there are no test cases, or a test case is invalid.
     """
     files = sorted((project.folder / "tests").glob("*.json"))
     if len(files) > _MAX_TEST_FILES:
         raise ConfigurationError(f"there are more than {_MAX_TEST_FILES} files of test cases")
     cases = tuple(case for path in files for case in _read_file(path))
     if not cases:
-        hint = 'write tests/first.json with {"name", "input", "expected_output"}'
+        hint = 'write tests/first.json with the keys "name", "input" and "expected_output"'
         raise ConfigurationError("there are no test cases", hint=hint)
     if len(cases) > _MAX_TEST_CASES:
         raise ConfigurationError(f"there are more than {_MAX_TEST_CASES} test cases")
@@ -83,7 +83,7 @@ def _read_file(path: Path) -> Iterator[TestCase]:
             raise _CaseError(f"the file is larger than {_MAX_TEST_FILE_BYTES} bytes")
         value = json.loads(data)
     except (OSError, ValueError, RecursionError) as error:
-        raise _case_error(path.name, getattr(error, "strerror", None) or f"it is not JSON: {error}") from None
+        raise _case_error(path.name, getattr(error, "strerror", None) or f"the file is not JSON: {error}") from None
     for number, entry in enumerate(value if isinstance(value, list) else [value], 1):
         try:
             yield _parse_case(path.name, entry)
@@ -107,7 +107,7 @@ def _parse_case(file: str, entry: Any) -> TestCase:
         if key not in case:
             raise _CaseError(f"the key {key!r} is missing")
     if ("expected_output" in case) == ("expected_error" in case):
-        raise _CaseError("expected either expected_output or expected_error")
+        raise _CaseError('a case must have either "expected_output" or "expected_error"')
     expects_error = "expected_error" in case
     tool = case.get("tool")
     return TestCase(
@@ -136,7 +136,7 @@ def _parse_error(value: Any) -> dict[str, str]:
         return {"message": value}
     wanted = {key: _text(part, key) for key, part in _table(value, "expected_error", _ERROR_KEYS).items()}
     if not wanted:
-        raise _CaseError("expected_error must have at least one of kind, code and message")
+        raise _CaseError('"expected_error" must have at least one of the keys "kind", "code" and "message"')
     if wanted.get("kind", "sandbox") not in set(ToolErrorKind):
         raise _CaseError(f"unknown error kind {wanted['kind']!r}; expected one of {', '.join(ToolErrorKind)}")
     return wanted
@@ -189,7 +189,7 @@ def _parse_headers(value: Any) -> tuple[tuple[str, str], ...]:
 
 def _table(value: Any, what: str, keys: set[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
-        raise _CaseError(f"{what} is not an object")
+        raise _CaseError(f"{what} must be a JSON object")
     unknown = sorted(set(value) - keys) if keys is not None else []
     if unknown:
         known = ", ".join(sorted(keys or ()))
@@ -199,11 +199,11 @@ def _table(value: Any, what: str, keys: set[str] | None = None) -> dict[str, Any
 
 def _list(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
-        raise _CaseError(f"{what} is not a list")
+        raise _CaseError(f"{what} must be a list")
     return value
 
 
 def _text(value: Any, what: str) -> str:
     if not isinstance(value, str) or (not value and what in ("name", "tool", "url")):
-        raise _CaseError(f"{what} is not text")
+        raise _CaseError(f"{what} must be {'a string that is not empty' if value == '' else 'a string'}")
     return value

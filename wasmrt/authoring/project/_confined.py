@@ -40,7 +40,7 @@ class BuildSandbox:
     """The toolchain's folders in the user's home, by their environment variables."""
     temporary: Path
     missing: tuple[str, ...]
-    """Layers that this machine lacks; if there are any, builds are not confined."""
+    """Isolation layers that this machine does not have. If there are any, builds are not confined."""
 
     @property
     def sentence(self) -> str:
@@ -51,7 +51,7 @@ class BuildSandbox:
         return f"confined to the project, its cache and the toolchain; {fetching}"
 
     def command(self, words: Sequence[str], env: Mapping[str, str], *, fetching: bool) -> Command:
-        """Return the confined form of a command; `fetching` allows the network and writes to the shared caches."""
+        """Return the command that runs `words` confined. `fetching` allows the network and writes to shared caches."""
         if self.missing:
             return Command(list(words), {**os.environ, **self.variables(fetching=True), **env})
         values = {variable.lower(): str(home) for variable, home in self.homes.items()}
@@ -71,12 +71,12 @@ class BuildSandbox:
         )
 
     def variables(self, *, fetching: bool, temporary: str | None = None) -> dict[str, str]:
-        """Return the environment variables of all commands; `temporary` replaces TMPDIR."""
+        """Return the environment variables of all commands. `temporary` replaces TMPDIR."""
         names = (*_BUILD_VARIABLES, *(_FETCH_VARIABLES if fetching else ()))
         return {
             **{name: os.environ[name] for name in names if name in os.environ},
             **{variable: str(home) for variable, home in self.homes.items()},
-            "HOME": str(Path.home()),  # only the files that are allowed above can be read in it
+            "HOME": str(Path.home()),  # in this folder, only the allowed files can be read
             "PATH": self.toolchain.path,
             "TMPDIR": str(self.temporary) if temporary is None else temporary,
         }

@@ -34,7 +34,7 @@ class _AdapterPackage:
     version: str
     size: str
     sha256: str
-    """SECURITY: digest of the adapter; any other adapter is rejected."""
+    """The digest of the adapter. SECURITY: any other adapter is rejected."""
 
     def fetch(self, work: Path) -> Path:
         """Download the package into an empty folder without running its code, and return the adapter's path."""
@@ -59,7 +59,7 @@ def adapt_program(module: bytes, adapter: bytes) -> bytes:
 
     Raises:
         MissingToolchainError: wasm-tools is missing.
-        BuildError: the module has other imports than preview 1, or no start function; see `output`.
+        BuildError: the module has other imports than preview 1, or no start function. The error's `output` says which.
     """
     tools = find_wasm_tools()
     with TemporaryDirectory(prefix="wasmrt-adapt-") as folder:
@@ -127,7 +127,7 @@ def _download(package: _AdapterPackage, folder: Path) -> bytes:
 
 def _from_npm(package: _AdapterPackage, work: Path) -> Path:
     npm = shutil.which("npm") or "npm"
-    # Downloads neither the dependencies of the package nor runs its scripts.
+    # This neither downloads the dependencies of the package nor runs its scripts.
     _run([npm, "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"], work)
     (packed,) = sorted(work.glob("*.tgz"))[:1] or [work / "nothing.tgz"]
     with tarfile.open(packed) as archive:

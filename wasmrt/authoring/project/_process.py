@@ -40,24 +40,24 @@ def run_command(
     bounds: Mapping[int, int] | None = None,
     shown: str | None = None,
 ) -> CommandResult:
-    """Run a command until it exits; if it fails to, kill it with its children.
+    """Run a command until it exits. If an error occurs first, kill the command and its children.
 
     Args:
         words: The program and its arguments.
         cwd: The working directory.
-        env: All environment variables of the command; None passes the current ones.
+        env: All environment variables of the command; None passes the variables of this process.
         seconds: The time limit.
         bounds: Resource limits by RLIMIT_ number.
         shown: The name in error messages; None for the program's name.
 
     Raises:
-        BuildError: the command cannot be started, exceeded `seconds`, or printed too much.
+        BuildError: the command cannot be started, took longer than `seconds`, or printed too much.
     """
     command = [str(word) for word in words]
     shown = shown or Path(command[0]).name
     with TemporaryFile() as output:
         try:
-            process = subprocess.Popen(  # noqa: S603 - the template's own words, no shell
+            process = subprocess.Popen(  # noqa: S603 - arguments from a template, no shell
                 command,
                 cwd=cwd,
                 env=dict(os.environ if env is None else env) | _NO_TERMINAL,
@@ -77,7 +77,7 @@ def run_command(
 
 
 def _bound(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
-    """Limit a started process; limiting it between fork and exec is not safe in a program with threads."""
+    """Set the limits of a started process. Setting them between fork and exec is not safe in a program with threads."""
     if not hasattr(resource, "prlimit"):  # not available on macOS
         return
     for bound, most in bounds.items():

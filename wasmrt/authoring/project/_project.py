@@ -34,7 +34,7 @@ _MAX_TEMPLATE_FILE_BYTES = 256 * KIB
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """A folder with a wasmrt.toml."""
+    """A tool's source folder, which contains a wasmrt.toml."""
 
     folder: Path
     name: str
@@ -65,7 +65,7 @@ class Project:
 
 
 def create_project(name: str, language: str, parent: Path, *, world: WorldForm = WorldForm.PROVIDER) -> Project:
-    """Create a new project in the folder `name` of `parent`; on an error, nothing is created.
+    """Create a new project in the folder `name` of `parent`. If an error occurs, nothing is created.
 
     Raises:
         InvalidNameError: the name is not valid for a tool.
@@ -93,7 +93,8 @@ def create_project(name: str, language: str, parent: Path, *, world: WorldForm =
             raise
     except OSError as error:
         raise ConfigurationError(
-            f"the folder {name} cannot be written ({error.strerror})", hint="run it in a folder that you can write"
+            f"the folder {name} cannot be written ({error.strerror})",
+            hint="run the command in a folder that you can write",
         ) from error
     return Project(folder, name, template.language)
 
@@ -118,7 +119,7 @@ def open_project(folder: Path) -> Project:
         raise ConfigurationError(f"{PROJECT_FILE} is not TOML: {error}") from None
     if not isinstance(table.get("name"), str) or table.get("language") not in template_names():
         raise ConfigurationError(
-            f"{PROJECT_FILE} needs a name and a known language", hint=f"languages: {', '.join(template_names())}"
+            f'{PROJECT_FILE} must set "name" and a known "language"', hint=f"languages: {', '.join(template_names())}"
         )
     check_project_name(table["name"])
     read_package_file(text)
@@ -230,5 +231,5 @@ def _format_built(world: str, tools: Iterable[BuiltTool], files: Mapping[str, by
 
 
 def _text(text: str) -> str:
-    """Return a TOML basic string (TOML 1.0): a JSON string with DEL escaped."""
+    """Return `text` as a TOML basic string (TOML 1.0), which is a JSON string with DEL escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

@@ -29,7 +29,7 @@ class BuildReport:
     """The names of the imports, as `interface#function`."""
     exports: tuple[str, ...]
     asks: tuple[str, ...]
-    """The requests of its capability file, in sentences."""
+    """The requests of the component's capability file, as sentences."""
     denied: tuple[str, ...]
     """The imports that will always be denied."""
     warnings: tuple[str, ...]
@@ -51,7 +51,7 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     Raises:
         ComponentError: the component cannot run in this version of wasmrt.
         CapabilityFileError: the capability file is not valid.
-        MemoryLimitError: the component needs more memory to start than its requested limit.
+        MemoryLimitError: the component needs more memory to start than the limit that its capability file requests.
     """
     result = WasmValidator().validate(data)
     result.raise_first()
@@ -106,7 +106,7 @@ def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
 
 
 def _is_whole(name: str, imports: tuple[str, ...]) -> bool:
-    """Return whether an interface is imported completely, as some toolchains do whatever the tool calls."""
+    """Return whether an interface is imported completely. Some toolchains do so whatever functions the tool calls."""
     interface = name.partition("#")[0]
     return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
 

@@ -37,7 +37,7 @@ class Need:
     hint: str
     """Instructions for installing the command."""
     probe: tuple[str, ...] = ()
-    """A command that checks whether it can build for WebAssembly."""
+    """A command that checks whether the installed toolchain can build for WebAssembly."""
     fix: tuple[str, ...] = ()
     """A command to run if the probe fails."""
     size: str = ""
@@ -81,17 +81,17 @@ class Template:
     homes: Mapping[str, str]
     """Maps the variable of each toolchain folder in the user's home to its default path."""
     toolchain: tuple[str, ...]
-    """Paths in these folders that are executed."""
+    """Paths in the folders of `homes` that are executed."""
     fetched: tuple[str, ...]
-    """Paths in these folders that fetching writes and building reads."""
+    """Paths in the folders of `homes` that are written while packages are fetched, and read during a build."""
     settings: tuple[str, ...]
-    """Paths in these folders that are read."""
+    """Paths in the folders of `homes` that are only read."""
     component: str
     """The output of the last step, relative to the project."""
     sources: tuple[str, ...]
     """Patterns of the names of source files."""
     shared: tuple[str, ...]
-    """Files in the cache that another project of the same name would also write."""
+    """Files in the cache that another project with the same name would also write."""
     folder: Path
 
     @property
@@ -106,7 +106,7 @@ class Template:
 
     @property
     def worlds(self) -> tuple[WorldForm, ...]:
-        """The supported worlds of a new project, the recommended one first."""
+        """The supported worlds of a new project. The recommended world is first."""
         return tuple(WorldForm) if self.functions.is_dir() else (WorldForm.PROVIDER,)
 
 

@@ -1,7 +1,7 @@
 """Run test cases in the sandbox, each with a separate runtime, workspace and network.
 
-The network is a transport with recorded responses. The gateway before it still checks the allowlist, addresses,
-headers, credentials and bounds, and scans for secrets, as in a real call.
+The network is a transport with recorded responses. As in a real call, the gateway checks the allowlist, addresses,
+headers, credentials and limits, and scans for secrets, before it calls the transport.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class TestResult:
 
     case: TestCase
     problems: tuple[str, ...]
-    """The reasons for a failure; empty if the case passed."""
+    """The reasons why the case failed; empty if it passed."""
     seconds: float
     actual: Any = None
     error: str | None = None
@@ -138,7 +138,10 @@ def _check_error(case: TestCase, error: ToolError) -> list[str]:
 
 
 def difference(expected: Any, actual: Any, path: str = "$") -> str | None:
-    """Describe the first difference between two JSON values, or return None. 1 equals 1.0 but not true."""
+    """Return a description of the first difference between two JSON values, or None if they are equal.
+
+    1 equals 1.0, but not true.
+    """
     if isinstance(expected, dict) and isinstance(actual, dict):
         for key in expected:
             if key not in actual:
@@ -165,14 +168,14 @@ _PUBLIC_ADDRESS = "93.184.215.14"
 
 
 class AnyHost:
-    """A resolver that returns the same public address for every name; no connection is made."""
+    """A resolver that returns the same public address for every name. Tests never connect to it."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         return (_PUBLIC_ADDRESS,)
 
 
 class RecordedNetwork:
-    """A transport that sends each recorded response once, for one call at a time."""
+    """A transport that returns each recorded response once. It serves one call at a time."""
 
     def __init__(self, exchanges: Iterable[RecordedExchange]) -> None:
         self._waiting = list(exchanges)
@@ -191,7 +194,7 @@ class RecordedNetwork:
                 return _respond(recorded, budget)
         shown = f"{request.method} {request.scheme}://{request.host}{request.target.partition('?')[0]}"
         near = [recorded for recorded in self._waiting if recorded.url.host == request.host]
-        reason = f"; the recorded one differs in {_find_mismatch(near[0], request)}" if near else ""
+        reason = f"; the recorded request differs in {_find_mismatch(near[0], request)}" if near else ""
         self.problems.append(f"no exchange is recorded for {shown}{reason}")
         raise HttpFailure(FailureKind.OPERATION_FAILED, "no-exchange", f"no exchange is recorded for {shown}")
 
@@ -230,7 +233,7 @@ def _respond(recorded: RecordedExchange, budget: ExchangeBudget) -> WireResponse
 
 
 def _find_mismatch(recorded: RecordedExchange, request: WireRequest) -> str | None:
-    """Return the first part in which a request differs from a recorded one, or None."""
+    """Return the first part in which a request differs from a recorded request, or None if they match."""
     if recorded.method != request.method:
         return f"its method, {recorded.method}"
     url = recorded.url

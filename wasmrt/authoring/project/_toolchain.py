@@ -1,6 +1,6 @@
 """Find a language's toolchain on this machine, or download its packages into a private folder after confirmation.
 
-Packages are installed only into private folders, and only in the versions that a template names.
+Packages are installed only into private folders, and only in the versions that a template specifies.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}
 _DONE = "wasmrt-done"
 
 Confirm = Callable[[str], bool]
-"""Asks the user a yes/no question."""
+"""A function that asks the user a yes/no question, and returns True for yes."""
 Progress = Callable[[str], AbstractContextManager[None]]
-"""Reports a step while its block runs."""
+"""A function that returns a context manager, which reports a step while its block runs."""
 
 
 def no_progress(_label: str) -> AbstractContextManager[None]:
-    """Report nothing."""
+    """Return a context manager that reports nothing."""
     return nullcontext()
 
 
@@ -45,9 +45,9 @@ class Toolchain:
     folders: tuple[Path, ...]
     """Private folders, which are searched first."""
     cache: Path
-    """Shared by all builds in this language."""
+    """The folder of the cache, which all builds in this language share."""
     wasm_tools: WasmTools | None
-    """None if the template does not need it."""
+    """The program wasm-tools, or None if the template does not need it."""
 
     @property
     def path(self) -> str:
@@ -56,7 +56,7 @@ class Toolchain:
         return os.pathsep.join([*map(str, self.folders), own, os.environ.get("PATH", os.defpath)])
 
     def find(self, command: str) -> str | None:
-        """Return the path of a command, or None if it is missing; `python` is the Python that runs wasmrt."""
+        """Return the path of a command, or None if it is missing. `python` is the Python that runs wasmrt."""
         return sys.executable if command == "python" else shutil.which(command, path=self.path)
 
 
@@ -64,7 +64,7 @@ def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress =
     """Find the commands that a template needs, and download registry packages if `confirm` returns True.
 
     Raises:
-        MissingToolchainError: a command is missing, or the user declined a download; the hint has instructions.
+        MissingToolchainError: a command is missing, or the user declined a download. The hint contains instructions.
         BuildError: a download failed, or the installed wasm-tools has an unknown digest.
     """
     root = toolchains_dir()
@@ -92,7 +92,7 @@ def missing_needs(template: Template) -> tuple[Need, ...]:
 
 
 def toolchains_dir() -> Path:
-    """Return the folder of private toolchains; WASMRT_TOOLCHAINS overrides it."""
+    """Return the folder of private toolchains. The variable WASMRT_TOOLCHAINS overrides the default."""
     chosen = os.environ.get(HOME_VARIABLE)
     return Path(chosen).absolute() if chosen else find_places().cache / "toolchains"
 
@@ -154,7 +154,7 @@ def _download(wanted: Packages, root: Path, confirm: Confirm, progress: Progress
         return place
     registry = _REGISTRY_NAMES[wanted.registry]
     if not confirm(f"Download {names} from {registry} into a private folder ({wanted.size})?"):
-        hint = "run the command again with --yes, or install it yourself"
+        hint = "run the command again with --yes, or install the packages yourself"
         raise MissingToolchainError(f"the build needs {names} from {registry}", hint=hint)
     with exclusive(place, progress), progress(f"downloading {names} from {registry} ({wanted.size})"):
         if (place / _DONE).is_file():

@@ -1,8 +1,8 @@
-"""Detect changes of a project: whether a build can be skipped, and which files have changed.
+"""Detect changes of a project, in order to skip a build, or to report which files have changed.
 
 A confined build reads only the project, its language's cache, the toolchain and downloaded packages. A digest of these
-identifies the build; modification times are not included. The record of the last build is stored where no build can
-write, because an untrusted project could otherwise contain a forged record.
+identifies the build. Modification times are not included. The record of the last build is stored in a folder that no
+build can write, because an untrusted project could otherwise contain a forged record.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Inputs:
 
     @cached_property
     def _environment(self) -> bytes | None:
-        """All inputs except the project's files, which do not change during a build."""
+        """All inputs except the project's files. They do not change during a build, so they are determined once."""
         if self.sandbox.missing:
             return None  # an unconfined build may read any file
         homes = {variable.lower(): str(home) for variable, home in self.sandbox.homes.items()}
@@ -128,7 +128,7 @@ def last_report(project: Project, digest: str | None) -> BuildReport | None:
 
 
 def remember(project: Project, digest: str, report: BuildReport) -> None:
-    """Store the inputs, outputs and report of a build; if this fails, the next build is not skipped."""
+    """Store the inputs, outputs and report of a build. If they cannot be stored, the next build is not skipped."""
     try:
         record = {"inputs": digest, "outputs": _outputs(project), "report": asdict(report)}
         path = _record_path(project)
@@ -139,7 +139,7 @@ def remember(project: Project, digest: str, report: BuildReport) -> None:
 
 
 def forget(project: Project) -> None:
-    """Delete the record of the last build before a new build starts, which may fail halfway."""
+    """Delete the record of the last build. This happens before a new build starts, because that may fail halfway."""
     try:
         _record_path(project).unlink(missing_ok=True)
     except OSError as error:
@@ -157,7 +157,7 @@ def _outputs(project: Project) -> list[Any]:
 
 
 def _project_files(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the path and digest of each file of a project; for wasmrt.toml, the part that its author wrote."""
+    """Yield the path and digest of each file of a project; for wasmrt.toml, yield the author's part of its text."""
     left, count = MAX_BUILD_INPUT_BYTES, 0
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if name not in _SKIPPED]
@@ -193,7 +193,7 @@ def _content(path: Path) -> str | None:
 
 
 def _identity(path: Path) -> list[Any]:
-    """Return values that identify an installed command, because a digest of a whole toolchain takes too long."""
+    """Return values that identify an installed command. A digest of the complete toolchain would take too long."""
     resolved = path.resolve()
     status = resolved.stat()
     return [str(resolved), status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns]
@@ -203,19 +203,20 @@ def _identity(path: Path) -> list[Any]:
 _SKIPPED = frozenset({"build", "target", "node_modules", "__pycache__"})
 
 Wait = Callable[[float], bool]
-"""Waits for a number of seconds, and returns True to continue watching."""
+"""A function that waits for a number of seconds, and returns True to continue watching."""
 _Snapshot = dict[str, tuple[int, int]]
 
 
 def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
-    """Yield the names of changed files, each time files have changed and are stable again, until `wait` returns False.
+    """Yield the names of the changed files, each time that files have changed and then stopped changing.
 
-    Files are compared by size and time, starting with this call. Changes between two values are not lost.
+    The iterator ends when `wait` returns False. Files are compared by size and time, starting with this call. Changes
+    between two yielded values are not lost.
 
     Raises:
         ConfigurationError: the folder contains too many files.
     """
-    return _changes(project, wait, _scan(project))  # the first scan must not wait for the first `next`
+    return _changes(project, wait, _scan(project))  # scan now, and not only at the first `next`
 
 
 def is_stale(project: Project) -> bool:

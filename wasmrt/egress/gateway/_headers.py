@@ -25,7 +25,7 @@ _SENSITIVE_PARTS = (
     "authen", "authoriz", "oauth", "token", "secret", "credential", "password", "cookie", "api-key", "apikey",
     "session", "csrf", "xsrf",
 )  # fmt: skip
-# `x-auth-method: token` names a method and is not a credential. `x-token-type` is, because of the sensitive part `token`.
+# `x-auth-method: token` names a method, not a credential. A name with one of the parts above is sensitive nevertheless.
 _METHOD_WORDS = frozenset({"method", "methods", "scheme", "schemes", "type", "types"})
 # Headers that describe the transferred bytes. The guest gets the decoded bytes instead.
 FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})

@@ -138,7 +138,7 @@ class Response:
             self._call.decide(Decision(True, Reason.NOT_SCANNED, why, None, "http", "the response"))
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
-        """Return whether nothing has to be redacted, because the sender is the host and no secret was injected so far."""
+        """Return whether nothing has to be redacted, because the sender is the host and no secret was injected yet."""
         return self._face is Face.HOST and not scanner.has_secrets
 
     def close(self) -> None:
@@ -187,7 +187,7 @@ def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
     if whole.matches:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
-    # Removing a header makes its neighbours adjacent, so repeat until nothing is found. Each round removes at least one.
+    # Removing a header makes its neighbours adjacent, so repeat until nothing is found. Each round removes a header.
     while scanner.has_secrets and _may_be_split(call, headers) and (split := _headers_with_parts(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
     return headers

@@ -171,7 +171,7 @@ def _watch(call: EgressCall, name: str, value: str) -> None:
 
 
 def renew(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
-    """Renew the credentials that the server refused, and return the new ones by name. Skip those that cannot be renewed."""
+    """Renew the credentials that the server refused, and return the renewed secrets by name."""
     if call.secrets is None:
         return {}
     newer = {}

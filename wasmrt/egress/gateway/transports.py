@@ -94,7 +94,7 @@ class GuardedTransport(httpx.BaseTransport):
         )
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Return a denial as a response; raise a network failure as the client library's exception."""
+        """Send one request. Return a denial as a response; raise a network failure as an exception of the library."""
         family = family_of(request)
         body = bytearray()
         for piece in request.stream:  # type: ignore[union-attr]
@@ -143,7 +143,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
         self._limiter: anyio.lowlevel.RunVar[anyio.CapacityLimiter] = anyio.lowlevel.RunVar("wasmrt.egress")
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        """Send one request. Return a denial as a response; raise a network failure as the client library's exception."""
+        """Send one request. Return a denial as a response; raise a network failure as an exception of the library."""
         family = family_of(request)
         body = bytearray()
         async for piece in request.stream:  # type: ignore[union-attr]

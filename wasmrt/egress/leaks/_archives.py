@@ -1,7 +1,7 @@
 """Decompress content at any offset of a text: gzip, zlib, raw deflate, bzip2, xz, and the members of zip archives.
 
-Checksums are ignored, because some readers ignore them. If a stream is corrupt, its output before the error is searched.
-A text that contains a known format which cannot be decompressed here is marked as not completely scanned.
+Checksums are ignored, because some readers ignore them. If a stream is corrupt, its output before the error is
+searched. A text with a known format that cannot be decompressed here is marked as not completely scanned.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def _zip_member(data: bytes, at: int) -> _StreamStart | None:
 
 
 class _Stored:
-    """A decompressor of an uncompressed member. It has no output, since the member is searched with the text around it."""
+    """A decompressor of an uncompressed member. It has no output: the member is searched with the text around it."""
 
     ended = True
 
@@ -256,7 +256,7 @@ def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -
 
 
 def _until_broken(stream: Any, data: bytes) -> bytes:
-    """Return a stream's output before its error. The input is passed in single bytes, since a failing step has no output."""
+    """Return a stream's output before its error. The input is passed byte by byte, since a failing step has no output."""
     content = bytearray()
     try:
         for at in range(len(data)):

@@ -119,7 +119,7 @@ def _ends_well(data: bytes, start: int, end: int) -> bool:
 
 
 def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> bool:
-    """Return whether a name and its value indicate a secret. With a less specific name, the value must be more random."""
+    """Return whether a name and its value indicate a secret. For a vaguer name, the value must be more random."""
     secretive = re.search(_PASSWORD_NAMES, name) is not None
     if not random:
         return secretive and (quoted or not is_made_of_words(value))

@@ -90,7 +90,7 @@ def _dump() -> Any:
 
 
 def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and bytes of dumps. Each dump is yielded as printed, and with the bytes of each word reversed."""
+    """Yield the places and bytes of dumps. Each dump is yielded as printed and with the bytes of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
     for found in _offset_line().finditer(data) if _dump().search(data) is not None else ():

@@ -1,7 +1,7 @@
 """Find secrets by format: search for all keywords with RE2, then apply the rules of the found keywords block by block.
 
-Both steps take linear time. In a text full of keywords, each rule takes one more linear pass, however often its keywords
-occur.
+Both steps take linear time. In a text full of keywords, each rule takes one more linear pass, however often its
+keywords occur.
 """
 
 from __future__ import annotations

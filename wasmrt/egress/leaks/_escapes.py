@@ -43,7 +43,7 @@ def without_markup(data: bytes, check: Check) -> bytes | None:
 
 
 def _may_hold_markup(data: bytes) -> bool:
-    """Return whether a text contains one of `_STARTS`. A search for two bytes is twenty times slower than for one byte."""
+    """Return whether a text contains one of `_STARTS`. A search for two bytes is twenty times slower than for one."""
     return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 

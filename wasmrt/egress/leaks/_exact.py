@@ -1,8 +1,8 @@
 """Find the secrets of a call, verbatim and in every encoding that a guest is likely to use.
 
-A text is first searched unchanged, converted to the normal form of the patterns. Then percent, `\\u`, `\\x`, octal, JSON
-and HTML escapes and letters of another width are decoded, one level after the other, and markup between characters is
-removed. Base64, base32, hex, dumps, lists of bytes and archives are decoded to a limited depth.
+A text is converted to the normal form of the patterns and searched. Then percent, `\\u`, `\\x`, octal, JSON and HTML
+escapes and letters of another width are decoded, one level after the other, and markup between characters is removed.
+Base64, base32, hex, dumps, lists of bytes and archives are decoded to a limited depth. The result is searched again.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _APART_NESTING = 2
 _LEAST_START = 4
 """Minimum number of a secret's characters at a text's end that count as the start of the secret."""
 _SPREAD = 4
-"""Number of bytes at a text's end that are searched for a secret's start, per byte of the secret. Ignored characters may
-be between its characters."""
+"""Number of bytes at a text's end that are searched for a secret's start, per byte of the secret. There may be ignored
+characters between its characters."""
 _MOST_SPREAD_BYTES = 64 * KIB
 """Maximum number of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
@@ -219,7 +219,7 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
 
 
 def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
-    """Return the start of the longest beginning of a pattern at the end of a text, or the text's length if none is there."""
+    """Return the start of the longest beginning of a pattern at the end of a text, or the text's length if none is."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
     size = longest * _SPREAD
     tail = data[-size:] if longest else b""

@@ -108,7 +108,7 @@ class FirstLook:
         self._left = _FIRST_TEXTS
 
     def rules_out(self, data: bytes) -> bool:
-        """Return True if a short text certainly contains no keyword. Return False if it may, or once RE2 is worthwhile."""
+        """Return True if a short text certainly contains no keyword. Once compiling is worthwhile, return False."""
         if self._left <= 0 or len(data) > _SHORT_BYTES:
             return False
         self._left -= 1

@@ -1,6 +1,6 @@
 """Regular expressions that take linear time on any text. Only this module uses RE2.
 
-RE2 is imported on first use, because the import takes 2.5 ms and a process that scans a few short texts does not need it.
+RE2 is imported on first use. The import takes 2.5 ms, and a process that scans a few short texts does not need RE2.
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
-"""Find a call's secrets by value: whole in encodings that the normal form keeps, or in parts.
+"""Find a call's secrets by value: either complete, in encodings that the normal form preserves, or in parts.
 
-In the normal form most spellings of a text are equal: it is lower case, and has letters and digits only. White space,
-line breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url vanish. Patterns for
-a secret are then the secret itself, reversed, ROT13, hex, base64 at its three offsets, and the notations of `_encoded`.
+In the normal form, most spellings of a text are equal: the text is in lower case, and only letters and digits remain.
+White space, line breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url are
+removed. The patterns of a secret are then the secret itself, reversed, in ROT13, in hex, in base64 at its three
+offsets, and in the notations of `_encoded`.
 
-A part counts if it has at least eight characters and a third of the secret, which is unlikely to match by chance.
-Words are an exception: a secret that contains a word does not make the word a secret.
+A part is reported if it has at least eight characters and a third of the secret, which is unlikely to match by chance.
+Words are an exception: if a secret contains a word, the word alone is not reported.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from wasmrt.egress.leaks._model import Check
 
 _MIN_PATTERN = 8
 _MIN_ALNUM = 12
-"""A secret with fewer letters and digits is searched with its punctuation."""
+"""A secret with fewer letters and digits is searched for together with its punctuation."""
 _CASELESS_FROM = 16
 """From this length on, a match in another case is not a coincidence."""
 
@@ -40,27 +41,27 @@ class Pattern(NamedTuple):
     name: str
     """The secret's name."""
     text: bytes
-    """In lower case, without the bytes that the form drops."""
+    """The encoded secret in lower case, without the bytes that the normal form drops."""
     cased: bytes | None
-    """The same in the secret's own case, if the case distinguishes the secret from a word."""
+    """`text` in the case of the secret, if the case distinguishes the secret from a word."""
     secret: bytes | None = None
-    """The whole secret, if `text` is all of it except dropped bytes, which may be at its ends."""
+    """The complete secret, if `text` is the secret without dropped bytes. Dropped bytes may be at its ends."""
 
     @property
     def exact(self) -> bytes | None:
-        """The case-sensitive text to find; None if a match in another case counts."""
+        """The text to find in its exact case; None if a match in another case is reported too."""
         return self.cased if len(self.text) < _CASELESS_FROM else None
 
 
 class Patterns(NamedTuple):
-    """Patterns that search for the secrets of a call, grouped by the form of the text that they search."""
+    """Patterns that find the secrets of a call, grouped by the form of the text in which they are searched for."""
 
     alnum: tuple[Pattern, ...]
-    """Searched in the letters and digits of a text."""
+    """Patterns to find in the letters and digits of a text."""
     loose: tuple[Pattern, ...]
-    """Searched in a text without `SEPARATORS`, since they have few letters and digits."""
+    """Patterns with few letters and digits, to find in a text without `SEPARATORS`."""
     visible: tuple[Pattern, ...]
-    """Searched in the visible characters of a text: bases that use punctuation as digits."""
+    """Patterns in bases that use punctuation as digits, to find in the visible characters of a text."""
     verbatim: tuple[tuple[str, bytes], ...]
     """Names and values of secrets that are too short for any normal form."""
     hold_escapes: bool
@@ -93,7 +94,7 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
 
 
 def _both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
-    """Return the pattern forwards and backwards."""
+    """Return the patterns of a text and of the reversed text."""
     cased = None if plain in (plain.lower(), plain.upper()) else plain
     return (Pattern(name, plain.lower(), cased, secret), Pattern(name, plain.lower()[::-1], cased and cased[::-1]))
 
@@ -104,7 +105,10 @@ def _rot13(name: str, plain: bytes) -> Pattern:
 
 
 def _base64(raw: bytes) -> Iterator[bytes]:
-    """Yield the base64 of the secret inside any text, at its three offsets, without characters for other bytes."""
+    """Yield the base64 of the secret inside a text, for all three offsets modulo 3.
+
+    Characters that also depend on adjacent bytes are left out.
+    """
     for offset, shared in ((0, 0), (1, 2), (2, 3)):
         encoded = b2a_base64(bytes(offset) + raw, newline=False)
         whole = encoded if (offset + len(raw)) % 3 == 0 else encoded.rstrip(b"=")[:-1]
@@ -118,18 +122,18 @@ _URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 
 class PartialPattern(NamedTuple):
-    """One encoding of a secret, of which at least `least` characters are to be found."""
+    """One encoding of a secret. A part of it is reported if it has at least `least` characters."""
 
     name: str
     text: bytes
     least: int
     may_be_word: bool
     cores: tuple[tuple[int, bytes], ...]
-    """Parts and their offsets; every part of `least` characters contains one of them."""
+    """Shorter parts, with their offsets. Every part of `least` characters contains one of them."""
 
 
 def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern, ...]:
-    """Create the patterns of each secret: unchanged, in hex, and in base64 at its three offsets."""
+    """Create the partial patterns of each secret: unchanged, in hex, and in base64 at its three offsets."""
     found: dict[bytes, PartialPattern] = {}
     for name, value in secrets:
         raw = value.encode("utf-8", "surrogatepass")
@@ -141,14 +145,14 @@ def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern
         for text in (raw, *encodings):
             least = max(_LEAST, -(-len(text) // _PARTS))
             if len(text) > least and text not in found:
-                # A secret with one kind of characters only has word-like parts, so these count for it.
+                # All parts of a secret with only one kind of characters look like words, so they are reported.
                 may_be_word = text is raw and not _is_word(raw.translate(None, b"-_. /:"))
                 found[text] = PartialPattern(name, text, least, may_be_word, _cores(text, least))
     return tuple(found.values())
 
 
 def find_partial(data: bytes, patterns: Iterable[PartialPattern], check: Check) -> Iterator[tuple[str, int, int]]:
-    """Yield `(name, start, end)` of every partial match; `check` is called at every candidate."""
+    """Yield `(name, start, end)` for every partial match. `check` is called at every candidate."""
     for pattern in patterns:
         for begin, core in pattern.cores:
             yield from _around(data, pattern, begin, core, check)
@@ -175,7 +179,10 @@ def _around(
 def _by_windows(
     data: bytes, position: int, pattern: PartialPattern, begin: int, core: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield the partial matches from `position` on in a text full of one core: search for its possible surroundings."""
+    """Yield the partial matches from `position` on in a text full of one core.
+
+    Search for the core together with each of its possible surroundings.
+    """
     low, high = max(0, begin + len(core) - pattern.least), min(begin, len(pattern.text) - pattern.least)
     for first in range(low, high + 1):
         window = pattern.text[first : first + pattern.least]
@@ -198,7 +205,7 @@ def _cores(text: bytes, least: int) -> tuple[tuple[int, bytes], ...]:
 
 
 def _extend(data: bytes, start: int, end: int, text: bytes, begin: int) -> tuple[int, int]:
-    """Extend a core's place as far as the surrounding text equals that of the secret."""
+    """Extend a core's place as far as the surrounding text equals the secret."""
     stop = begin + end - start
     while start > 0 and begin > 0 and data[start - 1] == text[begin - 1]:
         start, begin = start - 1, begin - 1
@@ -214,7 +221,7 @@ def _is_word(part: bytes) -> bool:
 
 
 _PIECE = 8
-"""Length of a piece that is rare enough; the automaton grows with every byte."""
+"""Length of a piece. It is long enough to be rare in texts; the automaton grows with every byte."""
 _STEP = 4
 _SEPARATED = b"[" + b"".join(b"\\x%02x" % byte for byte in SEPARATORS) + b"]*"
 _HIDDEN = b"[\\x00-\\x20\\x7f-\\xff]*"
@@ -222,7 +229,7 @@ _MEMORY_BYTES = 16 << 20
 
 
 class MayMatch(NamedTuple):
-    """The searches that may match a text; False is certain."""
+    """The searches that may match a text. False means that a search certainly finds nothing."""
 
     alnum: bool = True
     loose: bool = True
@@ -232,9 +239,9 @@ class MayMatch(NamedTuple):
 
 
 class PatternSet:
-    """An automaton with a piece of every pattern, and with the bytes in between that its normal form drops.
+    """An automaton that finds a piece of every pattern, even between bytes that the normal form drops.
 
-    It takes 0.3 ms to build and saves three passes over a text. It does not hold the GIL.
+    It takes 0.3 ms to build and makes three passes over a text unnecessary. It does not hold the GIL.
     """
 
     __slots__ = ("_searches", "_set")
@@ -252,7 +259,7 @@ class PatternSet:
         try:
             expressions = [b"|".join(sorted(pieces[search])) for search in self._searches]
             compiled = compile_set(expressions, memory_bytes=_MEMORY_BYTES)
-        except ExpressionError:  # hundreds of secrets exceed its memory limit
+        except ExpressionError:  # hundreds of secrets exceed the memory limit
             return
         # RE2 reports no match for every text if its memory is too small for even a few states.
         if compiled.Match(b"x" * 24) == [0]:
@@ -267,7 +274,7 @@ class PatternSet:
 
 
 def _distinctive(text: bytes) -> Iterator[bytes]:
-    """Yield, in either case, the bytes of the piece with the most distinct bytes, which is least likely by chance."""
+    """Yield the bytes, in either case, of the piece with the most distinct bytes, which is least likely by chance."""
     starts = range(0, len(text) - _PIECE + 1, _STEP)
     piece = max((text[at : at + _PIECE] for at in starts), key=lambda piece: len(set(piece)))
     return map(_either_case, piece)

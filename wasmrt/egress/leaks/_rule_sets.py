@@ -1,4 +1,4 @@
-"""The built-in rules, and custom rules with the checks before their use."""
+"""The built-in rules, and custom rules, which are checked before their use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class BuiltinRules(Sequence[Rule]):
     def __init__(self) -> None:
         literals, keywords, *self._lines = (RULE_FOLDER / BUILT).read_bytes().splitlines()
         self.literals: tuple[list[str], list[str]] = tuple(json.loads(literals))
-        """Literals, case-sensitive and lower-case; at least one is in every text with a keyword."""
+        """Case-sensitive literals, and lower-case literals. Every text with a keyword contains at least one of them."""
         self.keywords: dict[str, list[int]] = json.loads(keywords)
         """Every keyword with the indexes of its rules."""
         self._rules: list[Rule | None] = [None] * len(self._lines)
@@ -71,7 +71,8 @@ def read_rule_file(path: Path) -> tuple[Rule, ...]:
     """Read a file of custom rules, checked as in `load_custom_rules`.
 
     Raises:
-        ConfigurationError: it cannot be read, is not UTF-8 or too large, or a rule is invalid; the message names it.
+        ConfigurationError: the file cannot be read, is not UTF-8 or is too large, or a rule is invalid. The message
+            contains the rule's id.
     """
     try:
         text = read_file(path, max_bytes=MAX_RULE_FILE_BYTES, follow_link=True).decode("utf-8")
@@ -86,10 +87,10 @@ def read_rule_file(path: Path) -> tuple[Rule, ...]:
 
 
 def load_custom_rules(text: str, *, origin: str = "custom rules") -> tuple[Rule, ...]:
-    """Load custom rules. Each must take linear time, find its examples and not find its false positives.
+    """Load custom rules. Each rule must take linear time, find its examples and not find its false positives.
 
     Raises:
-        ConfigurationError: the text is too large, or a rule is invalid; the message names it.
+        ConfigurationError: the text is too large, or a rule is invalid. The message contains the rule's id.
     """
     if len(text.encode("utf-8", "surrogatepass")) > MAX_RULE_FILE_BYTES:
         raise ConfigurationError(f"rule file {origin} has over {MAX_RULE_FILE_BYTES} bytes")
@@ -99,9 +100,11 @@ def load_custom_rules(text: str, *, origin: str = "custom rules") -> tuple[Rule,
     for rule in rules:
         check_rule(rule)
         if not rule.matching:
-            raise ConfigurationError(f"rule {rule.id}: has no example that it must find", hint="add matching")
+            message = f'rule {rule.id}: "matching" has no example that the rule must find'
+            raise ConfigurationError(message, hint="add examples to matching")
         if not rule.not_matching:
-            raise ConfigurationError(f"rule {rule.id}: has no false positive to avoid", hint="add not_matching")
+            message = f'rule {rule.id}: "not_matching" has no false positive that the rule must not find'
+            raise ConfigurationError(message, hint="add false positives to not_matching")
     return rules
 
 
@@ -117,7 +120,7 @@ def check_rule(rule: Rule) -> None:
     engine = RuleEngine((rule,))
     for number, text in enumerate(rule.matching):
         if not any(True for _ in engine.find(text.encode("utf-8"))):
-            raise ConfigurationError(f"rule {rule.id}: does not find example {number} of matching")
+            raise ConfigurationError(f'rule {rule.id}: the rule does not find example {number} of "matching"')
     for number, text in enumerate(rule.not_matching):
         if any(True for _ in engine.find(text.encode("utf-8"))):
-            raise ConfigurationError(f"rule {rule.id}: finds false positive {number} of not_matching")
+            raise ConfigurationError(f'rule {rule.id}: the rule finds false positive {number} of "not_matching"')

@@ -27,7 +27,7 @@ _ASSIGN = (
 
 
 class Rule(NamedTuple):
-    """One format of one provider."""
+    """A rule that finds the secrets of one format of one provider."""
 
     id: str
     source: str
@@ -39,9 +39,9 @@ class Rule(NamedTuple):
     value: str = ""
     pattern: str = ""
     keywords: tuple[str, ...] = ()
-    """Literals with character classes, one of which starts near the start of every match. Derived if there are none.
+    """Literals, which may contain character classes. One of them begins near the start of every match.
 
-    They are case-sensitive for a `token`, and otherwise not.
+    By default they are derived from the rule. They are case-sensitive only for a `token`.
     """
     entropy: float = 3.0
     """Minimum entropy of the secret, in bits per byte."""
@@ -52,7 +52,7 @@ class Rule(NamedTuple):
     placeholders: bool = False
     """True if real values of the format look like placeholders."""
     inside: bool = False
-    """True if the format is distinctive enough to count in the middle of a word."""
+    """True if the format is distinctive enough to be reported in the middle of a word."""
     reach: int = 512
     """Maximum length of a match in bytes."""
     matching: tuple[str, ...] = ()
@@ -62,7 +62,7 @@ class Rule(NamedTuple):
 
     @property
     def expression(self) -> str:
-        """The RE2 expression; its first group is the secret."""
+        """The RE2 expression. Its first group is the secret."""
         if self.pattern:
             return self.pattern.replace("ASSIGN", _ASSIGN)
         if self.token:
@@ -70,7 +70,7 @@ class Rule(NamedTuple):
         return f"(?i:{'|'.join(self.names)}){_ASSIGN}({self.value})"
 
     def keyword_expressions(self) -> tuple[str, ...]:
-        """Return the keywords as short RE2 expressions without repetition; every match contains one of them."""
+        """Return the keywords as short RE2 expressions without repetition. Every match contains one of them."""
         if self.keywords:
             cased = bool(self.token)
             return tuple(_keyword(k, cased=cased) for k in self.keywords)
@@ -96,12 +96,12 @@ def leading_literal(expression: str) -> str:
 
 
 def _keyword(text: str, *, cased: bool) -> str:
-    """Escape a keyword except for its character classes, each of which may repeat, for a small automaton."""
+    """Convert a keyword to an expression: escape everything except character classes, which may have a repetition."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
     if units < _KEYWORD_MIN:
         raise ConfigurationError(
-            f"the keyword {text!r} has fewer than three characters", hint="set keywords explicitly"
+            f"the keyword {text!r} has fewer than three characters", hint='set "keywords" explicitly'
         )
     quoted = "".join(part if part.startswith("[") else re.escape(part) for part in parts)
     return quoted if cased else f"(?i:{quoted})"
@@ -116,9 +116,9 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
     """Parse one rule file.
 
     Raises:
-        ConfigurationError: it is not TOML, or has an unknown key, a wrong type or an incomplete rule.
+        ConfigurationError: the text is not TOML, or has an unknown key, a wrong type or an incomplete rule.
     """
-    import tomllib  # takes 3 ms to import, and is only needed for custom rules
+    import tomllib  # the import takes 3 ms, and is only needed for custom rules
 
     try:
         document = tomllib.loads(text)
@@ -127,7 +127,7 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
     _refuse_unknown(document, _FILE_KEYS, origin)
     tables = document.get("rules", [])
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
-        raise ConfigurationError(f"rule file {origin}: rules must be a list of tables, written [[rules]]")
+        raise ConfigurationError(f'rule file {origin}: "rules" must be a list of tables, written as [[rules]]')
     shared = {k: v for k, v in document.items() if k != "rules"}
     return tuple(_rule_of(shared | table, origin) for table in tables)
 
@@ -160,9 +160,9 @@ def _rule_of(table: dict[str, Any], origin: str) -> Rule:
             values[name] = Severity(value)
         elif type(value) is not kind:
             wanted = "list of strings" if kind is tuple else kind.__name__
-            raise ConfigurationError(f"{where}: {name} must be of type {wanted}")
+            raise ConfigurationError(f'{where}: "{name}" must be of type {wanted}')
     if not values.get("id") or not values.get("source"):
-        raise ConfigurationError(f"{where}: id and source are required")
+        raise ConfigurationError(f'{where}: "id" and "source" are required')
     rule = Rule(**values)
     _refuse_incomplete(rule, where)
     return rule
@@ -177,24 +177,25 @@ def rule_from(table: Mapping[str, Any]) -> Rule:
 def _refuse_incomplete(rule: Rule, where: str) -> None:
     forms = (bool(rule.token), bool(rule.names and rule.value), bool(rule.pattern))
     if sum(forms) != 1 or bool(rule.names) != bool(rule.value):
-        raise ConfigurationError(f"{where}: set exactly one of token, names with value, or pattern")
+        raise ConfigurationError(f'{where}: set exactly one of "token", "names" with "value", or "pattern"')
     if rule.pattern and not rule.keywords:
-        raise ConfigurationError(f"{where}: a pattern needs keywords", hint="add a literal that every match contains")
+        hint = "add a literal that every match contains"
+        raise ConfigurationError(f'{where}: a "pattern" needs "keywords"', hint=hint)
     if not rule.keywords and any(re.search(r"[?*+\\[(|]", name) for name in rule.names):
-        raise ConfigurationError(f"{where}: names that are expressions need keywords")
+        raise ConfigurationError(f'{where}: "names" that are expressions need "keywords"')
     try:
         rule.keyword_expressions()
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from error
     _refuse_unknown_checks(rule, where)
     if not 16 <= rule.reach <= MAX_MATCH_BYTES:
-        raise ConfigurationError(f"{where}: reach must be between 16 and {MAX_MATCH_BYTES} bytes")
+        raise ConfigurationError(f'{where}: "reach" must be between 16 and {MAX_MATCH_BYTES} bytes')
 
 
 def _refuse_unknown_checks(rule: Rule, where: str) -> None:
     if rule.check and rule.check not in CHECKS and rule.check not in CONTEXT_CHECKS:
         raise ConfigurationError(
-            f"{where}: unknown check {rule.check!r}", hint=f"known: {', '.join((*CHECKS, *CONTEXT_CHECKS))}"
+            f"{where}: unknown check {rule.check!r}", hint=f"known checks: {', '.join((*CHECKS, *CONTEXT_CHECKS))}"
         )
     if rule.checksum and rule.checksum not in CHECKSUMS:
         raise ConfigurationError(f"{where}: unknown checksum {rule.checksum!r}")

@@ -34,13 +34,13 @@ _URL_MARKS = re.compile(rb"[/?&=#]")
 
 
 def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
-    """Yield the nested content of a text, layer by layer, within the decoding budget.
+    """Yield the encoded content of a text, layer by layer, as far as the decoding budget allows.
 
-    `nothing_encoded` means that the caller has already searched for runs, lists and dumps.
+    `nothing_encoded` means that the caller has already searched for runs, lists and dumps, and has found none.
     """
     plain = data.isascii() and not any(mark in data for mark in _ESCAPES)
     if plain and (nothing_encoded or not may_hold_encoded(data)):
-        return  # most texts
+        return  # this is the case for most texts
     budget = DecodeBudget.for_text(len(data), check)
     layer = [data]
     for _ in range(_MAX_LAYERS):
@@ -49,7 +49,7 @@ def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Ite
 
 
 def url_contents(url: bytes, check: Check) -> Iterator[bytes]:
-    """Yield the nested content of each part of a URL, because a slash is also a base64 character."""
+    """Yield the encoded content of each part of a URL. The URL is split because a slash is also a base64 character."""
     for part in _URL_MARKS.split(url):
         if len(part) >= LEAST_RUN:
             yield from contents(part, check)
@@ -74,12 +74,12 @@ _OUTWARD_ACTIONS = {
 }
 _EXACT_ACTIONS = {Direction.OUTWARD: Action.BLOCK, Direction.INWARD: Action.REDACT}
 _MAX_MATCHES = 20_000
-"""A text with more matches is replaced as a whole, because cutting out each would take too long."""
+"""A text with more matches is replaced completely, because replacing each match would take too long."""
 _CONTINUATIONS = bytes(range(0x80, 0xC0))
 
 
 class LeakScanner:
-    """Finds secrets in texts. It is cheap to create, and stores no text."""
+    """A scanner that finds secrets in texts. It is cheap to create, and stores no text."""
 
     __slots__ = ("_check", "_engine", "_exact", "_overrides", "_partial")
 
@@ -104,7 +104,7 @@ class LeakScanner:
 
     @property
     def partial(self) -> LeakScanner:
-        """A scanner that also reports partial matches of the secrets: a third, and at least eight characters."""
+        """A scanner that also reports a part of a secret, of at least a third of the secret and eight characters."""
         if self._exact is None:
             return self
         if self._partial is None:
@@ -113,7 +113,7 @@ class LeakScanner:
         return self._partial
 
     def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
-        """Find secrets in a text; offsets are characters."""
+        """Find secrets in a text, and return a report. Its offsets are in characters."""
         data = text.encode("utf-8", "surrogatepass")
         matches = self._matches(data, direction, "text")
         if matches and len(data) != len(text):
@@ -121,11 +121,11 @@ class LeakScanner:
         return report_of(matches)
 
     def scan_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> LeakReport:
-        """Find secrets in bytes of any kind; offsets are bytes."""
+        """Find secrets in bytes of any kind, and return a report. Its offsets are in bytes."""
         return report_of(self._matches(bytes(data), direction, "text"))
 
     def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match except warnings; blocking matches are replaced too, so this never fails."""
+        """Return `text` with every match replaced, even a match that blocks, except matches whose action is to warn."""
         parts: list[str] = []
         position = 0
         for start, end, mark in redactions(self.scan(text, direction=direction).matches):
@@ -134,9 +134,9 @@ class LeakScanner:
         return "".join((*parts, text[position:])) if parts else text
 
     def redact_start(self, text: str, keep: int, *, direction: Direction = Direction.INWARD) -> str:
-        """Replace every match except warnings in the first `keep` characters, and drop the text after them.
+        """Return the first `keep` characters of `text`, with every match replaced except warnings.
 
-        SECURITY: the whole `text` is scanned before the cut, and a secret that starts before the cut is replaced whole.
+        SECURITY: the complete `text` is scanned before it is cut. A secret that crosses the cut is replaced completely.
         """
         parts: list[str] = []
         position = 0
@@ -148,7 +148,7 @@ class LeakScanner:
         return "".join((*parts, text[position : max(position, keep)]))
 
     def redact_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> bytes:
-        """Replace every match except warnings, in bytes."""
+        """Return `data` with every match replaced, even a match that blocks, except matches whose action is to warn."""
         return cut_out(data, self.scan_bytes(data, direction=direction).matches)
 
     def scan_http_request(
@@ -159,9 +159,9 @@ class LeakScanner:
         *,
         direction: Direction = Direction.OUTWARD,
     ) -> LeakReport:
-        """Find secrets in a request to be sent: the URL raw and decoded, header names and values, and the body.
+        """Find secrets in a request: in the URL, unchanged and decoded, in header names and values, and in the body.
 
-        Encoded content is also searched for formats; such a match covers the whole part.
+        Encoded content is also searched for token formats. Such a match has the offsets of the complete part.
         """
         raw = url.encode("utf-8", "surrogatepass")
         matches = self._matches(raw, direction, "url")
@@ -183,7 +183,7 @@ class LeakScanner:
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:
-        """Return the start of a watched secret that may continue after `data`; its length if there is none."""
+        """Return the start of a watched secret that may continue after `data`, or the length of `data` if none does."""
         return len(data) if self._exact is None else self._exact.possible_match_start(data)
 
     def _matches(
@@ -255,7 +255,7 @@ def _join(matches: list[LeakMatch]) -> list[LeakMatch]:
 
 
 def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
-    """Convert byte offsets to character offsets; a match that starts inside a character covers all of it."""
+    """Convert byte offsets to character offsets. A match that starts inside a character covers all of the character."""
     places = sorted({place for m in matches for place in (m.start, m.end)})
     characters: dict[int, int] = {}
     position = count = 0

@@ -8,7 +8,7 @@ from wasmrt.egress.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakM
 from wasmrt.egress.leaks._scanner import LeakScanner
 
 _MAGIC_BYTES = 16
-"""More than the first bytes of any archive format."""
+"""Number of bytes that is enough to recognise any archive format."""
 _CONTEXT_BYTES = 1024
 """Bytes before a piece that are scanned with it, since they may identify a value."""
 _LONG_BYTES = 64 * 1024
@@ -17,11 +17,11 @@ _KEY_STARTS = (b"-----begin", b"putty-user-key-file-", b"$ansible_vault;")
 """The first words of multi-line secrets."""
 _KEY_END = b"-----end"
 _SOUND_BYTES = 1024
-"""Bytes after which a possible archive is treated as one."""
+"""Number of bytes after which a possible archive is treated as an archive."""
 
 
 class StreamingRedactor:
-    """Takes the pieces of a text and returns the redacted text that is safe so far; `finish` returns the rest.
+    """A redactor for a text that arrives in pieces. `feed` returns text once it is safe, and `finish` returns the rest.
 
     The text is returned line by line. Incomplete lines, a possible beginning of a watched secret, encoded lines that
     may continue, incomplete multi-line keys, and everything after the start of an archive are held back. A custom rule
@@ -36,12 +36,12 @@ class StreamingRedactor:
     def __init__(
         self, scanner: LeakScanner, *, direction: Direction = Direction.INWARD, pass_unopened: bool = False
     ) -> None:
-        """Start a text; with `pass_unopened`, content that could not be decoded is returned too."""
+        """Start a text. With `pass_unopened`, content that could not be decoded is returned too."""
         self._pass_unopened = pass_unopened
         self.unscanned: str | None = None
-        """The rule id for unscanned text."""
+        """The rule id for unscanned text; None if all text so far was scanned completely."""
         self.scanner = scanner
-        """Can be replaced at any time by a scanner with more secrets."""
+        """The current scanner. It can be replaced at any time by a scanner with more secrets."""
         self._direction = direction
         self._data = bytearray()
         """The end of the returned text, and all text that was not returned."""
@@ -59,7 +59,7 @@ class StreamingRedactor:
         """The blocking match, after which nothing is returned."""
 
     def feed(self, piece: bytes | bytearray) -> bytes:
-        """Take the next piece and return the text that is safe so far, often nothing."""
+        """Take the next piece, and return the text that has become safe, which may be empty."""
         size = len(self._data)
         self._data += piece
         if self.blocked:
@@ -96,7 +96,7 @@ class StreamingRedactor:
     def _archive_start(self, size: int) -> int:
         """Return the start of an archive, or -1."""
         if self._archive >= 0:
-            # It may have turned out not to be an archive; check again while it is short.
+            # The content may turn out not to be an archive; check again while it is short.
             if len(self._data) - self._archive > _SOUND_BYTES:
                 return self._archive
             size = self._archive
@@ -138,7 +138,7 @@ class StreamingRedactor:
 
 
 def _unfinished_key(text: bytes) -> int:
-    """Return the start of an incomplete multi-line key; the text's length if there is none."""
+    """Return the start of an incomplete multi-line key, or the text's length if there is none."""
     start = max(text.rfind(opening) for opening in _KEY_STARTS)
     far = len(text) - start > MAX_MATCH_BYTES
     return len(text) if start < 0 or far or text.find(_KEY_END, start) >= 0 else start

@@ -62,7 +62,7 @@ def has_sequence(value: bytes, length: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _placeholders() -> Any:
-    """Combine all words and marks into one expression, which takes as long as two separate ones."""
+    """Compile one expression for all words and marks. It is as fast as two separate expressions."""
     words, marks = (b"|".join(map(re.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
     return compile_linear(b"(?i:" + words + b")|" + marks)
 
@@ -106,7 +106,7 @@ def _luhn(value: bytes) -> bool:
 
 
 def unpadded_base64(value: bytes) -> bytes | None:
-    """Decode base64 or base64url with or without padding; None if it is neither."""
+    """Decode base64 or base64url, with or without padding; return None if `value` is neither."""
     plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     try:
         return binascii.a2b_base64(plain + b"=" * (-len(plain) % 4), strict_mode=True)
@@ -171,7 +171,7 @@ def _upper_and_digit(value: bytes) -> bool:
 
 
 CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}
-"""Checks that prove a match. Failing one proves nothing, since old tokens have no checksum."""
+"""Checksums by name. A valid checksum proves a match. An invalid one proves nothing, since old tokens have none."""
 
 CHECKS: dict[str, Callable[[bytes], bool]] = {
     "jwt": _jwt,
@@ -185,4 +185,4 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "letter-digit": _letter_and_digit,
     "upper-digit": _upper_and_digit,
 }
-"""Checks that a candidate must pass."""
+"""Checks by name. A candidate must pass the check that its rule sets."""

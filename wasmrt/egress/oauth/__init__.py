@@ -1,7 +1,8 @@
 """OAuth 2.1 logins on the user's own machine, with PKCE and a loopback callback, and token renewal.
 
-The code uses only the gateway and the standard library, because the protocol is small. Most of the code performs checks:
-text from the server is never repeated, PKCE is mandatory, and a token is only sent to the endpoint that issued it.
+The code uses only the gateway and the standard library, because the protocol is small. Most of the code performs
+checks: text from the server is never repeated, PKCE is mandatory, and a token is only sent to the endpoint that issued
+it.
 """
 
 from __future__ import annotations

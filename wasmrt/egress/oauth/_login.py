@@ -26,7 +26,7 @@ _PAGE = b"<!doctype html><title>wasmrt</title><p>%s You can close this page.</p>
 
 
 class LoopbackCallback:
-    """A server on 127.0.0.1 that waits for one redirect with the expected `state`. Without `port`, the system picks one.
+    """A server on 127.0.0.1 that waits for one redirect with the expected `state`. By default, the system picks a port.
 
     Raises:
         OAuthError: the port cannot be used.
@@ -291,7 +291,7 @@ def _request_code(
         raise OAuthError(
             f"no device code was issued: the device authorization endpoint returned status {response.status}"
         )
-    # SECURITY: the endpoint chose both strings, so they must be short and plain ASCII. They are shown, but never opened.
+    # SECURITY: the endpoint chose both strings, so they must be short, plain ASCII. They are shown, but never opened.
     plain = all(text.isascii() and text.isprintable() and len(text) <= _MAX_SHOWN for text in (str(place), str(code)))
     if not plain or urlsplit(str(place)).scheme != "https":
         raise OAuthError("the device authorization response has an invalid verification_uri or user_code")

@@ -81,7 +81,7 @@ class RedisWindows:
         return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
 
     def _ask(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
-        """Call `redis`, on one thread at a time. If Redis fails or has just failed, call `otherwise` with the fallback."""
+        """Call `redis`, on one thread at a time. If Redis fails or has just failed, call `otherwise(fallback)`."""
         if time.monotonic() >= self._retry_at and self._lock.acquire(timeout=REDIS_TIMEOUT_SECONDS):
             try:
                 if time.monotonic() >= self._retry_at:  # the previous holder of the lock may have failed

@@ -61,9 +61,9 @@ BACKENDS = ("auto", "keyring", "file", "environment")
 def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
     """Open the secrets store of this installation, whose data directory is `home`.
 
-    The backend is `backend` if given, else the value of the variable WASMRT_SECRETS_BACKEND, else `auto`. `auto` selects
-    the desktop's keyring, or an encrypted file if there is no keyring or the file already exists. The file is encrypted
-    with the passphrase in WASMRT_SECRETS_PASSPHRASE, or else with a key file in the same directory.
+    The backend is `backend` if given, else the value of the variable WASMRT_SECRETS_BACKEND, else `auto`. `auto`
+    selects the desktop's keyring, or an encrypted file if there is no keyring or the file already exists. The file is
+    encrypted with the passphrase in WASMRT_SECRETS_PASSPHRASE, or else with a key file in the same directory.
 
     Raises:
         ConfigurationError: no backend has this name.
@@ -94,7 +94,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
 
 
 def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
-    """Return the same store as `open_store`. If that requires a search for a keyring, delay the search to the first use.
+    """Return the same store as `open_store`. If that requires a search for a keyring, search on first use.
 
     Raises:
         ConfigurationError, SecretBackendError: see `open_store`.

@@ -2,8 +2,8 @@
 
     "WASMRT-SECRETS-1\\n" · a line of JSON (source of the key) · 12 bytes of nonce · ciphertext and tag
 
-The header (the first two parts) is authenticated as additional data, so it cannot be replaced. The key is derived from a passphrase with
-scrypt (RFC 7914), or comes from a key file that only its owner can read.
+The header (the first two parts) is authenticated as additional data, so it cannot be replaced. The key is derived from
+a passphrase with scrypt (RFC 7914), or comes from a key file that only its owner can read.
 """
 
 from __future__ import annotations

@@ -55,15 +55,15 @@ ANSWERS = (
            _says(b"\x1b[2J\x1b]0;owned\x07\x9b31m", as_error=True), GuestError, TrapError),
     attack("terminal-escapes-in-utf-8", "fails with escapes and with characters that turn the text around",
            _says("\x1b[31mred\x1b[0m \u202egnp.exe\u202c\r\n\x00\u0085".encode(), as_error=True), GuestError),
-    attack("token-across-the-cut", "fails with a text whose cut goes through a token",
+    attack("token-across-the-cut", "fails with a text that is truncated in the middle of a token",
            _says(b"word " * 818 + b"ghp_" + b"wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx" + b" more" * 99, as_error=True),
            GuestError),
-    attack("name-for-a-terminal", "breaks in a function whose name clears the screen",
+    attack("name-for-a-terminal", "traps in a function whose name clears the screen",
            Body(execute=r'''(call $"\1b[2J\1b]0;owned\07\0aline") (call $ok)''',
                 functions=r'''(func $"\1b[2J\1b]0;owned\07\0aline" unreachable)'''), TrapError),
     attack("secrets-by-the-thousand", "answers with 4 MB that look like passwords",
            _says_again(b"password=" + b"aB3dE5gH7jK9" + b"mN1pQ3 ", 4_000_000), ToolError, harmless=True),
-    attack("neither-output-nor-error", "answers with nothing at all",
+    attack("neither-output-nor-error", "answers with neither an output nor an error",
            Body(execute=f"""(i64.store (i32.const {ANSWER_AT}) (i64.const 0))
         (i64.store (i32.const {ANSWER_AT + 8}) (i64.const 0)) (i32.const {ANSWER_AT})"""), GuestError),
     attack("answer-outside-memory", "answers with an address outside its memory",
@@ -92,7 +92,7 @@ _POINTERS = f"""(local $i i32) (local.set $i (i32.const {_AT}))
 
 
 def _function(takes: str, gives: str, count: int, before: str = "") -> Callable[[], bytes]:
-    """Return a component whose only function returns a list of `count` entries."""
+    """Return a function that builds a component, whose only function returns a list of `count` entries."""
     param, core_param = (f'(param "x" {takes})', "(param i32 i32)") if takes else ("", "")
     return lambda: wat2wasm(
         f"""(component
@@ -115,11 +115,11 @@ def _values(name: str, about: str, body: Callable[[], bytes], *, is_refused: boo
 
 VALUES = (
     _values("numbers-by-the-million", "answers with a list of four million numbers", _function("", "f64", 4_000_000)),
-    _values("numbers-under-the-cap", "answers with as many numbers as are read at all",
+    _values("numbers-under-the-cap", "answers with as many numbers as the host reads",
             _function("", "f64", 260_000), is_refused=False),
     _values("tuples-by-the-million", "answers with a list of a million tuples",
             _function("", "(tuple f64 f64 f64 f64)", 1_000_000)),
-    _values("texts-by-the-million", "answers with a million times the same text",
+    _values("texts-by-the-million", "answers with the same text a million times",
             _function("", "string", _TEXTS, _POINTERS)),
     _values("params-by-the-thousand", "is called with forty thousand texts",
             _function("(list string)", "u8", 0), is_refused=False, params={"x": ["a" * 30] * 40_000}),

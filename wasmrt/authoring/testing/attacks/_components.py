@@ -119,7 +119,7 @@ def nested_loops(count: int) -> bytes:
 
 
 def wide_calls(width: int, count: int) -> bytes:
-    """Return a component with one function that calls another, which takes and returns `width` values."""
+    """Return a component with one function that calls another function, which takes and returns `width` values."""
     types = [_type(0, 0), _type(0, width), _type(width, width)]
     caller = _body(b"\x10\0" + b"\x10\2" * count + b"\0")
     return _module(types, [1, 0, 2], [_body(b"\0"), caller, _body(b"\0")])
@@ -192,7 +192,7 @@ COMPONENTS = (
     attack("nested-loops", "nests a hundred thousand loops", lambda: nested_loops(100_000), ComponentTooLargeError),
     attack("wide-calls", "passes a thousand values through a thousand calls", lambda: wide_calls(1_000, 1_000),
            ComponentTooLargeError),
-    attack("many-calls", "keeps the answers of half a million calls in one function", many_calls,
+    attack("many-calls", "keeps the results of half a million calls in one function", many_calls,
            ComponentTooLargeError),
     attack("empty-sections", "is twenty million empty sections", lambda: empty_sections(20_000_000),
            ComponentTooLargeError),

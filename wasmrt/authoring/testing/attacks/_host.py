@@ -19,7 +19,7 @@ def _repeat(count: int, body: str) -> str:
 
 
 def _poll(handles: int, listed: int) -> str:
-    """Create `handles` pollables of an hour, and poll a list of `listed` entries."""
+    """Return code that creates `handles` pollables of an hour, and polls a list of `listed` entries."""
     return f"""(drop (memory.grow (i32.const 64)))
       (loop $make (local.set $j (call $subscribe-duration (i64.const {_HOUR})))
         (i32.store (i32.add (i32.const 131072) (i32.mul (local.get $i) (i32.const 4))) (local.get $j))
@@ -65,8 +65,8 @@ HOST = (
                 execute="""(call $write (call $subscribe-duration (i64.const 1)) (i32.const 512) (i32.const 4)
             (i32.const 256)) (call $ok)"""), TrapError),
     attack("log-flood", "logs twenty thousand lines",
-           Body(imports=("log",), execute=_repeat(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
-    # Truncated to a log entry, or refused as a string that is too long to be passed.
+           Body(imports=("log",), execute=_times(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
+    # The line is truncated to the size of a log entry, or refused because the string is too long to be passed.
     attack("log-of-fifty-megabytes", "logs one line of 50 MB",
            Body(imports=("log",), execute="""(drop (memory.grow (i32.const 900)))
             (call $log (i32.const 2) (i32.const 131072) (i32.const 50000000)) (call $ok)"""), BudgetExceededError,
@@ -99,7 +99,7 @@ HOST = (
               {"(i32.const 0) " * 5} (i32.const 256)) (call $ok)"""), DeadlineExceededError, BudgetExceededError),
     attack("exit", "exits before it answers", Body(imports=("exit",), execute="(call $exit (i32.const 1)) (call $ok)"),
            GuestError),
-    attack("realloc-traps", "breaks in the middle of a host call, while the host writes its answer",
+    attack("realloc-traps", "traps in the middle of a host call, while the host writes its answer",
            Body(imports=("get-random-bytes",),
                 realloc="(if (i32.eq (local.get $size) (i32.const 16)) (then (unreachable))) (i32.const 65536)",
                 execute="(call $get-random-bytes (i64.const 16) (i32.const 256)) (call $ok)"), TrapError),

@@ -1,6 +1,6 @@
 """Attacks on resources that are not granted: environment, arguments, files, network, secrets, tools, and the clock.
 
-Each tool succeeds only if it got nothing; if it got something, it returns an address outside its memory.
+Each tool succeeds only if it got no resource. Otherwise it returns an address outside its memory.
 """
 
 from __future__ import annotations

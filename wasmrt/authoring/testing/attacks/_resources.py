@@ -71,19 +71,19 @@ def _several(count: int) -> Body:
 MEMORY = (
     attack("grow-until-refused", "grows its memory until it gets no more",
            Body(execute=f"(drop (block (result i32) {_GREEDY})) (call $ok)")),
-    attack("grow-and-insist", "grows its memory and gives up when refused",
+    attack("grow-and-insist", "grows its memory until that is refused, then traps",
            Body(execute="""(loop $more (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (unreachable)))
             (br $more)) (unreachable)"""), TrapError, MemoryLimitError),
     attack("grow-four-memories", "has four more memories and grows each to the budget", _several(4)),
     attack("memories-without-end", "has forty memories", _several(40), InstantiationError, MemoryLimitError),
-    attack("huge-first-memory", "wants 3 GiB of memory to start with", Body(pages=49_152), MemoryLimitError,
+    attack("huge-first-memory", "requires 3 GiB of memory at its start", Body(pages=49_152), MemoryLimitError,
            InstantiationError),
     attack("fill-a-gibibyte", "fills 1 GiB that it does not have",
            Body(execute="(memory.fill (i32.const 0) (i32.const 1) (i32.const 1073741824)) (call $ok)"), TrapError),
-    attack("table-growth", "grows a table until it gets no more, then insists", Body(functions="(table $t 1 funcref)",
+    attack("table-growth", "grows a table until that is refused, then traps", Body(functions="(table $t 1 funcref)",
                 execute="""(loop $more (if (i32.eq (table.grow $t (ref.null func) (i32.const 4096)) (i32.const -1))
             (then (unreachable))) (br $more)) (unreachable)"""), TrapError),
-    attack("huge-first-table", "wants a table of ten million elements to start with",
+    attack("huge-first-table", "requires a table of ten million elements at its start",
            Body(functions="(table 10000000 funcref)"), InstantiationError, MemoryLimitError),
     attack("tables-without-end", "has ninety tables", Body(functions="(table 1000 funcref)" * 90), InstantiationError,
            MemoryLimitError),

@@ -38,7 +38,7 @@ def _silent(_request: ReceivedRequest, connection: ServerConnection) -> None:
 
 
 def _drop_by_drop(head: bytes, piece: bytes) -> Script:
-    """Send `head`, then repeat `piece` slowly, but with pauses too short for a read timeout."""
+    """Return a script that sends `head` and then repeats `piece`, slowly, but with pauses too short for a read timeout."""
 
     def answer(_request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.send(head)

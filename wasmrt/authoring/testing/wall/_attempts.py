@@ -23,7 +23,7 @@ RUN = frozenset({Kind.RUN_WORKER})
 ALL = WORKERS | {Kind.SHELL}
 
 CANARY = ctypes.create_string_buffer(b"canary of the victim")
-"""Has the same address in all processes that are forked from one."""
+"""Memory that has the same address in all processes that are forked from this process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class Scene:
 class Attempt:
     """A forbidden action.
 
-    `act` makes the forbidden call last, and raises OSError if it is refused. It does not clean up, because a refused
-    cleanup would look like a refused action. `undo` cleans up after the result is reported.
+    `act` makes the forbidden call as its last step, and raises OSError if the call is refused. It does not clean up,
+    because a refused cleanup would look like a refused action. `undo` cleans up after the result was reported.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Attempt:
 
 
 class Held(IntEnum):
-    """Descriptors that the process has before it is confined, so that only the calls on them are tested."""
+    """Descriptors that the process opens before it is confined, so that only the calls on them are tested."""
 
     PROCESS = 10
     """The pidfd of the victim."""

@@ -25,8 +25,8 @@ _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 
 
 def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
-    """Try every attempt for each kind as each of `users`; return the fields of `Row`."""
-    # Namespaces are left out, because attempts must be blocked on machines without them too.
+    """Try every attempt for each kind of process as each of `users`, and return the fields of each `Row`."""
+    # Namespaces are left out, because attempts must be blocked even on machines without namespaces.
     sealing = {kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT, *Held]) for kind in KINDS}
     rows: list[dict[str, str | int]] = []
     for user in users:
