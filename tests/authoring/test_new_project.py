@@ -182,10 +182,10 @@ def test_new_command_lists_creates_and_refuses(tmp_path: Path, monkeypatch: pyte
     [
         (None, "no wasmrt.toml"),
         ("name = ", "not TOML"),
-        ('name = "weather"\n', "needs a name and a known language"),
+        ('name = "weather"\n', 'must set "name" and a known "language"'),
         ('name = "weather"\nlanguage = "c"\nrun = "rm"\n', "unknown key"),
-        ('name = "weather"\nlanguage = "cobol"\n', "needs a name and a known language"),
-        ('name = "weather"\nlanguage = ["c"]\n', "needs a name and a known language"),
+        ('name = "weather"\nlanguage = "cobol"\n', 'must set "name" and a known "language"'),
+        ('name = "weather"\nlanguage = ["c"]\n', 'must set "name" and a known "language"'),
         ('name = "../weather"\nlanguage = "c"\n', "separator"),
         (b"\xff", "not TOML"),
     ],

@@ -12,7 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from wasmrt.authoring.project import Project, TestResult, difference, read_cases, read_component, run_cases, sidecar_of
+from wasmrt.authoring.project import (
+    Project,
+    TestResult,
+    difference,
+    read_cases,
+    read_component,
+    read_sidecar,
+    run_cases,
+)
 from wasmrt.cli import cli
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 
@@ -29,7 +37,7 @@ Write = Callable[..., None]
 
 
 def run(project: Project) -> list[TestResult]:
-    return list(run_cases(project.name, read_component(project), sidecar_of(project), read_cases(project)))
+    return list(run_cases(project.name, read_component(project), read_sidecar(project), read_cases(project)))
 
 
 def only(project: Project, write: Write, **changed: Any) -> TestResult:
@@ -163,14 +171,14 @@ def test_unknown_tool_fails_the_case_and_lists_the_tools(c_project: Project, wri
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ([], "not an object"),
-        ({"name": "x", "input": {}}, "either expected_output or expected_error"),
+        ([], "must be a JSON object"),
+        ({"name": "x", "input": {}}, 'either "expected_output" or "expected_error"'),
         ({"name": "x", "input": {}, "expected_output": 1, "expected_error": "x"}, "either"),
         ({"input": {}, "expected_output": 1}, "the key 'name' is missing"),
         ({"name": "x", "expected_output": 1}, "the key 'input' is missing"),
         (CASE | {"htpp": []}, "unknown key 'htpp'"),
-        (CASE | {"name": 7}, "name is not text"),
-        (CASE | {"expected_output": None, "http": {}}, "http is not a list"),
+        (CASE | {"name": 7}, "name must be a string"),
+        (CASE | {"expected_output": None, "http": {}}, "http must be a list"),
         (CASE | {"http": [{"request": {"url": "file:///etc/passwd"}}]}, "url:"),
         (CASE | {"http": [{"request": {"url": URL, "method": "BREW"}}]}, "unknown method 'BREW'"),
         (CASE | {"http": [EXCHANGE | {"delay": 1}]}, "unknown key 'delay'"),
@@ -179,11 +187,11 @@ def test_unknown_tool_fails_the_case_and_lists_the_tools(c_project: Project, wri
         (CASE | {"workspace": {"../x": ""}}, "workspace file"),
         (CASE | {"workspace": {"/x": ""}}, "absolute"),
         (CASE | {"workspace": {"x/": ""}}, "slash"),
-        (CASE | {"workspace": {"x": 1}}, "not text"),
-        (CASE | {"secrets": "weather_key"}, "secrets is not a list"),
+        (CASE | {"workspace": {"x": 1}}, "must be a string"),
+        (CASE | {"secrets": "weather_key"}, "secrets must be a list"),
         (CASE | {"secrets": ["weather key"]}, "secrets: "),
         (CASE | {"secrets": [7]}, "secrets: "),
-        ({"name": "x", "input": {}, "expected_error": {}}, "at least one of kind, code and message"),
+        ({"name": "x", "input": {}, "expected_error": {}}, 'at least one of the keys "kind", "code" and "message"'),
         ({"name": "x", "input": {}, "expected_error": {"kind": "odd"}}, "unknown error kind"),
         ({"name": "x", "input": {}, "expected_error": {"text": "odd"}}, "unknown key 'text'"),
     ],

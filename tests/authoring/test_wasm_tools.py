@@ -109,7 +109,7 @@ def test_same_version_on_the_path_works_without_the_wheel(commands: Path, no_whe
 
 def test_old_binary_without_the_wheel_error_has_install_hint(commands: Path, no_wheel: None) -> None:
     script(commands, alliances("1.220.0"))
-    with pytest.raises(MissingToolchainError, match=r"1\.220\.0, too old") as refused:
+    with pytest.raises(MissingToolchainError, match=r"has version 1\.220\.0, but") as refused:
         find_wasm_tools()
     assert refused.value.hint == "pip install 'wasmrt[author]'"
 

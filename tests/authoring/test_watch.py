@@ -13,7 +13,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from wasmrt.authoring.project import Project, changes
+from wasmrt.authoring.project import Project, watch_changes
 from wasmrt.cli import cli
 from wasmrt.cli.author import dev as dev_file
 from wasmrt.cli.author.dev import _JsonEvents, _TextEvents
@@ -57,17 +57,17 @@ def write(project: Project, name: str, text: str) -> Callable[[], object]:
 
 def test_change_is_reported_once_when_stable(project: Project) -> None:
     clock = Clock(None, write(project, "src/tool.py", "12"), write(project, "new.txt", "1"), None, None)
-    assert list(changes(project, clock)) == [("new.txt", "src/tool.py")]
+    assert list(watch_changes(project, clock)) == [("new.txt", "src/tool.py")]
     assert all(seconds > 0 for seconds in clock.waited)
 
 
 def test_a_removed_file_is_a_change(project: Project) -> None:
     clock = Clock((project.folder / "src" / "tool.py").unlink, None, None)
-    assert list(changes(project, clock)) == [("src/tool.py",)]
+    assert list(watch_changes(project, clock)) == [("src/tool.py",)]
 
 
 def test_change_before_the_first_next_is_not_missed(project: Project) -> None:
-    watched = changes(project, Clock(None, None, None))
+    watched = watch_changes(project, Clock(None, None, None))
     write(project, "src/tool.py", "changed during the build")()
     assert next(watched) == ("src/tool.py",)
 
@@ -76,7 +76,7 @@ def test_change_before_the_first_next_is_not_missed(project: Project) -> None:
     "name", ["build/tool.wasm", "target/x", "node_modules/a/b.js", ".git/HEAD", ".hidden", "a/__pycache__/x"]
 )
 def test_build_output_is_not_a_change(name: str, project: Project) -> None:
-    assert list(changes(project, Clock(write(project, name, "x"), None, None))) == []
+    assert list(watch_changes(project, Clock(write(project, name, "x"), None, None))) == []
 
 
 def test_huge_folder_is_not_watched(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_huge_folder_is_not_watched(project: Project, monkeypatch: pytest.Monkey
     monkeypatch.setattr("os.walk", lambda _root: iter([(str(project.folder), [], names)]))
     monkeypatch.setattr("os.lstat", lambda _path: project.folder.stat())
     with pytest.raises(ConfigurationError, match="10000 files"):
-        changes(project, Clock())
+        watch_changes(project, Clock())
 
 
 @pytest.mark.ci("slow")

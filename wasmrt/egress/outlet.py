@@ -120,7 +120,7 @@ class EgressProxySessions:
                 self._gateway = None
 
 
-def refusal_lines(decisions: Iterable[Decision]) -> Iterator[str]:
+def describe_denials(decisions: Iterable[Decision]) -> Iterator[str]:
     """Yield one line for each denial in `decisions`, which explains why a program could not connect."""
     for each in decisions:
         if not each.allowed:

@@ -7,7 +7,7 @@ import pytest
 from wasmrt.capabilities import AllowlistValidator, EndpointPattern
 from wasmrt.core.model import Reason
 from wasmrt.core.url import parse_url
-from wasmrt.egress.gateway._headers import may_be_read_as, overridden_method, query_names
+from wasmrt.egress.gateway._headers import check_method_override, may_be_read_as, query_names
 
 
 def test_query_parameter_names_are_split_at_both_separators_and_decoded() -> None:
@@ -65,7 +65,7 @@ def denial(
     methods: tuple[str, ...] = ("GET", "POST"),
 ) -> Reason | None:
     allowlist = AllowlistValidator([EndpointPattern("api.example.com", methods=methods)])
-    decision = overridden_method(allowlist, parse_url(URL + query), method, headers, body)
+    decision = check_method_override(allowlist, parse_url(URL + query), method, headers, body)
     assert decision is None or not decision.allowed
     return None if decision is None else Reason(decision.reason)
 

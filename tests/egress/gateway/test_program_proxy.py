@@ -54,7 +54,7 @@ def test_an_endless_or_invalid_hello_is_refused() -> None:
         read_hello(b"\x16\x03\x01\x00\x04\x02\x00\x00\x00")
     with pytest.raises(NotAHelloError, match="an invalid length"):
         read_hello(b"\x16\x03\x01\x00\x00")
-    with pytest.raises(NotAHelloError, match="is broken"):
+    with pytest.raises(NotAHelloError, match="incomplete or invalid"):
         read_hello(b"\x16\x03\x01\x00\x04\x01\x00\x00\x00")
     assert [read_hello(hello("a.example")[:end]) for end in (0, 3, 5, 60)] == [None] * 4
 
@@ -89,7 +89,7 @@ def test_a_hello_in_parts_is_read_completely_before_it_is_relayed() -> None:
     for cut in (1, 7, len(ours) - 1):
         assert joined(ours[:cut], ours[cut:], b"what follows") == ([], ours + b"what follows")
         (refused,), carried = joined(another[:cut], another[cut:])
-        assert "it names 'b.example'" in refused.rule and carried == b""
+        assert "the server name in the ClientHello is 'b.example'" in refused.rule and carried == b""
         (refused,), carried = joined(ours[:cut])
         assert refused.rule.endswith("no ClientHello was received") and carried == b""
 
@@ -97,12 +97,12 @@ def test_a_hello_in_parts_is_read_completely_before_it_is_relayed() -> None:
 def test_a_hello_that_could_be_for_another_host_is_refused() -> None:
     hidden, other = (bytes((kind >> 8, kind & 255, 0, 0)) for kind in (0xFE0D, 16))
     for first, why in (
-        (hello("a.example", extensions=hidden), "encrypted second name"),
+        (hello("a.example", extensions=hidden), "encrypted server name"),
         (hello("a.example", extensions=other + other), "a duplicate extension"),
-        (hello("a.example", "b.example"), "it names two servers"),
+        (hello("a.example", "b.example"), "more than one server name"),
         (hello("a.example", kind=1), "a server name of an unknown kind"),
-        (hello(), "it names 'no server'"),
-        (b"GET / HTTP/1.1\r\n\r\n", "it is not TLS"),
+        (hello(), "the server name in the ClientHello is missing"),
+        (b"GET / HTTP/1.1\r\n\r\n", "the data is not TLS"),
     ):
         (refused,), carried = joined(first)
         assert why in refused.rule and refused.reason is Reason.HOST_NOT_ALLOWED and carried == b""
@@ -282,7 +282,9 @@ def test_no_thread_is_started_for_a_client_that_connected_just_before_the_end(mo
             made.close()
             return found
 
-    monkeypatch.setattr(ProgramProxy, "_connection", lambda made, client: pytest.fail("nobody would wait for it"))
+    monkeypatch.setattr(
+        ProgramProxy, "_handle_connection", lambda made, client: pytest.fail("nobody would wait for it")
+    )
     with EgressGateway() as gateway, Late() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()

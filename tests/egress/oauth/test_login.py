@@ -46,7 +46,7 @@ def test_the_client_id_of_the_file_takes_precedence_over_the_environment() -> No
 @pytest.mark.parametrize(
     ("more", "hint"),
     [
-        ({}, "the capability file has none"),
+        ({}, "ask the tool's author to set client_id or client_id_env in the capability file"),
         ({"client_id_env": "UNSET_CLIENT_ID"}, "set the variable UNSET_CLIENT_ID"),
         ({"client_id_env": "EMPTY_CLIENT_ID"}, "set the variable EMPTY_CLIENT_ID"),
     ],
@@ -81,7 +81,7 @@ def test_a_login_only_replaces_an_earlier_login_at_the_same_endpoint() -> None:
     elsewhere = login_state(config(client_id="x", token_url="https://other.example.com/token"), {})
     check_replaceable(store, "ann", "token", here)
     store.set("ann", "token", Secret("set by hand, and long enough"))
-    with pytest.raises(ConfigurationError, match=r"did not come from auth\.example\.com") as caught:
+    with pytest.raises(ConfigurationError, match=r"was not issued by auth\.example\.com") as caught:
         check_replaceable(store, "ann", "token", here)
     assert "--replace" in (caught.value.hint or "")
     check_replaceable(store, "bob", "token", here)

@@ -20,7 +20,7 @@ from tests.sandbox.isolation.outlet_world import GRANTED, World, made
 from wasmrt.capabilities import RateLimitConfig, program_network_line, read_program_network
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision
-from wasmrt.egress.outlet import refusal_lines
+from wasmrt.egress.outlet import describe_denials
 from wasmrt.sandbox.isolation.confine import NOT_CONFINED, OUTLET_LAYER, OUTLET_PORT, SHELL, confined_command
 
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin")
@@ -191,7 +191,7 @@ def test_each_proxy_refusal_names_the_allowing_entry(world: World) -> None:
         (refused,) = outlet.decisions()
     assert refused.subject == "CONNECT https://packages.example.com"
     assert refused.hint == 'an operator can grant it in network: {"host": "packages.example.com"}'
-    assert list(refusal_lines([refused])) == [f"wasmrt: {refused.subject}: {refused.rule}; {refused.hint}"]
+    assert list(describe_denials([refused])) == [f"wasmrt: {refused.subject}: {refused.rule}; {refused.hint}"]
 
 
 def test_without_network_namespaces_no_program_is_started(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

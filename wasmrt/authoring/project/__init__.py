@@ -1,8 +1,8 @@
 """Create tools: projects from templates, builds, tests in the sandbox, and reports on components."""
 
-from wasmrt.authoring.project._build import Built, build, read_component, sidecar_of, with_docs
+from wasmrt.authoring.project._build import Built, build, read_component, read_sidecar, with_docs
 from wasmrt.authoring.project._cases import RecordedExchange, TestCase, read_cases
-from wasmrt.authoring.project._measure import Measured, limits_that_start, measure
+from wasmrt.authoring.project._measure import Measured, find_starting_limits, measure
 from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
 from wasmrt.authoring.project._project import Project, create_project, open_project
 from wasmrt.authoring.project._report import BuildReport, check_build
@@ -17,7 +17,7 @@ from wasmrt.authoring.project._toolchain import (
     no_progress,
     toolchains_dir,
 )
-from wasmrt.authoring.project._unchanged import Wait, changes, is_stale
+from wasmrt.authoring.project._unchanged import Wait, is_stale, watch_changes
 from wasmrt.authoring.project._wasm_tools import WasmTools, find_wasm_tools
 
 __all__ = [
@@ -40,15 +40,14 @@ __all__ = [
     "WorldForm",
     "adapt_program",
     "build",
-    "changes",
     "check_build",
     "create_project",
     "difference",
     "find_adapter",
+    "find_starting_limits",
     "find_toolchain",
     "find_wasm_tools",
     "is_stale",
-    "limits_that_start",
     "load_template",
     "measure",
     "missing_needs",
@@ -56,9 +55,10 @@ __all__ = [
     "open_project",
     "read_cases",
     "read_component",
+    "read_sidecar",
     "run_cases",
-    "sidecar_of",
     "template_names",
     "toolchains_dir",
+    "watch_changes",
     "with_docs",
 ]

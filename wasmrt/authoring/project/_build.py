@@ -16,9 +16,16 @@ from wasmrt.authoring.project._confined import BuildSandbox, open_sandbox
 from wasmrt.authoring.project._process import run_command
 from wasmrt.authoring.project._project import Project, complete_package_file
 from wasmrt.authoring.project._report import BuildReport, check_build
-from wasmrt.authoring.project._template import Step, Template, fill, load_template, names_of
-from wasmrt.authoring.project._toolchain import Confirm, Progress, Toolchain, exclusive, find_toolchain, no_progress
-from wasmrt.authoring.project._unchanged import Inputs, forget, is_stale, last_report, remember
+from wasmrt.authoring.project._template import Step, Template, fill, load_template, placeholder_values
+from wasmrt.authoring.project._toolchain import (
+    Confirm,
+    Progress,
+    Toolchain,
+    find_toolchain,
+    lock_exclusively,
+    no_progress,
+)
+from wasmrt.authoring.project._unchanged import Inputs, delete_record, is_stale, last_report, store_record
 from wasmrt.authoring.project._wasm_tools import COMMAND, find_wasm_tools
 from wasmrt.catalog.sources import SIDECAR_SUFFIX, read_capability_file, read_source
 from wasmrt.catalog.validator import WasmValidator
@@ -58,7 +65,7 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
     toolchain = find_toolchain(template, confirm=confirm, progress=progress)
     started = time.monotonic()
     _prepare_folder(project)
-    values = names_of(project.name) | {
+    values = placeholder_values(project.name) | {
         "build": "build",
         "wit": "wit",
         "template": str(template.folder),
@@ -73,37 +80,37 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
             if is_stale(project):
                 os.utime(project.component)  # a source file has a newer time, but the same content
             return Built(project, known, time.monotonic() - started, sandbox.sentence, unchanged=True)
-        forget(project)
-        _remove_last(template, project, values)
-        _run_all(template.fetch, project, sandbox, values, progress, fetching=True)
+        delete_record(project)
+        _remove_last_output(template, project, values)
+        _run_steps(template.fetch, project, sandbox, values, progress, fetching=True)
         before = inputs.digest()  # fetching may write lock files
-        _run_all(template.steps, project, sandbox, values, progress, fetching=False)
+        _run_steps(template.steps, project, sandbox, values, progress, fetching=False)
         data = _add_docs(_read_output(template, project, values), project, toolchain)
-        report = _finish(project, data, progress)
+        report = _check_and_write(project, data, progress)
         if before is not None and before == inputs.digest():  # not if a file was edited during the build
-            remember(project, before, report)
+            store_record(project, before, report)
     return Built(project, report, time.monotonic() - started, sandbox.sentence)
 
 
-def _finish(project: Project, data: bytes, progress: Progress) -> BuildReport:
+def _check_and_write(project: Project, data: bytes, progress: Progress) -> BuildReport:
     """Check the component, then write it and its capability file. If the check fails, the last build is unchanged."""
-    sidecar = sidecar_of(project)
+    sidecar = read_sidecar(project)
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
     with progress(label), WasmToolRuntime() as runtime:
         report = check_build(runtime, project.name, data, sidecar)
-    _replace(project.component, data)
+    _replace_file(project.component, data)
     files = {project.component.name: data}
     built_sidecar = project.build / f"{project.name}{SIDECAR_SUFFIX}"
     if sidecar is None:
         built_sidecar.unlink(missing_ok=True)
     else:
-        _replace(built_sidecar, sidecar)
+        _replace_file(built_sidecar, sidecar)
         files[built_sidecar.name] = sidecar
     complete_package_file(project.package_file, report.world, report.described, files)
     return report
 
 
-def sidecar_of(project: Project) -> bytes | None:
+def read_sidecar(project: Project) -> bytes | None:
     """Return the content of a project's capability file, or None if it has none.
 
     Raises:
@@ -141,7 +148,7 @@ def _lock_cache(
         yield
         return
     owner = toolchain.cache / f"owner-{project.name}"
-    with exclusive(toolchain.cache, progress):
+    with lock_exclusively(toolchain.cache, progress):
         try:
             if not owner.is_file() or owner.read_bytes() != os.fsencode(project.folder.resolve()):
                 for shared in template.shared:
@@ -152,7 +159,7 @@ def _lock_cache(
         yield
 
 
-def _remove_last(template: Template, project: Project, values: dict[str, str]) -> None:
+def _remove_last_output(template: Template, project: Project, values: dict[str, str]) -> None:
     """Remove the output of the last build, so that a build without output is detected."""
     try:
         (project.folder / fill(template.component, values)).unlink(missing_ok=True)
@@ -160,7 +167,7 @@ def _remove_last(template: Template, project: Project, values: dict[str, str]) -
         raise BuildError(f"the last build cannot be removed ({error.strerror})") from error
 
 
-def _run_all(
+def _run_steps(
     steps: Iterable[Step],
     project: Project,
     sandbox: BuildSandbox,
@@ -171,10 +178,10 @@ def _run_all(
 ) -> None:
     for step in steps:
         with progress(fill(step.label, values)):
-            _run(step, project, sandbox, values, fetching=fetching)
+            _run_step(step, project, sandbox, values, fetching=fetching)
 
 
-def _run(step: Step, project: Project, sandbox: BuildSandbox, values: dict[str, str], *, fetching: bool) -> None:
+def _run_step(step: Step, project: Project, sandbox: BuildSandbox, values: dict[str, str], *, fetching: bool) -> None:
     label = fill(step.label, values)
     words = [fill(word, values) for word in step.run]
     if words[0] == COMMAND and sandbox.toolchain.wasm_tools is not None:
@@ -213,7 +220,7 @@ def _add_docs(data: bytes, project: Project, toolchain: Toolchain) -> bytes:
     return with_docs(data, wasm_tools.resolve_wit(project.wit.parent), found.exports)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def _replace_file(path: Path, data: bytes) -> None:
     try:
         replace_file(path, data, mode=0o666, durable=False)  # the mode that compilers use for their output
     except OSError as error:
@@ -236,20 +243,20 @@ def with_docs(component: bytes, wit: Mapping[str, Any], exports: Iterable[str]) 
     `wit` is the resolved WIT of `WasmTools.resolve_wit`. Docs that exceed the size limit of schemas are left out.
     """
     names = set(exports)
-    functions, inline = _world_docs(wit, names)
+    functions, inline = _collect_world_docs(wit, names)
     if functions or inline:
         root = {"funcs": functions, "interfaces": {name: {"funcs": docs} for name, docs in inline.items()}}
-        component += _docs_section(DOCS_SECTION, 0, {"worlds": {"root": root}})
-    for package, interfaces in _package_docs(wit, names).items():
+        component += _encode_docs_section(DOCS_SECTION, 0, {"worlds": {"root": root}})
+    for package, interfaces in _collect_package_docs(wit, names).items():
         described = {
             name: {"funcs": {function: {"docs": text} for function, text in docs.items()}}
             for name, docs in interfaces.items()
         }
-        component += _docs_section(OWN_DOCS_SECTION, 1, {"package": package, "interfaces": described})
+        component += _encode_docs_section(OWN_DOCS_SECTION, 1, {"package": package, "interfaces": described})
     return component
 
 
-def _world_docs(wit: Mapping[str, Any], names: set[str]) -> tuple[Docs, dict[str, Docs]]:
+def _collect_world_docs(wit: Mapping[str, Any], names: set[str]) -> tuple[Docs, dict[str, Docs]]:
     """Return the docs of exported functions, and of the functions of interfaces that are defined in a world."""
     functions: Docs = {}
     inline: dict[str, Docs] = {}
@@ -258,13 +265,13 @@ def _world_docs(wit: Mapping[str, Any], names: set[str]) -> tuple[Docs, dict[str
             if name not in names:
                 continue
             if "function" in item:
-                functions |= _function_docs({name: item["function"]})
-            elif docs := _function_docs(wit["interfaces"][item["interface"]["id"]]["functions"]):
+                functions |= _collect_function_docs({name: item["function"]})
+            elif docs := _collect_function_docs(wit["interfaces"][item["interface"]["id"]]["functions"]):
                 inline[name] = docs
     return functions, inline
 
 
-def _package_docs(wit: Mapping[str, Any], names: set[str]) -> dict[str, dict[str, Docs]]:
+def _collect_package_docs(wit: Mapping[str, Any], names: set[str]) -> dict[str, dict[str, Docs]]:
     """Return the docs of named interfaces, by package and interface."""
     found: dict[str, dict[str, Docs]] = {}
     for interface in wit["interfaces"]:
@@ -272,12 +279,14 @@ def _package_docs(wit: Mapping[str, Any], names: set[str]) -> dict[str, dict[str
             continue
         package = wit["packages"][interface["package"]]["name"]
         path, at, version = package.partition("@")
-        if f"{path}/{interface['name']}{at}{version}" in names and (docs := _function_docs(interface["functions"])):
+        if f"{path}/{interface['name']}{at}{version}" in names and (
+            docs := _collect_function_docs(interface["functions"])
+        ):
             found.setdefault(package, {})[interface["name"]] = docs
     return found
 
 
-def _function_docs(functions: Mapping[str, Any]) -> Docs:
+def _collect_function_docs(functions: Mapping[str, Any]) -> Docs:
     """Return the docs of functions, except methods of resources, which cannot be called as tools."""
     return {
         name: function["docs"]["contents"]
@@ -286,6 +295,6 @@ def _function_docs(functions: Mapping[str, Any]) -> Docs:
     }
 
 
-def _docs_section(name: str, version: int, docs: Mapping[str, object]) -> bytes:
+def _encode_docs_section(name: str, version: int, docs: Mapping[str, object]) -> bytes:
     content = bytes([version]) + json.dumps(docs, ensure_ascii=False, separators=(",", ":")).encode()
     return encode_custom_section(name, content) if len(content) <= MAX_SCHEMA_BYTES else b""

@@ -102,7 +102,7 @@ def _case_error(where: str, problem: str) -> ConfigurationError:
 
 
 def _parse_case(file: str, entry: Any) -> TestCase:
-    case = _table(entry, "a case", _KEYS)
+    case = _check_table(entry, "a case", _KEYS)
     for key in ("name", "input"):
         if key not in case:
             raise _CaseError(f"the key {key!r} is missing")
@@ -112,15 +112,15 @@ def _parse_case(file: str, entry: Any) -> TestCase:
     tool = case.get("tool")
     return TestCase(
         file=file,
-        name=_text(case["name"], "name"),
+        name=_check_text(case["name"], "name"),
         input=case["input"],
-        tool=None if tool is None else _text(tool, "tool"),
+        tool=None if tool is None else _check_text(tool, "tool"),
         context=case.get("context"),
         expects_error=expects_error,
         expected=_parse_error(case["expected_error"]) if expects_error else case["expected_output"],
-        exchanges=tuple(_parse_exchange(exchange) for exchange in _list(case.get("http", []), "http")),
+        exchanges=tuple(_parse_exchange(exchange) for exchange in _check_list(case.get("http", []), "http")),
         workspace=_parse_workspace(case.get("workspace", {})),
-        secrets=tuple(_parse_secret(name) for name in _list(case.get("secrets", []), "secrets")),
+        secrets=tuple(_parse_secret(name) for name in _check_list(case.get("secrets", []), "secrets")),
     )
 
 
@@ -134,7 +134,7 @@ def _parse_secret(name: Any) -> str:
 def _parse_error(value: Any) -> dict[str, str]:
     if isinstance(value, str):
         return {"message": value}
-    wanted = {key: _text(part, key) for key, part in _table(value, "expected_error", _ERROR_KEYS).items()}
+    wanted = {key: _check_text(part, key) for key, part in _check_table(value, "expected_error", _ERROR_KEYS).items()}
     if not wanted:
         raise _CaseError('"expected_error" must have at least one of the keys "kind", "code" and "message"')
     if wanted.get("kind", "sandbox") not in set(ToolErrorKind):
@@ -143,14 +143,14 @@ def _parse_error(value: Any) -> dict[str, str]:
 
 
 def _parse_exchange(value: Any) -> RecordedExchange:
-    exchange = _table(value, "an exchange", {"request", "response"})
-    request = _table(exchange.get("request"), "request", {"method", "url", "headers", "body"})
-    response = _table(exchange.get("response", {}), "response", {"status", "headers", "body"})
-    method = _text(request.get("method", "GET"), "method").upper()
+    exchange = _check_table(value, "an exchange", {"request", "response"})
+    request = _check_table(exchange.get("request"), "request", {"method", "url", "headers", "body"})
+    response = _check_table(exchange.get("response", {}), "response", {"status", "headers", "body"})
+    method = _check_text(request.get("method", "GET"), "method").upper()
     if method not in METHODS:
         raise _CaseError(f"unknown method {method!r}")
     try:
-        url = parse_url(_text(request.get("url"), "url"))
+        url = parse_url(_check_text(request.get("url"), "url"))
     except InvalidUrlError as error:
         raise _CaseError(f"url: {error.message}") from None
     status = response.get("status", 200)
@@ -173,7 +173,10 @@ def encode_body(body: Any) -> bytes:
 
 
 def _parse_workspace(value: Any) -> dict[str, str]:
-    files = {path: _text(text, f"workspace file {path!r:.60}") for path, text in _table(value, "workspace").items()}
+    files = {
+        path: _check_text(text, f"workspace file {path!r:.60}")
+        for path, text in _check_table(value, "workspace").items()
+    }
     for path in files:
         problem = path_problem(path)
         if problem is None and path.endswith("/"):
@@ -184,10 +187,12 @@ def _parse_workspace(value: Any) -> dict[str, str]:
 
 
 def _parse_headers(value: Any) -> tuple[tuple[str, str], ...]:
-    return tuple((name, _text(text, f"header {name!r:.60}")) for name, text in _table(value, "headers").items())
+    return tuple(
+        (name, _check_text(text, f"header {name!r:.60}")) for name, text in _check_table(value, "headers").items()
+    )
 
 
-def _table(value: Any, what: str, keys: set[str] | None = None) -> dict[str, Any]:
+def _check_table(value: Any, what: str, keys: set[str] | None = None) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _CaseError(f"{what} must be a JSON object")
     unknown = sorted(set(value) - keys) if keys is not None else []
@@ -197,13 +202,13 @@ def _table(value: Any, what: str, keys: set[str] | None = None) -> dict[str, Any
     return value
 
 
-def _list(value: Any, what: str) -> list[Any]:
+def _check_list(value: Any, what: str) -> list[Any]:
     if not isinstance(value, list):
         raise _CaseError(f"{what} must be a list")
     return value
 
 
-def _text(value: Any, what: str) -> str:
+def _check_text(value: Any, what: str) -> str:
     if not isinstance(value, str) or (not value and what in ("name", "tool", "url")):
         raise _CaseError(f"{what} must be {'a string that is not empty' if value == '' else 'a string'}")
     return value

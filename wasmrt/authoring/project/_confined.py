@@ -55,9 +55,9 @@ class BuildSandbox:
         if self.missing:
             return Command(list(words), {**os.environ, **self.variables(fetching=True), **env})
         values = {variable.lower(): str(home) for variable, home in self.homes.items()}
-        fetched = _existing(fill(path, values) for path in self.template.fetched)
-        settings = _existing(fill(path, values) for path in self.template.settings)
-        toolchain = _existing(fill(path, values) for path in self.template.toolchain)
+        fetched = _filter_existing(fill(path, values) for path in self.template.fetched)
+        settings = _filter_existing(fill(path, values) for path in self.template.settings)
+        toolchain = _filter_existing(fill(path, values) for path in self.template.toolchain)
         own = [str(self.project), str(self.toolchain.cache)]
         return confined_command(
             BUILD_TOOL,
@@ -91,7 +91,7 @@ class BuildSandbox:
         # SECURITY: folders directly in the home contain more than programs, such as registry tokens in ~/.cargo and
         # a keyring in ~/.local, so only the command itself and its libraries are allowed.
         if home in (package, package.parent) or package in home.parents or package in self.homes.values():
-            yield from _existing([str(path), str(package / "lib")] if path.parent.name == "bin" else [str(path)])
+            yield from _filter_existing([str(path), str(package / "lib")] if path.parent.name == "bin" else [str(path)])
         else:
             yield str(package)
 
@@ -110,5 +110,5 @@ def open_sandbox(template: Template, project: Project, toolchain: Toolchain) -> 
         )
 
 
-def _existing(paths: Iterable[str]) -> list[str]:
+def _filter_existing(paths: Iterable[str]) -> list[str]:
     return [path for path in paths if Path(path).exists()]

@@ -38,7 +38,7 @@ def measure(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> M
     Raises:
         ComponentError, MemoryLimitError: the component does not start even with the largest limits.
     """
-    widest = limits_that_start(runtime, name, component)
+    widest = find_starting_limits(runtime, name, component)
     whole = runtime.prepare(name, component, limits=widest)
 
     def starts(limits: ResourceLimits) -> bool:
@@ -66,7 +66,7 @@ def measure(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> M
         runtime.forget(name)
 
 
-def limits_that_start(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> ResourceLimits:
+def find_starting_limits(runtime: WasmToolRuntime, name: str, component: ComponentBytes) -> ResourceLimits:
     """Return the default limits, or larger ones if the component does not start with the default limits.
 
     Raises:

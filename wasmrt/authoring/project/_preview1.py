@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from wasmrt.authoring.project._process import run_command
-from wasmrt.authoring.project._toolchain import Confirm, Progress, exclusive, no_progress, toolchains_dir
+from wasmrt.authoring.project._toolchain import Confirm, Progress, lock_exclusively, no_progress, toolchains_dir
 from wasmrt.authoring.project._wasm_tools import find_wasm_tools
 from wasmrt.core.errors import BuildError, MissingToolchainError
 from wasmrt.core.files import replace_file
@@ -38,7 +38,7 @@ class _AdapterPackage:
 
     def fetch(self, work: Path) -> Path:
         """Download the package into an empty folder without running its code, and return the adapter's path."""
-        return _from_npm(self, work) if self.client == "npm" else _from_crates(self, work)
+        return _download_from_npm(self, work) if self.client == "npm" else _download_from_crates(self, work)
 
 
 _PACKAGES = (
@@ -81,7 +81,7 @@ def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes
     folder = toolchains_dir() / "adapters"
     for known in _PACKAGES:
         stored = folder / f"{known.sha256[:16]}.wasm"
-        if stored.is_file() and _is_adapter(data := _read(stored), known):
+        if stored.is_file() and _is_adapter(data := _read_adapter(stored), known):
             return data
     package = next((package for package in _PACKAGES if shutil.which(package.client)), None)
     if package is None:
@@ -97,8 +97,8 @@ def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes
         )
     folder.mkdir(parents=True, exist_ok=True)
     stored = folder / f"{package.sha256[:16]}.wasm"
-    with exclusive(stored, progress):
-        if stored.is_file() and _is_adapter(data := _read(stored), package):
+    with lock_exclusively(stored, progress):
+        if stored.is_file() and _is_adapter(data := _read_adapter(stored), package):
             return data  # another process has downloaded it since
         with progress(f"downloading {source} ({package.size})"):
             data = _download(package, folder)
@@ -109,7 +109,7 @@ def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes
 def _download(package: _AdapterPackage, folder: Path) -> bytes:
     with TemporaryDirectory(dir=folder) as work:
         try:
-            data = _read(package.fetch(Path(work)))
+            data = _read_adapter(package.fetch(Path(work)))
         except (BuildError, OSError, tarfile.TarError, KeyError) as error:
             raise BuildError(
                 f"{package.name} {package.version} could not be downloaded from {package.registry}",
@@ -125,10 +125,10 @@ def _download(package: _AdapterPackage, folder: Path) -> bytes:
     return data
 
 
-def _from_npm(package: _AdapterPackage, work: Path) -> Path:
+def _download_from_npm(package: _AdapterPackage, work: Path) -> Path:
     npm = shutil.which("npm") or "npm"
     # This neither downloads the dependencies of the package nor runs its scripts.
-    _run([npm, "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"], work)
+    _run_client([npm, "pack", "--silent", "--ignore-scripts", f"{package.name}@{package.version}"], work)
     (packed,) = sorted(work.glob("*.tgz"))[:1] or [work / "nothing.tgz"]
     with tarfile.open(packed) as archive:
         member = archive.extractfile(f"package/lib/{_FILE}")
@@ -138,22 +138,22 @@ def _from_npm(package: _AdapterPackage, work: Path) -> Path:
     return work / _FILE
 
 
-def _from_crates(package: _AdapterPackage, work: Path) -> Path:
+def _download_from_crates(package: _AdapterPackage, work: Path) -> Path:
     manifest = f'[package]\nname = "adapter"\nedition = "2021"\n[dependencies]\n{package.name} = "={package.version}"\n'
     (work / "src").mkdir()
     (work / "src/lib.rs").touch()
     (work / "Cargo.toml").write_text(manifest, encoding="utf-8")
-    _run([shutil.which("cargo") or "cargo", "vendor", "--quiet", "vendor"], work)
+    _run_client([shutil.which("cargo") or "cargo", "vendor", "--quiet", "vendor"], work)
     return work / "vendor" / package.name / "artefacts" / _FILE
 
 
-def _run(command: list[str], work: Path) -> None:
+def _run_client(command: list[str], work: Path) -> None:
     result = run_command(command, cwd=work, env=os.environ)
     if result.code:
         raise BuildError(f"{Path(command[0]).name} failed", output=result.output)
 
 
-def _read(path: Path) -> bytes:
+def _read_adapter(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(MAX_ADAPTER_BYTES + 1)
 

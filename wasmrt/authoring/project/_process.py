@@ -69,14 +69,14 @@ def run_command(
         except OSError as error:
             raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
         try:
-            _bound(process, bounds or {})
-            return CommandResult(_wait(process, output, shown, seconds), _tail(output))
+            _set_limits(process, bounds or {})
+            return CommandResult(_wait(process, output, shown, seconds), _read_tail(output))
         except BaseException:
             end_group(process)
             raise
 
 
-def _bound(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
+def _set_limits(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> None:
     """Set the limits of a started process. Setting them between fork and exec is not safe in a program with threads."""
     if not hasattr(resource, "prlimit"):  # not available on macOS
         return
@@ -90,15 +90,15 @@ def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, secon
     while True:
         # The output is a file, because a server that a compiler leaves running would keep a pipe open.
         if os.fstat(output.fileno()).st_size > MAX_BUILD_LOG_BYTES:
-            raise BuildError(f"{shown} printed more than {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_tail(output))
+            raise BuildError(f"{shown} printed more than {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_read_tail(output))
         left = ends_at - time.monotonic()
         if left <= 0:
-            raise BuildError(f"{shown} took longer than {seconds:g} s", output=_tail(output))
+            raise BuildError(f"{shown} took longer than {seconds:g} s", output=_read_tail(output))
         with contextlib.suppress(subprocess.TimeoutExpired):
             return process.wait(min(left, _POLL_SECONDS))
 
 
-def _tail(output: IO[bytes]) -> str:
+def _read_tail(output: IO[bytes]) -> str:
     end = output.seek(0, os.SEEK_END)
     output.seek(max(0, end - MAX_BUILD_OUTPUT_BYTES))
     return output.read(MAX_BUILD_OUTPUT_BYTES).decode("utf-8", "replace").strip()

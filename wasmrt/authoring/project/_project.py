@@ -15,7 +15,7 @@ from wasmrt.authoring.project._template import (
     WorldForm,
     fill,
     load_template,
-    names_of,
+    placeholder_values,
     template_names,
     world_text,
 )
@@ -85,7 +85,7 @@ def create_project(name: str, language: str, parent: Path, *, world: WorldForm =
     try:
         draft = Path(mkdtemp(prefix=f".{name}-", dir=parent))
         try:
-            _write(template, name, draft, world)
+            _write_files(template, name, draft, world)
             draft.chmod(0o755)  # mkdtemp creates private folders
             draft.rename(folder)
         except BaseException:
@@ -126,12 +126,12 @@ def open_project(folder: Path) -> Project:
     return Project(folder.absolute(), table["name"], table["language"])
 
 
-def _write(template: Template, name: str, folder: Path, world: WorldForm) -> None:
-    values = names_of(name)
-    sources = _sources(template.project)
+def _write_files(template: Template, name: str, folder: Path, world: WorldForm) -> None:
+    values = placeholder_values(name)
+    sources = _list_template_files(template.project)
     wit = folder / "wit" / "tool.wit"
     if world is WorldForm.FUNCTIONS:
-        sources |= _sources(template.functions)
+        sources |= _list_template_files(template.functions)
         wit = folder / "wit" / "deps" / "wasmrt-tool" / "tool.wit"
     if len(sources) > _MAX_TEMPLATE_FILES:
         raise ConfigurationError(f"the template of {template.language} has more than {_MAX_TEMPLATE_FILES} files")
@@ -148,7 +148,7 @@ def _write(template: Template, name: str, folder: Path, world: WorldForm) -> Non
     (folder / PROJECT_FILE).write_text(new_package_file(name, template.language), encoding="utf-8")
 
 
-def _sources(root: Path) -> dict[str, Path]:
+def _list_template_files(root: Path) -> dict[str, Path]:
     """Return the files in a template's folder by their relative paths."""
     found = sorted(path for path in root.rglob("*") if path.is_file() and not _is_output(path.relative_to(root)))
     return {path.relative_to(root).as_posix(): path for path in found}
@@ -221,15 +221,22 @@ def complete_package_file(path: Path, world: str, tools: Iterable[BuiltTool], fi
 
 
 def _format_built(world: str, tools: Iterable[BuiltTool], files: Mapping[str, bytes]) -> str:
-    lines = [_LINE, "[built]", f"world = {_text(world)}"]
+    lines = [_LINE, "[built]", f"world = {_format_toml_string(world)}"]
     lines += ["", "[built.digests]         # BLAKE3"]
-    lines += [f"{_text(name)} = {_text(digest_of(data))}" for name, data in sorted(files.items())]
+    lines += [
+        f"{_format_toml_string(name)} = {_format_toml_string(digest_of(data))}" for name, data in sorted(files.items())
+    ]
     for tool in tools:
         description = " ".join(tool.description.split())[:_MAX_DESCRIPTION_CHARS]
-        lines += ["", "[[built.tools]]", f"name = {_text(tool.name)}", f"description = {_text(description)}"]
+        lines += [
+            "",
+            "[[built.tools]]",
+            f"name = {_format_toml_string(tool.name)}",
+            f"description = {_format_toml_string(description)}",
+        ]
     return "\n".join(lines) + "\n"
 
 
-def _text(text: str) -> str:
+def _format_toml_string(text: str) -> str:
     """Return `text` as a TOML basic string (TOML 1.0), which is a JSON string with DEL escaped."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007F")

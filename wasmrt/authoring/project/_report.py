@@ -60,30 +60,30 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     described = described_by_sidecar(name, ComponentBytes(data), None if sidecar is None else sidecar.decode())
     tool = runtime.prepare(name, data, request, tools=described)
     refuse_broken_schemas(tool.schema_problems)
-    imports = _functions(tool, of="imports")
-    denied = _denied(imports, request)
+    imports = _list_functions(tool, of="imports")
+    denied = _find_denied(imports, request)
     of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
-    unused = [] if file is None else _unused(imports, request)
+    unused = [] if file is None else _unused_warnings(imports, request)
     return BuildReport(
         size_bytes=len(data),
         world=tool.world,
         described=tuple(BuiltTool(spec.name, spec.description) for spec in tool.tools),
         imports=imports,
-        exports=_functions(tool, of="exports"),
+        exports=_list_functions(tool, of="exports"),
         asks=explain(request),
         denied=denied,
-        warnings=(*result.warnings, *tool.problems, *_uncallable(tool), *of_file, *unused),
+        warnings=(*result.warnings, *tool.problems, *_uncallable_warnings(tool), *of_file, *unused),
     )
 
 
-def _functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
+def _list_functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
     kind = tool.type
     interfaces, loose = (kind.imports, kind.import_functions) if of == "imports" else (kind.exports, kind.functions)
     found = functions_by_interface(interfaces, loose)
     return tuple(qualified_names({name: functions for name, functions in found.items() if functions}))
 
 
-def _uncallable(tool: PreparedTool) -> list[str]:
+def _uncallable_warnings(tool: PreparedTool) -> list[str]:
     if tool.world != worlds.GENERIC_WORLD:
         return []
     return [
@@ -93,19 +93,19 @@ def _uncallable(tool: PreparedTool) -> list[str]:
     ]
 
 
-def _denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
+def _find_denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
     for capability, name in capabilities_of(imports).items():
         if capability not in BY_SECTION:
             denied.append(f"{name}: no capability file can allow {capability}")
-        elif request.section(BY_SECTION[capability].replaces) is not None and _is_whole(name, imports):
+        elif request.section(BY_SECTION[capability].replaces) is not None and _is_imported_completely(name, imports):
             continue
         elif request.section(capability) is None and not _is_replaced(capability, name, request):
             denied.append(f"{name}: the capability file has no section {capability}")
     return tuple(denied)
 
 
-def _is_whole(name: str, imports: tuple[str, ...]) -> bool:
+def _is_imported_completely(name: str, imports: tuple[str, ...]) -> bool:
     """Return whether an interface is imported completely. Some toolchains do so whatever functions the tool calls."""
     interface = name.partition("#")[0]
     return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
@@ -115,7 +115,7 @@ def _is_replaced(capability: str, name: str, request: Capabilities) -> bool:
     return any(part.replaces == capability and uses_section(part.section, [name]) for part in request.parts)
 
 
-def _unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
+def _unused_warnings(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     return [
         f"{capability}: requested, but none of the component's imports uses it"
         for capability in BY_SECTION

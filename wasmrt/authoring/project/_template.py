@@ -112,12 +112,14 @@ class Template:
 
 def template_names() -> tuple[str, ...]:
     """Return the sorted names of the languages that have a template."""
-    return tuple(sorted(path.parent.name for path in _place("_templates", "guest-templates").glob("*/template.toml")))
+    return tuple(
+        sorted(path.parent.name for path in _find_folder("_templates", "guest-templates").glob("*/template.toml"))
+    )
 
 
 def world_text() -> str:
     """Return the WIT of the world that all templates use."""
-    return (_place("_wit", "wit") / "wasmrt-tool" / "tool.wit").read_text(encoding="utf-8")
+    return (_find_folder("_wit", "wit") / "wasmrt-tool" / "tool.wit").read_text(encoding="utf-8")
 
 
 def load_template(language: str) -> Template:
@@ -138,35 +140,35 @@ def load_template(language: str) -> Template:
 
 
 def _load(language: str) -> Template:
-    folder = _place("_templates", "guest-templates") / language
+    folder = _find_folder("_templates", "guest-templates") / language
     try:
-        return _read(language, folder, tomllib.loads((folder / "template.toml").read_text(encoding="utf-8")))
+        return _parse_template(language, folder, tomllib.loads((folder / "template.toml").read_text(encoding="utf-8")))
     except (KeyError, TypeError, ValueError) as error:
         raise InternalError(f"the template of {language} is invalid: {type(error).__name__} {error}") from error
 
 
-def _place(packaged: str, in_repository: str) -> Path:
+def _find_folder(packaged: str, in_repository: str) -> Path:
     inside = _PACKAGE / packaged
     return inside if inside.is_dir() else _PACKAGE.parent / in_repository
 
 
-def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
+def _parse_template(language: str, folder: Path, table: dict[str, Any]) -> Template:
     template = Template(
         language=language,
-        aliases=_words(table.pop("aliases", ())),
-        title=_text(table.pop("title")),
-        edit=_text(table.pop("edit")),
-        needs=tuple(_need(entry) for entry in table.pop("needs", ())),
-        packages=tuple(_packages(entry) for entry in table.pop("packages", ())),
-        fetch=tuple(_step(entry) for entry in table.pop("fetch", ())),
-        steps=tuple(_step(entry) for entry in table.pop("step")),
-        homes={name: _text(usual) for name, usual in table.pop("homes", {}).items()},
-        toolchain=_words(table.pop("toolchain", ())),
-        fetched=_words(table.pop("fetched", ())),
-        settings=_words(table.pop("settings", ())),
-        component=_text(table.pop("component")),
-        sources=_words(table.pop("sources")),
-        shared=_words(table.pop("shared", ())),
+        aliases=_check_words(table.pop("aliases", ())),
+        title=_check_text(table.pop("title")),
+        edit=_check_text(table.pop("edit")),
+        needs=tuple(_parse_need(entry) for entry in table.pop("needs", ())),
+        packages=tuple(_parse_packages(entry) for entry in table.pop("packages", ())),
+        fetch=tuple(_parse_step(entry) for entry in table.pop("fetch", ())),
+        steps=tuple(_parse_step(entry) for entry in table.pop("step")),
+        homes={name: _check_text(usual) for name, usual in table.pop("homes", {}).items()},
+        toolchain=_check_words(table.pop("toolchain", ())),
+        fetched=_check_words(table.pop("fetched", ())),
+        settings=_check_words(table.pop("settings", ())),
+        component=_check_text(table.pop("component")),
+        sources=_check_words(table.pop("sources")),
+        shared=_check_words(table.pop("shared", ())),
         folder=folder,
     )
     if table:
@@ -174,41 +176,41 @@ def _read(language: str, folder: Path, table: dict[str, Any]) -> Template:
     return template
 
 
-def _need(entry: dict[str, Any]) -> Need:
-    probe, fix, version = (_words(entry.pop(name, ())) for name in ("probe", "fix", "version"))
-    return Need(probe=probe, fix=fix, version=version, **{name: _text(value) for name, value in entry.items()})
+def _parse_need(entry: dict[str, Any]) -> Need:
+    probe, fix, version = (_check_words(entry.pop(name, ())) for name in ("probe", "fix", "version"))
+    return Need(probe=probe, fix=fix, version=version, **{name: _check_text(value) for name, value in entry.items()})
 
 
-def _packages(entry: dict[str, Any]) -> Packages:
+def _parse_packages(entry: dict[str, Any]) -> Packages:
     packages = Packages(
-        _text(entry.pop("registry")),
-        _words(entry.pop("install")),
-        _words(entry.pop("commands", ())),
-        _text(entry.pop("size")),
+        _check_text(entry.pop("registry")),
+        _check_words(entry.pop("install")),
+        _check_words(entry.pop("commands", ())),
+        _check_text(entry.pop("size")),
     )
     if entry or packages.registry not in _REGISTRIES:
         raise ValueError(f"packages of {packages.registry!r}")
     return packages
 
 
-def _step(entry: dict[str, Any]) -> Step:
-    env = {name: _text(value) for name, value in entry.pop("env", {}).items()}
-    step = Step(_text(entry.pop("label")), _words(entry.pop("run")), env)
+def _parse_step(entry: dict[str, Any]) -> Step:
+    env = {name: _check_text(value) for name, value in entry.pop("env", {}).items()}
+    step = Step(_check_text(entry.pop("label")), _check_words(entry.pop("run")), env)
     if entry or not step.run:
         raise ValueError(f"step {step.label!r}")
     return step
 
 
-def _text(value: object) -> str:
+def _check_text(value: object) -> str:
     if not isinstance(value, str):
         raise TypeError(f"{value!r} is not text")
     return value
 
 
-def _words(value: Any) -> tuple[str, ...]:
+def _check_words(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         raise TypeError(f"{value!r} is not a list")
-    return tuple(_text(word) for word in value)
+    return tuple(_check_text(word) for word in value)
 
 
 _PLACEHOLDER = re.compile(r"\{\{([a-z_]+)\}\}")
@@ -229,6 +231,6 @@ def fill(text: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(value, text)
 
 
-def names_of(name: str) -> dict[str, str]:
+def placeholder_values(name: str) -> dict[str, str]:
     """Return the values of the placeholders for a tool's name."""
     return {"name": name, "name_snake": name.replace("-", "_")}

@@ -72,11 +72,11 @@ def run_cases(name: str, component: bytes, sidecar: bytes | None, cases: Iterabl
     grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
     for case in cases:
         with TemporaryDirectory(prefix="wasmrt-test-") as folder:
-            _fill(Path(folder), case)
-            yield _run(name, component, grant, case, Path(folder))
+            _write_workspace(Path(folder), case)
+            yield _run_case(name, component, grant, case, Path(folder))
 
 
-def _fill(folder: Path, case: TestCase) -> None:
+def _write_workspace(folder: Path, case: TestCase) -> None:
     for path, text in case.workspace.items():
         try:
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +87,7 @@ def _fill(folder: Path, case: TestCase) -> None:
             ) from None
 
 
-def _run(name: str, component: bytes, grant: Capabilities, case: TestCase, folder: Path) -> TestResult:
+def _run_case(name: str, component: bytes, grant: Capabilities, case: TestCase, folder: Path) -> TestResult:
     network = RecordedNetwork(case.exchanges)
     config = WasmRuntimeConfig(
         network=NetworkConfig(resolver=AnyHost(), transport=network),
@@ -226,7 +226,7 @@ class MadeUpSecrets(EntryStore):
 
 def _respond(recorded: RecordedExchange, budget: ExchangeBudget) -> WireResponse:
     if len(recorded.answer) > budget.max_response_bytes:
-        raise budget.too_large()
+        raise budget.too_large_failure()
     budget.charge_received(len(recorded.answer))
     headers = tuple((name.encode("latin-1", "replace"), value.encode()) for name, value in recorded.answer_headers)
     return WireResponse(recorded.status, headers, WholeBody(recorded.answer))

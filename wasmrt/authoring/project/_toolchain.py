@@ -98,7 +98,7 @@ def toolchains_dir() -> Path:
 
 
 @contextmanager
-def exclusive(place: Path, progress: Progress) -> Iterator[None]:
+def lock_exclusively(place: Path, progress: Progress) -> Iterator[None]:
     """Hold an exclusive lock on a path, so that only one process writes to it."""
     with place.with_suffix(".lock").open("w") as lock:
         try:
@@ -122,7 +122,7 @@ def _is_installed(need: Need) -> bool:
 def _check_need(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
     if machine.find(need.command) is None:
         raise MissingToolchainError(f"the command {need.command} is missing", hint=need.hint)
-    if not need.probe or _passes(need, machine):
+    if not need.probe or _passes_probe(need, machine):
         return
     incomplete = "the installed toolchain cannot build for WebAssembly yet"
     if not need.fix or machine.find(need.fix[0]) is None:
@@ -133,11 +133,11 @@ def _check_need(need: Need, machine: Toolchain, confirm: Confirm, progress: Prog
         raise MissingToolchainError(incomplete, hint=f"run the command again with --yes, or run: {command}")
     with progress(label):
         result = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
-    if result.code or not _passes(need, machine):
+    if result.code or not _passes_probe(need, machine):
         raise BuildError(f"the command failed: {command}", output=result.output, hint=need.hint)
 
 
-def _passes(need: Need, machine: Toolchain) -> bool:
+def _passes_probe(need: Need, machine: Toolchain) -> bool:
     command = machine.find(need.probe[0])
     if command is None:
         return False
@@ -156,7 +156,7 @@ def _download(wanted: Packages, root: Path, confirm: Confirm, progress: Progress
     if not confirm(f"Download {names} from {registry} into a private folder ({wanted.size})?"):
         hint = "run the command again with --yes, or install the packages yourself"
         raise MissingToolchainError(f"the build needs {names} from {registry}", hint=hint)
-    with exclusive(place, progress), progress(f"downloading {names} from {registry} ({wanted.size})"):
+    with lock_exclusively(place, progress), progress(f"downloading {names} from {registry} ({wanted.size})"):
         if (place / _DONE).is_file():
             return place
         shutil.rmtree(place, ignore_errors=True)

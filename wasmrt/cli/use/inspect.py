@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from wasmrt.agent.builtin.extensions.installing import exports_of, imports_of
-from wasmrt.authoring.project import find_wasm_tools, limits_that_start, measure
+from wasmrt.authoring.project import find_starting_limits, find_wasm_tools, measure
 from wasmrt.capabilities import (
     BY_SECTION,
     Capabilities,
@@ -108,7 +108,7 @@ def _prepare(found: FoundTool, runtime: WasmToolRuntime, measuring: bool) -> Pre
         if not measuring:
             raise
 
-    limits = limits_that_start(runtime, found.name, found.component)
+    limits = find_starting_limits(runtime, found.name, found.component)
     return runtime.prepare(found.name, found.component, limits=limits)
 
 

@@ -110,7 +110,7 @@ class StreamedBody:
         headers = head.headers.raw_items()
         size = header_bytes(headers)
         if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or size > budget.max_response_bytes:
-            raise budget.too_large()
+            raise budget.too_large_failure()
         self._decoders = _decoders(headers, budget)
         self._pool = pool
         self._route = route
@@ -138,7 +138,7 @@ class StreamedBody:
     def check_length(self) -> None:
         """Raise `HttpFailure` if the Content-Length exceeds the limit, before anything is read."""
         if not self._decoders and content_length(self._head) > self._room:
-            raise self._budget.too_large()
+            raise self._budget.too_large_failure()
 
     def close(self) -> None:
         """Release the connection. It is reused only if this response was read completely."""
@@ -158,10 +158,10 @@ class StreamedBody:
                 raise _coding_failure(error, self._budget) from None
             if len(piece) > self._room:
                 # SECURITY: checked after every coding, so that a nested compression bomb stays small.
-                raise self._budget.too_large()
+                raise self._budget.too_large_failure()
         self._room -= len(piece)
         if self._room < 0:
-            raise self._budget.too_large()
+            raise self._budget.too_large_failure()
         return piece
 
     def _finish(self) -> None:

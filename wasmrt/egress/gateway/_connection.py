@@ -215,13 +215,13 @@ class Connection:
         failure: Exception
         try:
             while True:
-                event = self._next(budget)
+                event = self._next_event(budget)
                 if isinstance(event, h11.Response):
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                     raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 rejects it first
         except (OSError, h11.RemoteProtocolError) as error:
-            failure = DeadConnectionError() if budget.received == before else self._failure(error, budget)
+            failure = DeadConnectionError() if budget.received == before else self._to_failure(error, budget)
         raise failure  # SECURITY: raised here without `__context__`, because h11's error quotes the response
 
     def body(self, head: h11.Response, budget: ExchangeBudget) -> Iterator[bytes | bytearray]:
@@ -247,11 +247,11 @@ class Connection:
                     self._http.receive_data(self._socket.receive(budget))
             # Only a known number of bytes is left. Reading them directly avoids a copy through h11's buffer, which is
             # slower than TLS.
-            yield from self._rest(left, budget)
+            yield from self._read_rest(left, budget)
             self._http = _new_http() if _stays_open(head) else self._http
             return
         except (OSError, h11.RemoteProtocolError) as error:
-            failure = self._failure(error, budget)
+            failure = self._to_failure(error, budget)
         raise failure
 
     def skip_rest(self) -> bool:
@@ -309,14 +309,14 @@ class Connection:
             # A server may reject a long request early, with a response that is still worth reading.
             return
 
-    def _next(self, budget: ExchangeBudget) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
+    def _next_event(self, budget: ExchangeBudget) -> h11.Event | type[h11.NEED_DATA] | type[h11.PAUSED]:
         while True:
             event = self._http.next_event()
             if event is not h11.NEED_DATA:
                 return event
             self._http.receive_data(self._socket.receive(budget))
 
-    def _rest(self, left: int, budget: ExchangeBudget) -> Iterator[bytes]:
+    def _read_rest(self, left: int, budget: ExchangeBudget) -> Iterator[bytes]:
         while left:
             data = self._socket.receive(budget, left)
             if not data:
@@ -324,7 +324,7 @@ class Connection:
             left -= len(data)
             yield data
 
-    def _failure(self, error: Exception, budget: ExchangeBudget) -> Exception:
+    def _to_failure(self, error: Exception, budget: ExchangeBudget) -> Exception:
         if isinstance(error, OSError) or self._http.trailing_data[1]:
             return budget.connection_failure()
         message = f"the response of {budget.origin} is not valid HTTP"

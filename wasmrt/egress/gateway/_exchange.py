@@ -123,9 +123,9 @@ class ExchangeBudget:
         if self._call is not None:
             self._call.charge_http_bytes(sent=0, received=count)
         if self.received > self._max_received:
-            raise self.too_large()
+            raise self.too_large_failure()
 
-    def too_large(self) -> HttpFailure:
+    def too_large_failure(self) -> HttpFailure:
         """Record that a response exceeds its limit, and return the failure."""
         most = self.max_response_bytes
         hint = None if self._http is None else f"raise http.max_response_bytes, now {most}"

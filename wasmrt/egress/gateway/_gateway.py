@@ -19,16 +19,16 @@ from wasmrt.egress.gateway._network import NetworkConfig, ResolverForUsers, Syst
 from wasmrt.egress.gateway._response import Response
 from wasmrt.egress.gateway._steps import (
     PlannedRequest,
-    allow,
-    budget_of,
+    check_allowlist,
     check_headers,
     check_parameters,
+    create_budget,
     deny,
-    inject,
-    parse,
+    inject_credentials,
+    parse_request_url,
     refuse,
-    renew,
-    scan,
+    renew_credentials,
+    scan_request,
 )
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -70,22 +70,22 @@ class EgressGateway:
         Raises:
             HttpFailure: the request was denied or failed. No other error is raised.
         """
-        url = parse(call, request)
-        plan = allow(call, url, request, self.networks, face)
+        url = parse_request_url(call, request)
+        plan = check_allowlist(call, url, request, self.networks, face)
         self._charge(plan)
         check_headers(plan)
         check_parameters(plan)
-        scan(plan)
-        budget = budget_of(plan)
+        scan_request(plan)
+        budget = create_budget(plan)
         addresses = self._check_addresses(plan, budget)
-        injected = inject(plan)
+        injected = inject_credentials(plan)
         response = self._send(plan, injected, addresses, budget)
         if response.status == 401:
             try:
-                renewed = renew(call, injected)
+                renewed = renew_credentials(call, injected)
                 if renewed and self._may_retry(plan):
                     response.body.close()
-                    injected = inject(plan, renewed)
+                    injected = inject_credentials(plan, renewed)
                     response = self._send(plan, injected, addresses, budget)
             except BaseException:
                 response.body.close()  # otherwise its connection would never be released

@@ -31,7 +31,7 @@ _METHOD_WORDS = frozenset({"method", "methods", "scheme", "schemes", "type", "ty
 FRAMING = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "keep-alive", "trailer"})
 
 
-def request_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
+def find_header_problem(headers: Headers, body_bytes: int, owned_by_injector: Iterable[str]) -> str | None:
     """Return the reason why a guest's headers cannot be sent, or None. The text never quotes a value."""
     if len(headers) > MAX_HEADERS:
         return f"a request may have at most {MAX_HEADERS} headers"
@@ -58,7 +58,7 @@ def partial_header(headers: Headers) -> str | None:
     return next((name for name, _ in headers if folded_header(name) in _PARTIAL), None)
 
 
-def without(headers: Headers, names: Iterable[str]) -> Headers:
+def remove_headers(headers: Headers, names: Iterable[str]) -> Headers:
     """Return `headers` without the headers that are named in `names`, in any spelling."""
     dropped = {folded_header(name) for name in names}
     return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
@@ -146,7 +146,7 @@ def may_be_read_as(written: str, name: str) -> bool:
     return False
 
 
-def overridden_method(
+def check_method_override(
     allowlist: AllowlistValidator, url: ParsedUrl, method: str, headers: Headers, body: bytes | None
 ) -> Decision | None:
     """Return the denial of a method that the parameter `_method` of a POST request may select, or None.

@@ -68,7 +68,7 @@ class Family:
         error: dict[str, Any] = {
             "type": "wasmrt_denied",
             "code": failure.code,
-            "message": _sentence(failure),  # with the hint, for clients that only show the message
+            "message": _message_with_hint(failure),  # with the hint, for clients that only show the message
             "hint": failure.hint,
             "request_sent": failure.request_sent,
         }
@@ -88,11 +88,11 @@ class Family:
             name = "ReadTimeout" if failure.request_sent else "ConnectTimeout"
         if name is None and not in_body:
             return None
-        exception: Exception = getattr(self._module, name or "ReadError")(_sentence(failure))
+        exception: Exception = getattr(self._module, name or "ReadError")(_message_with_hint(failure))
         return exception
 
 
-def _sentence(failure: HttpFailure) -> str:
+def _message_with_hint(failure: HttpFailure) -> str:
     return f"{failure.message}; {failure.hint}" if failure.hint else failure.message
 
 

@@ -116,11 +116,11 @@ class CredentialInjector:
         """
         url = self._url
         for credential in credentials:
-            url, headers = _put(credential, url, headers)
+            url, headers = _insert(credential, url, headers)
         if any(credential.mapping.location.signs for credential in credentials):
             signed = SignedRequest(method.upper(), url, headers, body or b"", datetime.now(UTC))
             for credential in credentials:
-                headers = (*headers, *_signature(credential, signed))
+                headers = (*headers, *_sign(credential, signed))
         names = dict.fromkeys(credential.mapping.secret_name for credential in credentials)
         return Injected(url, headers, tuple(names))
 
@@ -145,7 +145,7 @@ def _fetch(mapping: CredentialMapping, secrets: SecretsView | None) -> SecretVal
         ) from error
 
 
-def _signature(credential: Credential, request: SignedRequest) -> Headers:
+def _sign(credential: Credential, request: SignedRequest) -> Headers:
     location = credential.mapping.location
     if location.type is LocationType.HMAC_SHA256:
         return hmac_headers(location, credential.value, request)
@@ -162,39 +162,39 @@ def _signature(credential: Credential, request: SignedRequest) -> Headers:
     return aws_headers(location, key, request)
 
 
-def _put(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[ParsedUrl, Headers]:
+def _insert(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[ParsedUrl, Headers]:
     location = credential.mapping.location
     match location.type:
         case LocationType.BEARER:
-            return url, (*headers, ("Authorization", f"Bearer {_field(credential)}"))
+            return url, (*headers, ("Authorization", f"Bearer {_check_header_value(credential)}"))
         case LocationType.BASIC:
             # RFC 7617 2: a password can have any character except control characters.
             if any(ord(c) < 32 or ord(c) == 127 for c in credential.value):
-                raise _unusable(credential.mapping)
+                raise _unusable_error(credential.mapping)
             return url, (*headers, ("Authorization", f"Basic {credential.basic_pair()}"))
         case LocationType.HEADER:
-            return url, (*headers, (location.name, location.prefix + _field(credential)))
+            return url, (*headers, (location.name, location.prefix + _check_header_value(credential)))
         case LocationType.QUERY_PARAM:
             return url.with_query_param(location.name, credential.value), headers
         case LocationType.URL_PATH:
             try:
                 return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:
-                raise _unusable(credential.mapping) from None
+                raise _unusable_error(credential.mapping) from None
         case LocationType.AWS_SIGV4 | LocationType.HMAC_SHA256:
             return url, headers  # the signature is computed last, over the complete request
         case _:  # pragma: no cover
             assert_never(location.type)
 
 
-def _field(credential: Credential) -> str:
+def _check_header_value(credential: Credential) -> str:
     # SECURITY: a line break in a secret would end the header and start another header.
     if not _FIELD_VALUE.match(credential.value):
-        raise _unusable(credential.mapping)
+        raise _unusable_error(credential.mapping)
     return credential.value
 
 
-def _unusable(mapping: CredentialMapping) -> HttpFailure:
+def _unusable_error(mapping: CredentialMapping) -> HttpFailure:
     return HttpFailure(
         FailureKind.AUTH_REQUIRED,
         "credential-unusable",

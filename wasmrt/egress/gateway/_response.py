@@ -112,7 +112,7 @@ class Response:
                 self.close()
                 raise _blocking_failure(self._call, self._stream.blocked.rule)
             if self._stream.unscanned is not None:
-                self._record(self._stream.unscanned)
+                self._record_unscanned(self._stream.unscanned)
         return shown
 
     def _checked_report(self, report: LeakReport) -> LeakReport:
@@ -127,10 +127,10 @@ class Response:
         if report.should_block:
             raise _blocking_failure(self._call, next(m.rule for m in report.matches if m.action is Action.BLOCK))
         if unscanned is not None:
-            self._record(unscanned)
+            self._record_unscanned(unscanned)
         return report
 
-    def _record(self, rule: str) -> None:
+    def _record_unscanned(self, rule: str) -> None:
         """Record that a response was passed on without a complete scan."""
         if not self._recorded:
             self._recorded = True

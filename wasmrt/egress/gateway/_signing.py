@@ -64,7 +64,7 @@ def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedReques
     canonical = "\n".join((request.method, path, query, lines, names, digest))
     scope = f"{stamp[:8]}/{location.region}/{location.service}/aws4_request"
     text = "\n".join(("AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()))
-    signature = _chain(f"AWS4{key.secret}".encode(), scope.split("/"), text)
+    signature = _sign_with_derived_key(f"AWS4{key.secret}".encode(), scope.split("/"), text)
     login = f"AWS4-HMAC-SHA256 Credential={key.id}/{scope}, SignedHeaders={names}, Signature={signature}"
     return (*own, ("Authorization", login))
 
@@ -84,7 +84,7 @@ def hmac_headers(location: CredentialLocation, secret: str, request: SignedReque
     return (*headers, (location.name, f"{location.prefix}{shown}"))
 
 
-def _chain(key: bytes, parts: Sequence[str], text: str) -> str:
+def _sign_with_derived_key(key: bytes, parts: Sequence[str], text: str) -> str:
     """Derive the signing key from `key` and `parts` (day, region, service and suffix), and return the signature."""
     for part in parts:
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()

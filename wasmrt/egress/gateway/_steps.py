@@ -15,12 +15,12 @@ from wasmrt.core.model import Decision, Reason
 from wasmrt.core.url import InvalidUrlError, Network, ParsedUrl, parse_url
 from wasmrt.egress.gateway._exchange import ExchangeBudget
 from wasmrt.egress.gateway._headers import (
+    check_method_override,
+    find_header_problem,
     header_bytes,
     is_sensitive,
-    overridden_method,
     partial_header,
-    request_problem,
-    without,
+    remove_headers,
 )
 from wasmrt.egress.gateway._injector import CredentialInjector, Injected
 from wasmrt.egress.gateway._model import EgressCall, Face, HttpFailure, HttpRequest, SecretValue
@@ -45,7 +45,7 @@ class PlannedRequest:
     """Internal networks that are exempt from the address check for this request."""
 
 
-def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
+def parse_request_url(call: EgressCall, request: HttpRequest) -> ParsedUrl:
     """Parse the URL. It is parsed only once, so that the URL that is checked is the URL that is sent."""
     try:
         return parse_url(request.url)
@@ -55,7 +55,7 @@ def parse(call: EgressCall, request: HttpRequest) -> ParsedUrl:
         raise refuse(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
 
 
-def allow(
+def check_allowlist(
     call: EgressCall, url: ParsedUrl, request: HttpRequest, networks: Sequence[Network], face: Face
 ) -> PlannedRequest:
     """Check the parsed URL against the allowlist, and return the values that later steps need."""
@@ -70,7 +70,7 @@ def allow(
     injector = CredentialInjector(http, url)
     if face is Face.HOST:
         # A client library always sets its login header; the credential of the grant replaces it.
-        request = replace(request, headers=without(request.headers, injector.owned_headers))
+        request = replace(request, headers=remove_headers(request.headers, injector.owned_headers))
     exempt = allowlist.networks_for(url, request.method)
     return PlannedRequest(call, request, url, http, allowlist, injector, face, exempt)
 
@@ -79,7 +79,7 @@ def check_headers(plan: PlannedRequest) -> None:
     """Deny a request that is too large, or that sets headers or parameters which the host or the injector sets."""
     call, request, injector = plan.call, plan.request, plan.injector
     body_bytes = len(request.body or b"")
-    problem = request_problem(request.headers, body_bytes, injector.owned_headers) or injector.query_problem()
+    problem = find_header_problem(request.headers, body_bytes, injector.owned_headers) or injector.query_problem()
     if problem is not None:
         raise refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
     # SECURITY: an echoing server could return a credential in partial responses, in pieces too short to be recognised.
@@ -97,13 +97,13 @@ def check_headers(plan: PlannedRequest) -> None:
 def check_parameters(plan: PlannedRequest) -> None:
     """Deny a parameter that a server may treat as the request's method."""
     request = plan.request
-    denial = overridden_method(plan.allowlist, plan.url, request.method, request.headers, request.body)
+    denial = check_method_override(plan.allowlist, plan.url, request.method, request.headers, request.body)
     if denial is not None:
         rule = "the parameter _method may select a method that http.allowlist does not allow here"
         raise deny(plan.call, denial._replace(rule=rule))
 
 
-def scan(plan: PlannedRequest) -> None:
+def scan_request(plan: PlannedRequest) -> None:
     """Search the request for secrets. This happens before injection, which adds the tool's credentials."""
     call, request = plan.call, plan.request
     report = call.scanner.scan_http_request(request.url, request.headers, request.body, direction=Direction.OUTWARD)
@@ -129,7 +129,7 @@ def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
     return in_login_header and not match.rule.startswith(SECRET_RULE)
 
 
-def budget_of(plan: PlannedRequest) -> ExchangeBudget:
+def create_budget(plan: PlannedRequest) -> ExchangeBudget:
     """Create the budget with the shortest of the timeouts of grant, guest and call, and with the grant's size limit."""
     http, timeout = plan.http, plan.http.timeout_seconds
     if plan.request.timeout_seconds is not None:
@@ -144,7 +144,7 @@ def budget_of(plan: PlannedRequest) -> ExchangeBudget:
     )
 
 
-def inject(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = None) -> Injected:
+def inject_credentials(plan: PlannedRequest, renewed: Mapping[str, SecretValue] | None = None) -> Injected:
     """Make the call's scanner watch for each credential, then inject the credentials into the request."""
     try:
         credentials = plan.injector.fetch(plan.call.secrets, renewed=renewed)
@@ -170,7 +170,7 @@ def _watch(call: EgressCall, name: str, value: str) -> None:
         )
 
 
-def renew(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
+def renew_credentials(call: EgressCall, injected: Injected) -> dict[str, SecretValue]:
     """Renew the credentials that the server refused, and return the renewed secrets by name."""
     if call.secrets is None:
         return {}

@@ -217,7 +217,7 @@ class _Exchange:
         response = self._gateway.open(self._call, self._request, face=Face.HOST)
         with self._lock:
             self._response = response
-            self._settle()  # the waiting task may have been cancelled
+            self._release_if_closed()  # the waiting task may have been cancelled
         return response
 
     def read(self) -> bytes:
@@ -231,15 +231,15 @@ class _Exchange:
         finally:
             with self._lock:
                 self._busy = False
-                self._settle()
+                self._release_if_closed()
 
     def close(self) -> None:
         """Release the connection. If a thread is waiting for data, the connection is released when the wait ends."""
         with self._lock:
             self._closed = True
             self._call.cancelled.set()
-            self._settle()
+            self._release_if_closed()
 
-    def _settle(self) -> None:
+    def _release_if_closed(self) -> None:
         if self._closed and not self._busy and self._response is not None:
             self._response.close()

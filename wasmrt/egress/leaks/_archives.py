@@ -68,7 +68,7 @@ class _Inflate:
         try:
             piece = self._inner.decompress(data, most)
         except zlib.error:
-            raise _BrokenError(_until_broken(before, data)) from None
+            raise _BrokenError(_output_before_error(before, data)) from None
         self._left = self._inner.unconsumed_tail
         return piece
 
@@ -113,7 +113,7 @@ class _StreamStart(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _magic() -> Any:
+def _magic_expression() -> Any:
     """Compile the first bytes of all recognised formats into one expression."""
     pairs: dict[int, list[int]] = {}
     for cmf, flg in _ZLIB:
@@ -123,16 +123,16 @@ def _magic() -> Any:
     return compile_linear(b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", *zlibs)))
 
 
-def archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
+def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
     """Yield `(start, content)` for all compressed content in `data`, as far as the budget allows."""
     if not data or data.isascii():
         return  # compressed data is never all ASCII, unless it was crafted to be
     if data[:_FIRST_BYTES].translate(None, _TEXT):
         yield from _decompress(data, 0, _StreamStart(0, _Inflate), budget)
     position = 0
-    while (found := _magic().search(data, position)) is not None:
+    while (found := _magic_expression().search(data, position)) is not None:
         start, position = found.start(), found.start() + 2
-        stream_start = _stream_start(data, start)
+        stream_start = _find_stream_start(data, start)
         if stream_start is None:
             budget.exceeded = True
         else:
@@ -141,7 +141,7 @@ def archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
             return
 
 
-def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
+def find_first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
     """Return the first offset from `start` on at which compressed content may begin, or -1.
 
     The content may be incomplete. `from_beginning` means that `data` begins with the first byte of the text.
@@ -151,7 +151,7 @@ def first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
     if from_beginning and start == 0 and data[:_FIRST_BYTES].translate(None, _TEXT) and _may_start(data, 0):
         return 0
     position = max(0, start)
-    while (found := _magic().search(data, position)) is not None:
+    while (found := _magic_expression().search(data, position)) is not None:
         at: int = found.start()
         if data[at : at + 2] not in _ZLIB or _may_start(data, at + 2):
             return at
@@ -168,21 +168,21 @@ def _may_start(data: bytes, at: int) -> bool:
     return True
 
 
-def _stream_start(data: bytes, at: int) -> _StreamStart | None:
+def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
     """Return the start of the compressed bytes of the archive at `at`, or None if it cannot be decompressed."""
     head = data[at : at + 6]
     if head[:2] in _ZLIB:
         return _StreamStart(at + 2, _Inflate)
     if head[:3] == GZIP:
-        return _StreamStart(_gzip_body(data, at), _Inflate)
+        return _StreamStart(_find_gzip_body(data, at), _Inflate)
     if head[:3] == _BZIP2:
-        return _StreamStart(at, _bzip2)
+        return _StreamStart(at, _open_bzip2)
     if head == _XZ:
-        return _StreamStart(at, _xz)
-    return _zip_member(data, at) if head[:4] == _ZIP else None
+        return _StreamStart(at, _open_xz)
+    return _find_zip_member(data, at) if head[:4] == _ZIP else None
 
 
-def _gzip_body(data: bytes, at: int) -> int:
+def _find_gzip_body(data: bytes, at: int) -> int:
     # RFC 1952, 2.3: the header's length depends on its flags.
     flags, body = data[at + 3] if at + 3 < len(data) else 0, at + 10
     if flags & _GZIP_EXTRA:
@@ -194,12 +194,12 @@ def _gzip_body(data: bytes, at: int) -> int:
     return body + (2 if flags & _GZIP_CRC else 0)
 
 
-def _zip_member(data: bytes, at: int) -> _StreamStart | None:
+def _find_zip_member(data: bytes, at: int) -> _StreamStart | None:
     # APPNOTE.TXT 4.3.7: a local file header, with its flags, its method, and the lengths of name and extra field.
     flags, method = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (6, 8))
     name, extra = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (26, 28))
     body = at + 30 + name + extra
-    streams: dict[int, Callable[[], _Stream]] = {_STORED: _Stored, _DEFLATED: _Inflate, _BZIP2ED: _bzip2}
+    streams: dict[int, Callable[[], _Stream]] = {_STORED: _Stored, _DEFLATED: _Inflate, _BZIP2ED: _open_bzip2}
     return None if flags & 1 or method not in streams else _StreamStart(body, streams[method])
 
 
@@ -228,7 +228,7 @@ def _decompress(
         return
     pieces: list[bytes] = []
     try:
-        for piece in _pieces(stream, data, stream_start.at, budget):
+        for piece in _decompress_pieces(stream, data, stream_start.at, budget):
             pieces.append(piece)
     except _BrokenError as broken:
         pieces.append(broken.content)
@@ -238,7 +238,7 @@ def _decompress(
         yield start, content
 
 
-def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
+def _decompress_pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
     """Yield the output of a stream. Both input and output are charged to the budget."""
     size = _FIRST_BYTES
     while position < len(data) and not stream.ended:
@@ -255,8 +255,8 @@ def _pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -
         budget.check()
 
 
-def _until_broken(stream: Any, data: bytes) -> bytes:
-    """Return a stream's output before its error. The input is passed byte by byte, since a failing step has no output."""
+def _output_before_error(stream: Any, data: bytes) -> bytes:
+    """Return a stream's output before its error. Feed the input byte by byte, since a failing step has no output."""
     content = bytearray()
     try:
         for at in range(len(data)):
@@ -266,13 +266,13 @@ def _until_broken(stream: Any, data: bytes) -> bytes:
     return bytes(content)
 
 
-def _bzip2() -> _Stream:
+def _open_bzip2() -> _Stream:
     import bz2  # bz2 and lzma take a millisecond to import, and most processes need neither
 
     return _Buffered(bz2.BZ2Decompressor(), (OSError,))
 
 
-def _xz() -> _Stream:
+def _open_xz() -> _Stream:
     import lzma
 
     decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from wasmrt.egress.leaks._value_checks import entropy, has_sequence, is_placeholder, unpadded_base64
+from wasmrt.egress.leaks._value_checks import decode_unpadded_base64, entropy, has_sequence, is_placeholder
 
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
@@ -38,7 +38,7 @@ _COMMON_PASSWORDS = frozenset(
 )
 
 
-def transitions(value: bytes) -> int:
+def count_transitions(value: bytes) -> int:
     """Return the number of changes between upper case, lower case, digits and other bytes. Random text has many."""
     kinds = [0 if 48 <= c <= 57 else 1 if 65 <= c <= 90 else 2 if 97 <= c <= 122 else 3 for c in value]
     return sum(a != b for a, b in pairwise(kinds))
@@ -53,7 +53,7 @@ def looks_random(value: bytes) -> bool:
     floor = 3.0 if len(value) < 16 else 3.3 if len(value) < 24 else 3.5
     if re.fullmatch(_HEX, value):
         floor = 2.8
-    return entropy(value) >= floor and transitions(value) >= max(3, len(value) // 5)
+    return entropy(value) >= floor and count_transitions(value) >= max(3, len(value) // 5)
 
 
 _STRONG_NAMES = (
@@ -85,7 +85,7 @@ def is_made_of_words(value: bytes) -> bool:
         return True
     mixed = 0
     for part in re.findall(_SEGMENT, value):
-        if transitions(part) > (0 if part.isalpha() else 4 if part.isdigit() else 1):
+        if count_transitions(part) > (0 if part.isalpha() else 4 if part.isdigit() else 1):
             mixed += len(part)
     return mixed < min(12, len(value) // 2 + 1)
 
@@ -93,7 +93,7 @@ def is_made_of_words(value: bytes) -> bool:
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     """Return whether `data[start:end]` looks like a secret that is assigned to the name at `begin`."""
     value = data[start:end].rstrip(b".,;")
-    if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_well(data, start, end):
+    if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_at_delimiter(data, start, end):
         return False
     quoted = data[start - 1] in _QUOTES
     random = re.fullmatch(_UUID, value) is not None or (looks_random(value) and not is_made_of_words(value))
@@ -101,7 +101,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
         return False
     if re.fullmatch(_CODE, value) or has_sequence(value, 8) or is_placeholder(value):
         return False
-    name, operator = _name_of(data, begin, start)
+    name, operator = _find_name(data, begin, start)
     spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
     if len(spelled) >= 8 and spelled in value.lower():
         return False  # an entry in a table of names, which maps a name to a longer one
@@ -110,7 +110,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     return _name_suffices(name, value, quoted=quoted, random=random)
 
 
-def _ends_well(data: bytes, start: int, end: int) -> bool:
+def _ends_at_delimiter(data: bytes, start: int, end: int) -> bool:
     """Return whether the value ends at a delimiter, and not in the middle of a sentence or an expression."""
     if end >= len(data):
         return True
@@ -126,8 +126,8 @@ def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> 
     if re.fullmatch(_UUID, value):
         return quoted and re.search(_UUID_NAMES, name) is not None
     if re.search(_STRONG_NAMES, name) is None:
-        return len(value) >= 20 and transitions(value) >= len(value) // 4
-    return len(value) >= 16 or secretive or (len(value) >= 10 and transitions(value) >= 5)
+        return len(value) >= 20 and count_transitions(value) >= len(value) // 4
+    return len(value) >= 16 or secretive or (len(value) >= 10 and count_transitions(value) >= 5)
 
 
 def looks_chosen(value: bytes) -> bool:
@@ -147,7 +147,7 @@ def looks_chosen(value: bytes) -> bool:
 _NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
 
 
-def _name_of(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
+def _find_name(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
     """Return the complete name before a value, and the assignment operator between them.
 
     The rule's keyword, at `begin`, may be only the end of the name, as in `my_api_token`.
@@ -217,7 +217,7 @@ def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
     value = data[start:end]
     if is_placeholder(value) or value.isalpha():
         return False
-    inner = unpadded_base64(value) if len(value) < 40 else None
+    inner = decode_unpadded_base64(value) if len(value) < 40 else None
     if inner is not None and inner.isascii() and b":" in inner:
         return True
     return any(48 <= c <= 57 for c in value) and entropy(value) >= 2.75
@@ -227,7 +227,7 @@ def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
     """Return whether a value under `data:` is base64, and not a word or a template."""
     del begin
     value = data[start:end]
-    inner = unpadded_base64(value)
+    inner = decode_unpadded_base64(value)
     return inner is not None and len(inner) >= 6 and not value.isalpha()
 
 
@@ -239,7 +239,7 @@ def is_aws_secret(data: bytes, begin: int, start: int, end: int) -> bool:
         return False
     if value.count(b"/") > 4 or is_made_of_words(value) or is_placeholder(value):
         return False
-    return value.lower() != value and any(48 <= c <= 57 for c in value) and transitions(value) >= 10
+    return value.lower() != value and any(48 <= c <= 57 for c in value) and count_transitions(value) >= 10
 
 
 def is_pem(data: bytes, begin: int, start: int, end: int) -> bool:

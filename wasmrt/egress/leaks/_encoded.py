@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from wasmrt.core.limits import KIB
-from wasmrt.egress.leaks._archives import GZIP, archives
+from wasmrt.egress.leaks._archives import GZIP, find_archives
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
@@ -29,20 +29,20 @@ _NUMBER_DIGITS = (
 _ROT47 = bytes.maketrans(bytes(range(33, 127)), bytes((*range(80, 127), *range(33, 80))))
 
 
-def in_letters_and_digits(raw: bytes) -> Iterator[bytes]:
+def encode_as_letters_and_digits(raw: bytes) -> Iterator[bytes]:
     """Yield the notations of `raw` that consist of lower-case letters and digits once separators are removed.
 
     Each byte of `raw` becomes a number: `97, 98`, `97|98` and `&#97;&#98;` are equal without separators, and so are
     `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
     """
-    for written in _notations():
+    for written in _byte_notations():
         yield b"".join(map(written.__getitem__, raw))
     if len(raw) <= _MOST_AS_NUMBER:
         yield b"%d" % int.from_bytes(raw, "big")
-        yield from (_in_base(raw, digits).lower() for digits in _NUMBER_DIGITS)
+        yield from (_write_in_base(raw, digits).lower() for digits in _NUMBER_DIGITS)
 
 
-def in_visible_characters(raw: bytes) -> Iterator[bytes]:
+def encode_as_visible_characters(raw: bytes) -> Iterator[bytes]:
     """Yield the notations of `raw` that may contain any visible character, so that only white space can be ignored."""
     from base64 import a85encode, b85encode  # the import takes 0.5 ms, and is not needed without secrets
 
@@ -56,13 +56,13 @@ def in_visible_characters(raw: bytes) -> Iterator[bytes]:
 
 
 @lru_cache(maxsize=1)
-def _notations() -> tuple[tuple[bytes, ...], ...]:
+def _byte_notations() -> tuple[tuple[bytes, ...], ...]:
     """Return all 256 bytes as numbers, for each notation: decimal, hexadecimal, as a code point, octal, binary."""
     formats = ("{:d}", "{:03d}", "0x{:02x}", "x{:02x}", "u{:04x}", "u{:x}", "{:o}", "{:03o}", "0o{:o}", "{:08b}")
     return tuple(tuple(notation.format(byte).encode() for byte in range(256)) for notation in formats)
 
 
-def _in_base(raw: bytes, digits: bytes) -> bytes:
+def _write_in_base(raw: bytes, digits: bytes) -> bytes:
     number, written = int.from_bytes(raw, "big"), bytearray()
     while number:
         number, rest = divmod(number, len(digits))
@@ -80,12 +80,12 @@ _MOST_OF_A_LINE = (16, 8, 32, 20)
 
 
 @lru_cache(maxsize=1)
-def _offset_line() -> Any:
+def _line_expression() -> Any:
     return compile_linear(rb"(?m)^" + _OFFSET + _WORDS + rb"(?:[^0-9A-Fa-f\n][^\n]*)?$", captures=True)
 
 
 @lru_cache(maxsize=1)
-def _dump() -> Any:
+def _dump_expression() -> Any:
     return compile_linear(DUMP)
 
 
@@ -93,18 +93,18 @@ def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and bytes of dumps. Each dump is yielded as printed and with the bytes of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
-    for found in _offset_line().finditer(data) if _dump().search(data) is not None else ():
+    for found in _line_expression().finditer(data) if _dump_expression().search(data) is not None else ():
         check()
         if lines and found.start() > end + 2:
-            yield from _contents(start, end, lines)
+            yield from _decode_dump(start, end, lines)
             lines = []
         start, end = start if lines else found.start(), found.end()
         lines.append(found[1])
     if lines:
-        yield from _contents(start, end, lines)
+        yield from _decode_dump(start, end, lines)
 
 
-def _contents(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int, int, bytes]]:
+def _decode_dump(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int, int, bytes]]:
     whole = [bytes.fromhex(line.translate(None, b" \t-").decode()) for line in lines]
     if sum(map(len, whole)) < _LEAST_BYTES * len(whole):
         return
@@ -170,13 +170,13 @@ _ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
 @lru_cache(maxsize=3)
-def _linear(expression: bytes) -> Any:
+def _compiled(expression: bytes) -> Any:
     return compile_linear(expression)
 
 
 def may_hold_encoded(data: bytes) -> bool:
     """Return quickly whether a text may contain a run, a list or a dump."""
-    return _linear(LEAST_ENCODED).search(data) is not None
+    return _compiled(LEAST_ENCODED).search(data) is not None
 
 
 def decode(
@@ -185,7 +185,7 @@ def decode(
     """Yield `(start, end, content)` of encoded content: archives, and with `runs` base64, base32, hex and lists."""
     if runs:
         yield from _decode_readable(data, budget, least_run)
-    for start, inner in archives(data, budget):
+    for start, inner in find_archives(data, budget):
         yield start, len(data), inner
 
 
@@ -193,11 +193,11 @@ def _decode_readable(data: bytes, budget: DecodeBudget, least_run: int) -> Itera
     for start, end, inner in decode_dumps(data, budget.check):
         if budget.charge(len(inner)):
             yield start, end, inner
-    for start, end, inner in _lists(data, budget.check):
+    for start, end, inner in _find_lists(data, budget.check):
         text = len(inner.translate(None, _CONTROLS))
         if (text >= _LEAST_TEXT or inner[:3] == GZIP) and budget.charge(len(inner)):
             yield start, end, inner
-    for start, end in _runs(data, least_run, budget.check):
+    for start, end in _find_runs(data, least_run, budget.check):
         budget.check()
         for inner in _decode_run(data[start:end]):
             if budget.charge(len(inner)):
@@ -212,7 +212,7 @@ def is_encoded(data: bytes, check: Check = no_check) -> bool:
     return any(True for _ in decode(data, peek)) or peek.exceeded
 
 
-def _runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
+def _find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
     """Yield the places of runs of base64 or hex. A run is a long word, with the lines that continue it."""
     mark = b"x" * least
     for low in range(0, len(data), PIECE_BYTES):
@@ -227,27 +227,27 @@ def _runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
         end = marked.find(b" ", start)
         if end < 0:
             end = len(data)
-        elif data[end] in b"\r\n" and (found := _linear(_RUN).match(data, start)) is not None:
+        elif data[end] in b"\r\n" and (found := _compiled(_RUN).match(data, start)) is not None:
             end = found.end()
         yield start, end
         start = marked.find(mark, end)
 
 
-def _lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
+def _find_lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and bytes of lists of decimal or hexadecimal numbers."""
-    for match in _linear(_LIST).finditer(data):
+    for match in _compiled(_LIST).finditer(data):
         low, end = match.span()
         inner = bytearray()
         while low < end:
             check()
             gap = _BETWEEN.search(data, min(low + PIECE_BYTES, end), end)
             high = gap.start() if gap else end
-            inner += _bytes_of(data[low:high])
+            inner += _parse_numbers(data[low:high])
             low = high
         yield *match.span(), bytes(inner)
 
 
-def _bytes_of(numbers: bytes) -> bytes:
+def _parse_numbers(numbers: bytes) -> bytes:
     """Convert numbers to bytes. Skip numbers that are too large, so that they cannot hide the other numbers."""
     words = numbers.translate(_AS_BLANKS).split()
     if b"x" in numbers or b"X" in numbers:
@@ -262,7 +262,7 @@ def continues_run(lines: bytes | bytearray) -> bool:
     return all(text and not text.translate(None, _ALPHABET + b"=") for text in texts)
 
 
-def unfinished_run(text: bytes) -> int:
+def find_unfinished_run(text: bytes) -> int:
     """Return the start of a run that the next line may continue, or the text's length if there is no such run."""
     start = end = len(text)
     if b"x" * LEAST_RUN not in text.translate(_MARKED):
@@ -294,7 +294,7 @@ def _decode_run(run: bytes) -> Iterator[bytes]:
                 yield _decode_base32(written)
     standard = digits.replace(b"-", b"+").replace(b"_", b"/")
     if framed or _is_text(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
-        yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _tail(standard))
+        yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _pad_tail(standard))
 
 
 def _decode_base32(digits: bytes) -> bytes:
@@ -303,7 +303,7 @@ def _decode_base32(digits: bytes) -> bytes:
     return (int(digits, 32) >> bits % 8).to_bytes(bits // 8, "big")
 
 
-def _tail(standard: bytes) -> bytes:
+def _pad_tail(standard: bytes) -> bytes:
     rest = standard[len(standard) // 4 * 4 :]
     return rest + b"=" * (4 - len(rest)) if len(rest) > 1 else b""
 

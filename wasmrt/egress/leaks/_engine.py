@@ -140,11 +140,11 @@ class RuleEngine:
             elif skipping:  # after a chunk without keywords, test the next chunk at once before its blocks
                 skipping = not self._keywords.in_text(window)
             if not skipping:
-                blocks, cost = self._candidates(scan, start, end)
+                blocks, cost = self._find_candidates(scan, start, end)
                 skipping = not cost
                 yield from self._search(scan, blocks, cost, start, end)
 
-    def _candidates(self, scan: _Scan, start: int, end: int) -> tuple[list[tuple[int, set[int]]], int]:
+    def _find_candidates(self, scan: _Scan, start: int, end: int) -> tuple[list[tuple[int, set[int]]], int]:
         """Return the rules that may match in each block and the cost of trying them, as far as the budget allows."""
         keywords = self._keywords
         blocks: list[tuple[int, set[int]]] = []
@@ -165,16 +165,16 @@ class RuleEngine:
         found: list[Finding] = []
         if scan.budget.charge(cost):
             try:
-                for finding in self._by_rules(scan, blocks, end):
+                for finding in self._find_by_rules(scan, blocks, end):
                     found.append(finding)
                     yield finding
                 return
             except _ExhaustedError:
                 pass
         scan.budget.exhaust(start, end)
-        yield from (finding for finding in self._by_prefixes(scan, start, end) if finding not in found)
+        yield from (finding for finding in self._find_by_prefixes(scan, start, end) if finding not in found)
 
-    def _by_rules(self, scan: _Scan, blocks: list[tuple[int, set[int]]], end: int) -> Iterator[Finding]:
+    def _find_by_rules(self, scan: _Scan, blocks: list[tuple[int, set[int]]], end: int) -> Iterator[Finding]:
         """Apply each rule to the blocks with its keywords. Adjacent blocks are searched together."""
         pending: dict[int, int] = {}
         for low, now in blocks:
@@ -187,7 +187,7 @@ class RuleEngine:
 
     def _apply(self, index: int, scan: _Scan, low: int, high: int) -> Iterator[Finding]:
         """Yield the findings of one rule that start in `low..high`."""
-        rule, expression, data = self.rules[index], self._expression(index), scan.data
+        rule, expression, data = self.rules[index], self._compiled_expression(index), scan.data
         limit = min(high + rule.reach, len(data))
         position = low
         while match := expression.search(data, position, limit):
@@ -205,34 +205,34 @@ class RuleEngine:
                 inside_word = bool(rule.token) and data[start - 1 : start].isalnum()
                 if not scan.budget.charge_false_positive(end - start, inside_word=inside_word):
                     raise _ExhaustedError
-                resume = _resume(match, start, end)
+                resume = _resume_offset(match, start, end)
             position = max(resume, match.start() + 1)
 
-    def _by_prefixes(self, scan: _Scan, start: int, end: int) -> Iterator[Finding]:
+    def _find_by_prefixes(self, scan: _Scan, start: int, end: int) -> Iterator[Finding]:
         """Yield the tokens among the words that start with a token's prefix. Each false positive is tried only once."""
         if self._prefixes is None:
             self._prefixes = TokenPrefixes(self.rules)
         low = max(0, start - 1)
         text = scan.data[low : end + LONGEST_WORD]
-        for place, word in self._prefixes.words(text, scan.known, scan.budget, scan.check):
+        for place, word in self._prefixes.find_words(text, scan.known, scan.budget, scan.check):
             at = low + place
             if at >= end:
                 return
             if at < start:
                 continue
             rules = self._prefixes.rules(word)
-            found = [finding for index in rules if (finding := self._token_at(index, scan.data, at)) is not None]
+            found = [finding for index in rules if (finding := self._match_token(index, scan.data, at)) is not None]
             if not found:
                 scan.known.add(word)
             yield from found
 
-    def _token_at(self, index: int, data: bytes, start: int) -> Finding | None:
+    def _match_token(self, index: int, data: bytes, start: int) -> Finding | None:
         rule = self.rules[index]
-        match = self._expression(index).match(data, start, min(start + rule.reach, len(data)))
+        match = self._compiled_expression(index).match(data, start, min(start + rule.reach, len(data)))
         certain = classify(rule, data, start, start, match.end()) if match else None
         return None if match is None or certain is None else Finding(rule, start, match.end(), certain)
 
-    def _expression(self, index: int) -> Any:
+    def _compiled_expression(self, index: int) -> Any:
         expression = self._compiled[index]
         if expression is None:
             expression = self._compiled[index] = compile_rule(self.rules[index])
@@ -243,6 +243,6 @@ class _ExhaustedError(Exception):
     """The budget is exhausted."""
 
 
-def _resume(match: Any, start: int, end: int) -> int:
+def _resume_offset(match: Any, start: int, end: int) -> int:
     """Return the offset at which to continue after a false positive. A secret may start inside the match."""
     return int(max(match.start() + 3, min(start, match.end() - 1)) if start > match.start() else end)

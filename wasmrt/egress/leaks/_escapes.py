@@ -24,20 +24,20 @@ _LONGEST = 600
 
 
 @lru_cache(maxsize=2)
-def _between(only_tags: bool) -> re.Pattern[bytes]:
+def _markup_expression(only_tags: bool) -> re.Pattern[bytes]:
     """Compile the expression for markup, on first use. An expression for tags only is faster."""
     return re.compile(_TAG if only_tags else _TAG + b"|" + _SEQUENCE)
 
 
-def without_markup(data: bytes, check: Check) -> bytes | None:
+def remove_markup(data: bytes, check: Check) -> bytes | None:
     """Return a text without its markup, or None if it contains no markup."""
     if not _may_hold_markup(data):
         return None
     bare = []
-    for piece in _pieces(data):
+    for piece in _split_text(data):
         check()
         only_tags = b"\x1b" not in piece and b"\xc2\x9b" not in piece
-        bare.append(_between(only_tags).sub(b"", piece))
+        bare.append(_markup_expression(only_tags).sub(b"", piece))
     text = b"".join(bare)
     return None if len(text) == len(data) else text
 
@@ -47,7 +47,7 @@ def _may_hold_markup(data: bytes) -> bool:
     return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def _split_text(data: bytes) -> Iterator[bytes]:
     """Yield the pieces of a text. They are split between, not within, pieces of markup."""
     low = 0
     while low < len(data):
@@ -59,11 +59,11 @@ def _pieces(data: bytes) -> Iterator[bytes]:
         low = high
 
 
-def without_markup_mapped(data: bytes) -> Unescaped:
+def remove_markup_mapped(data: bytes) -> Unescaped:
     """Return a text without its markup, with a mapping of offsets back to `data`."""
     out, src, pieces = [0], [0], []
     position = length = 0
-    for found in _between(False).finditer(data):
+    for found in _markup_expression(False).finditer(data):
         plain = data[position : found.start()]
         pieces.append(plain)
         length += len(plain)
@@ -118,7 +118,7 @@ letters are only decoded if at least four are in a row."""
 
 
 @lru_cache(maxsize=8)
-def _escapes(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
+def _escape_expression(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
     """Compile the expression for escapes of these families with `re`, which is fastest for short matches."""
     first = b"".join(map(re.escape, families))
     if len(families) > 1:  # a single literal byte is ten times as fast as a character class
@@ -136,7 +136,7 @@ _COMMON = (b"%", b"\\", b"&")
 """First bytes that usually start an escape. The other first bytes are common in other characters too."""
 
 
-def unescapings(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
+def iterate_unescaped(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
     """Decode one level of escapes: all kinds together, and with `apart` also each kind separately.
 
     A secret that contains `%41` or `&lt;` literally is only found if the kinds are decoded separately.
@@ -158,24 +158,24 @@ def _holds_family(data: bytes, family: bytes) -> bool:
     """Return whether the text has escapes of a family whose first byte is common in other characters too."""
     if family == b"U":
         return b"U+" in data
-    return _escapes((family,)).search(data) is not None
+    return _escape_expression((family,)).search(data) is not None
 
 
 def holds_escapes(data: bytes, check: Check = no_check) -> bool:
     """Return whether a text contains escapes."""
-    return next(_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
+    return next(_find_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
 
 
 def unescape(data: bytes, check: Check = no_check) -> Unescaped | None:
     """Decode percent, `\\u`, `\\x`, JSON and HTML escapes once; return None if there are none."""
-    return next(unescapings(data, apart=False, budget=DecodeBudget(check=check)), None)
+    return next(iterate_unescaped(data, apart=False, budget=DecodeBudget(check=check)), None)
 
 
-def _places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
+def _find_places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
     """Yield the places of escapes, searching from one first byte to the next, as far as the budget allows."""
-    look = _escapes(tuple(families))
+    look = _escape_expression(tuple(families))
     if sum(map(data.count, families)) * _CROWDED > len(data):
-        yield from _crowded_places(data, look, budget)
+        yield from _find_crowded_places(data, look, budget)
         return
     ahead = [at for family in families if (at := data.find(family)) >= 0]
     steps = 0
@@ -197,7 +197,7 @@ def _places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterato
             ahead = [at for at in ahead if at >= 0]
 
 
-def _crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
+def _find_crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
     """Yield the places of escapes in a text full of them, piece by piece, with one expression."""
     position = steps = 0
     while position < len(data):
@@ -219,7 +219,7 @@ def _unescape(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unesc
     out, src = [0], [0]
     position = length = 0
     known = dict(_SINGLE)
-    for start, end in _places(data, families, budget):
+    for start, end in _find_places(data, families, budget):
         escape = data[start:end]
         value = known.get(escape)
         if value is None:
@@ -243,30 +243,30 @@ def _unescape(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unesc
 
 def _decode_escape(escape: bytes) -> bytes:
     if escape[:2] == b"%u":
-        return _utf8(int(escape[2:], 16))
+        return _encode_point(int(escape[2:], 16))
     if escape[:1] == b"%":
         return bytes.fromhex(escape.replace(b"%", b"").decode())
     if escape[:3] == b"\\x{":
-        return _utf8(int(escape[3:-1], 16))
+        return _encode_point(int(escape[3:-1], 16))
     if escape[:2] == b"\\x":
         return bytes.fromhex(escape.replace(b"\\x", b"").decode())
     if escape[:2] in (b"\\u", b"\\U"):
         if escape[2:3] == b"{":
-            return _utf8(int(escape[3:-1], 16))
+            return _encode_point(int(escape[3:-1], 16))
         units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
         return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
     if escape[:1] == b"\\":
         return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])
     if escape[:2] == b"U+":
-        return _utf8(int(escape[2:], 16))
+        return _encode_point(int(escape[2:], 16))
     if escape[:1] >= b"\x80":
         letters = escape.decode("utf-8", "replace").translate(_ENCLOSED)
         return unicodedata.normalize("NFKC", letters).encode()
     if escape[:2] == b"&#":
         digits = escape[2:].rstrip(b";")
-        return _utf8(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))
+        return _encode_point(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))
     return _NAMED[escape[1:-1]]
 
 
-def _utf8(point: int) -> bytes:
+def _encode_point(point: int) -> bytes:
     return chr(point).encode("utf-8", "replace") if point < 0x110000 else b"?"

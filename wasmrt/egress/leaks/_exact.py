@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, is_encoded
-from wasmrt.egress.leaks._escapes import unescapings, without_markup, without_markup_mapped
+from wasmrt.egress.leaks._escapes import iterate_unescaped, remove_markup, remove_markup_mapped
 from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._patterns import (
     NOT_ALNUM,
@@ -98,12 +98,12 @@ class ExactMatcher:
         verbatim = tuple(Pattern(name, value.lower(), value) for name, value in patterns.verbatim)
         visible = (patterns.visible, NOT_VISIBLE)
         searches = ((patterns.alnum, NOT_ALNUM), (patterns.loose, SEPARATORS), visible, (verbatim, b""))
-        start = min(_possible_start(data, group, dropped) for group, dropped in searches)
+        start = min(_find_possible_start(data, group, dropped) for group, dropped in searches)
         tail = data[-_MOST_SPREAD_BYTES:]
-        if without_markup(tail, no_check) is None:
+        if remove_markup(tail, no_check) is None:
             return start
-        bare = without_markup_mapped(tail)
-        possible = min(_possible_start(bare.data, group, dropped) for group, dropped in searches)
+        bare = remove_markup_mapped(tail)
+        possible = min(_find_possible_start(bare.data, group, dropped) for group, dropped in searches)
         if possible == len(bare.data):
             return start
         return min(start, len(data) - len(tail) + bare.origin(possible, possible + 1)[0])
@@ -130,14 +130,14 @@ class ExactMatcher:
             budget.exceeded = budget.exceeded or is_encoded(data, budget.check)
             return
         settled = True
-        for text in unescapings(data, apart=patterns.hold_escapes and nesting < _APART_NESTING, budget=budget):
+        for text in iterate_unescaped(data, apart=patterns.hold_escapes and nesting < _APART_NESTING, budget=budget):
             settled = False
             if budget.charge(len(text.data)):
                 for name, start, end in self._search(text.data, nesting=nesting + 1, budget=budget, whole=False):
                     yield name, *text.origin(start, end)
         if not whole and not settled:
             return  # intermediate texts contain the same runs as the first or the last text
-        if settled and (bare := without_markup(data, budget.check)) is not None and budget.charge(len(bare)):
+        if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
         runs = may_match.encoded or self._least_run < LEAST_RUN
         for start, end, inner in decode(data, budget, runs=runs, least_run=self._least_run):
@@ -151,7 +151,7 @@ class ExactMatcher:
         places = None
         found = find_partial(bare, partial, check) if may_match.partial else ()
         for name, start, end in (*found, *_find_patterns(bare, patterns, may_match, check)):
-            places = places or without_markup_mapped(data)
+            places = places or remove_markup_mapped(data)
             yield name, *places.origin(start, end)
 
     def _may_match(self, patterns: Patterns, partial: tuple[PartialPattern, ...], data: bytes) -> MayMatch:
@@ -218,7 +218,7 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
         at = data.find(secret, at + len(secret))
 
 
-def _possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
+def _find_possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
     """Return the start of the longest beginning of a pattern at the end of a text, or the text's length if none is."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
     size = longest * _SPREAD
@@ -257,18 +257,18 @@ class _OffsetMap:
     def origin(self, at: int, length: int) -> tuple[int, int]:
         """Return the offsets in the text for a place in the normal form."""
         if not self._before:
-            self._count()
-        self._first, start = self._nth(at, self._first)
-        self._last, last = self._nth(at + length - 1, self._last)
+            self._count_blocks()
+        self._first, start = self._find_offset(at, self._first)
+        self._last, last = self._find_offset(at + length - 1, self._last)
         return start, last + 1
 
-    def _count(self) -> None:
+    def _count_blocks(self) -> None:
         kept = 0
         for low in range(0, len(self._data), _BLOCK_BYTES):
             self._before.append(kept)
             kept += len(self._data[low : low + _BLOCK_BYTES].translate(None, self._dropped))
 
-    def _nth(self, index: int, seen: tuple[int, list[int]]) -> tuple[tuple[int, list[int]], int]:
+    def _find_offset(self, index: int, seen: tuple[int, list[int]]) -> tuple[tuple[int, list[int]], int]:
         block = bisect_right(self._before, index) - 1
         if seen[0] != block:
             seen = block, self._kept_offsets(block)

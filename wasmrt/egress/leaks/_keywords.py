@@ -68,13 +68,13 @@ def _finds_match(database: hyperscan.Database, data: bytes | memoryview) -> bool
     from hyperscan import ScanTerminated
 
     try:
-        database.scan(cast("bytes", data), match_event_handler=_stop)  # `scan` accepts any buffer
+        database.scan(cast("bytes", data), match_event_handler=_stop_at_match)  # `scan` accepts any buffer
     except ScanTerminated:
         return True
     return False
 
 
-def _stop(*_match: object) -> bool:
+def _stop_at_match(*_match: object) -> bool:
     return True
 
 

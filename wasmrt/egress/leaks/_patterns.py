@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from wasmrt.egress.leaks._encoded import LEAST_ENCODED, in_letters_and_digits, in_visible_characters
+from wasmrt.egress.leaks._encoded import LEAST_ENCODED, encode_as_letters_and_digits, encode_as_visible_characters
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import ExpressionError, compile_set
 from wasmrt.egress.leaks._model import Check
@@ -80,31 +80,31 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
         escaped = escaped or holds_escapes(raw)
         plain = raw.translate(None, NOT_ALNUM)
         if len(plain) >= _MIN_ALNUM:
-            alnum += (*_both_directions(name, plain, raw), _rot13(name, plain))
+            alnum += (*_patterns_in_both_directions(name, plain, raw), _rot13_pattern(name, plain))
         elif len(tight := raw.translate(None, SEPARATORS)) >= _MIN_PATTERN:
-            loose += (*_both_directions(name, tight, raw), _rot13(name, tight))
+            loose += (*_patterns_in_both_directions(name, tight, raw), _rot13_pattern(name, tight))
         else:
             verbatim += ((name, raw), (name, raw.translate(_ROT13)))
         if len(raw) >= _MIN_PATTERN:
             alnum.append(Pattern(name, raw.hex().encode(), None))
-            alnum += (Pattern(name, e.lower(), e) for e in _base64(raw) if len(e) >= _MIN_PATTERN)
-            alnum += (Pattern(name, e, None) for e in in_letters_and_digits(raw) if len(e) >= _MIN_ALNUM)
-            visible += (Pattern(name, e.lower(), None) for e in in_visible_characters(raw))
+            alnum += (Pattern(name, e.lower(), e) for e in _base64_at_offsets(raw) if len(e) >= _MIN_PATTERN)
+            alnum += (Pattern(name, e, None) for e in encode_as_letters_and_digits(raw) if len(e) >= _MIN_ALNUM)
+            visible += (Pattern(name, e.lower(), None) for e in encode_as_visible_characters(raw))
     return Patterns(tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), escaped)
 
 
-def _both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
+def _patterns_in_both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
     """Return the patterns of a text and of the reversed text."""
     cased = None if plain in (plain.lower(), plain.upper()) else plain
     return (Pattern(name, plain.lower(), cased, secret), Pattern(name, plain.lower()[::-1], cased and cased[::-1]))
 
 
-def _rot13(name: str, plain: bytes) -> Pattern:
+def _rot13_pattern(name: str, plain: bytes) -> Pattern:
     rotated = plain.translate(_ROT13)
     return Pattern(name, rotated.lower(), None if rotated in (rotated.lower(), rotated.upper()) else rotated)
 
 
-def _base64(raw: bytes) -> Iterator[bytes]:
+def _base64_at_offsets(raw: bytes) -> Iterator[bytes]:
     """Yield the base64 of the secret inside a text, for all three offsets modulo 3.
 
     Characters that also depend on adjacent bytes are left out.
@@ -147,7 +147,7 @@ def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern
             if len(text) > least and text not in found:
                 # All parts of a secret with only one kind of characters look like words, so they are reported.
                 may_be_word = text is raw and not _is_word(raw.translate(None, b"-_. /:"))
-                found[text] = PartialPattern(name, text, least, may_be_word, _cores(text, least))
+                found[text] = PartialPattern(name, text, least, may_be_word, _split_into_cores(text, least))
     return tuple(found.values())
 
 
@@ -155,10 +155,10 @@ def find_partial(data: bytes, patterns: Iterable[PartialPattern], check: Check) 
     """Yield `(name, start, end)` for every partial match. `check` is called at every candidate."""
     for pattern in patterns:
         for begin, core in pattern.cores:
-            yield from _around(data, pattern, begin, core, check)
+            yield from _find_around(data, pattern, begin, core, check)
 
 
-def _around(
+def _find_around(
     data: bytes, pattern: PartialPattern, begin: int, core: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the partial matches around every occurrence of a core."""
@@ -166,17 +166,17 @@ def _around(
     while at >= 0:
         check()
         start, end = _extend(data, at, at + len(core), pattern.text, begin)
-        if _counts(pattern, data[start:end]):
+        if _is_reportable(pattern, data[start:end]):
             yield pattern.name, start, end
             at = data.find(core, end)
         elif (misses := misses + 1) > _MAX_MISSES:
-            yield from _by_windows(data, max(0, at - pattern.least), pattern, begin, core, check)
+            yield from _find_by_windows(data, max(0, at - pattern.least), pattern, begin, core, check)
             return
         else:
             at = data.find(core, at + 1)
 
 
-def _by_windows(
+def _find_by_windows(
     data: bytes, position: int, pattern: PartialPattern, begin: int, core: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
     """Yield the partial matches from `position` on in a text full of one core.
@@ -186,20 +186,20 @@ def _by_windows(
     low, high = max(0, begin + len(core) - pattern.least), min(begin, len(pattern.text) - pattern.least)
     for first in range(low, high + 1):
         window = pattern.text[first : first + pattern.least]
-        place = data.find(window, position) if _counts(pattern, window) else -1
+        place = data.find(window, position) if _is_reportable(pattern, window) else -1
         while place >= 0:
             check()
             start, end = _extend(data, place, place + len(window), pattern.text, first)
-            if _counts(pattern, data[start:end]):
+            if _is_reportable(pattern, data[start:end]):
                 yield pattern.name, start, end
             place = data.find(window, end)
 
 
-def _counts(pattern: PartialPattern, part: bytes) -> bool:
+def _is_reportable(pattern: PartialPattern, part: bytes) -> bool:
     return len(part) >= pattern.least and not (pattern.may_be_word and _is_word(part))
 
 
-def _cores(text: bytes, least: int) -> tuple[tuple[int, bytes], ...]:
+def _split_into_cores(text: bytes, least: int) -> tuple[tuple[int, bytes], ...]:
     size = least * 2 // 3
     return tuple((at, text[at : at + size]) for at in range(0, len(text) - size + 1, least - size + 1))
 
@@ -249,9 +249,9 @@ class PatternSet:
     def __init__(self, patterns: Patterns, partial: Iterable[PartialPattern]) -> None:
         pieces = {
             "encoded": {LEAST_ENCODED},
-            "alnum": {b"[^0-9A-Za-z]*".join(_distinctive(p.text)) for p in patterns.alnum},
-            "loose": {_SEPARATED.join(_distinctive(p.text)) for p in patterns.loose},
-            "visible": {_HIDDEN.join(_distinctive(p.text)) for p in patterns.visible},
+            "alnum": {b"[^0-9A-Za-z]*".join(_distinctive_piece(p.text)) for p in patterns.alnum},
+            "loose": {_SEPARATED.join(_distinctive_piece(p.text)) for p in patterns.loose},
+            "visible": {_HIDDEN.join(_distinctive_piece(p.text)) for p in patterns.visible},
             "partial": {re.escape(core[:_PIECE]) for p in partial for _, core in p.cores},
         }
         self._searches = [search for search, found in pieces.items() if found]
@@ -273,7 +273,7 @@ class PatternSet:
         return MayMatch(*(search in hits for search in MayMatch._fields))
 
 
-def _distinctive(text: bytes) -> Iterator[bytes]:
+def _distinctive_piece(text: bytes) -> Iterator[bytes]:
     """Yield the bytes, in either case, of the piece with the most distinct bytes, which is least likely by chance."""
     starts = range(0, len(text) - _PIECE + 1, _STEP)
     piece = max((text[at : at + _PIECE] for at in starts), key=lambda piece: len(set(piece)))

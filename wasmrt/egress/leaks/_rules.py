@@ -73,10 +73,10 @@ class Rule(NamedTuple):
         """Return the keywords as short RE2 expressions without repetition. Every match contains one of them."""
         if self.keywords:
             cased = bool(self.token)
-            return tuple(_keyword(k, cased=cased) for k in self.keywords)
+            return tuple(_keyword_expression(k, cased=cased) for k in self.keywords)
         if self.names:
-            return tuple(_keyword(n, cased=False) for n in self.names)
-        return (_keyword(leading_literal(self.token), cased=True),)
+            return tuple(_keyword_expression(n, cased=False) for n in self.names)
+        return (_keyword_expression(leading_literal(self.token), cased=True),)
 
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_\-/:@=~ ]|\\[.\-$+/])+")
@@ -95,7 +95,7 @@ def leading_literal(expression: str) -> str:
     return literal.replace("\\", "")
 
 
-def _keyword(text: str, *, cased: bool) -> str:
+def _keyword_expression(text: str, *, cased: bool) -> str:
     """Convert a keyword to an expression: escape everything except character classes, which may have a repetition."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
@@ -129,7 +129,7 @@ def parse_rules(text: str, *, origin: str) -> tuple[Rule, ...]:
     if not isinstance(tables, list) or not all(isinstance(t, dict) for t in tables):
         raise ConfigurationError(f'rule file {origin}: "rules" must be a list of tables, written as [[rules]]')
     shared = {k: v for k, v in document.items() if k != "rules"}
-    return tuple(_rule_of(shared | table, origin) for table in tables)
+    return tuple(_parse_rule(shared | table, origin) for table in tables)
 
 
 def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> None:
@@ -146,7 +146,7 @@ def nearest_hint(word: str, known: Collection[str], otherwise: str) -> str:
     return f"did you mean {nearest}?" if nearest else otherwise
 
 
-def _rule_of(table: dict[str, Any], origin: str) -> Rule:
+def _parse_rule(table: dict[str, Any], origin: str) -> Rule:
     where = f"rule file {origin}, rule {table.get('id', '?')}"
     _refuse_unknown(table, _KEYS, where)
     values = dict(table)

@@ -33,7 +33,7 @@ _ESCAPES = (b"%", b"\\", b"&")
 _URL_MARKS = re.compile(rb"[/?&=#]")
 
 
-def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
+def decode_contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
     """Yield the encoded content of a text, layer by layer, as far as the decoding budget allows.
 
     `nothing_encoded` means that the caller has already searched for runs, lists and dumps, and has found none.
@@ -48,11 +48,11 @@ def contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Ite
         yield from layer
 
 
-def url_contents(url: bytes, check: Check) -> Iterator[bytes]:
+def decode_url_contents(url: bytes, check: Check) -> Iterator[bytes]:
     """Yield the encoded content of each part of a URL. The URL is split because a slash is also a base64 character."""
     for part in _URL_MARKS.split(url):
         if len(part) >= LEAST_RUN:
-            yield from contents(part, check)
+            yield from decode_contents(part, check)
 
 
 def _decode_layer(text: bytes, budget: DecodeBudget) -> Iterator[bytes]:
@@ -115,14 +115,14 @@ class LeakScanner:
     def scan(self, text: str, *, direction: Direction = Direction.INWARD) -> LeakReport:
         """Find secrets in a text, and return a report. Its offsets are in characters."""
         data = text.encode("utf-8", "surrogatepass")
-        matches = self._matches(data, direction, "text")
+        matches = self._find_matches(data, direction, "text")
         if matches and len(data) != len(text):
-            matches = _in_characters(data, matches)
+            matches = _to_character_offsets(data, matches)
         return report_of(matches)
 
     def scan_bytes(self, data: bytes, *, direction: Direction = Direction.INWARD) -> LeakReport:
         """Find secrets in bytes of any kind, and return a report. Its offsets are in bytes."""
-        return report_of(self._matches(bytes(data), direction, "text"))
+        return report_of(self._find_matches(bytes(data), direction, "text"))
 
     def redact(self, text: str, *, direction: Direction = Direction.INWARD) -> str:
         """Return `text` with every match replaced, even a match that blocks, except matches whose action is to warn."""
@@ -164,71 +164,71 @@ class LeakScanner:
         Encoded content is also searched for token formats. Such a match has the offsets of the complete part.
         """
         raw = url.encode("utf-8", "surrogatepass")
-        matches = self._matches(raw, direction, "url")
+        matches = self._find_matches(raw, direction, "url")
         if decoded := unescape(raw, self._check):
-            for match in self._matches(decoded.data, direction, "url"):
+            for match in self._find_matches(decoded.data, direction, "url"):
                 matches.append(match.with_offsets(*decoded.origin(match.start, match.end)))
-        matches += self._inside(raw, url_contents(raw, self._check), direction, "url")
+        matches += self._find_inside(raw, decode_url_contents(raw, self._check), direction, "url")
         pairs = headers.items() if isinstance(headers, Mapping) else headers
         for name, value in pairs:
             line = f"{name}: {value}".encode("utf-8", "surrogatepass")
-            matches += self._matches(line, direction, f"header:{name}")
-            matches += self._inside(line, contents(line, self._check), direction, f"header:{name}")
+            matches += self._find_matches(line, direction, f"header:{name}")
+            matches += self._find_inside(line, decode_contents(line, self._check), direction, f"header:{name}")
         if body:
             data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
             hints = ScanHints()
-            matches += self._matches(data, direction, "body", hints)
-            inner = contents(data, self._check, nothing_encoded=hints.nothing_encoded)
-            matches += self._inside(data, inner, direction, "body")
+            matches += self._find_matches(data, direction, "body", hints)
+            inner = decode_contents(data, self._check, nothing_encoded=hints.nothing_encoded)
+            matches += self._find_inside(data, inner, direction, "body")
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:
         """Return the start of a watched secret that may continue after `data`, or the length of `data` if none does."""
         return len(data) if self._exact is None else self._exact.possible_match_start(data)
 
-    def _matches(
+    def _find_matches(
         self, data: bytes, direction: Direction, where: str, hints: ScanHints | None = None
     ) -> list[LeakMatch]:
         self._check()
         matches: list[LeakMatch] = []
         if self._exact is not None:  # first, before other searches use up the time
-            matches = self._exact_matches(self._exact, data, direction, where, hints)
-        matches += self._format_matches(data, direction, where)
+            matches = self._find_exact(self._exact, data, direction, where, hints)
+        matches += self._find_formats(data, direction, where)
         if len(matches) > _MAX_MATCHES:
             return [matches[0]._replace(start=0, end=len(data), action=_EXACT_ACTIONS[direction])]
-        return _join(matches) if matches else matches
+        return _join_matches(matches) if matches else matches
 
-    def _inside(self, data: bytes, inner: Iterator[bytes], direction: Direction, where: str) -> list[LeakMatch]:
-        found = (self._format_matches(text, direction, where) for text in inner)
+    def _find_inside(self, data: bytes, inner: Iterator[bytes], direction: Direction, where: str) -> list[LeakMatch]:
+        found = (self._find_formats(text, direction, where) for text in inner)
         return [match._replace(start=0, end=len(data)) for matches in found for match in matches]
 
-    def _format_matches(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
+    def _find_formats(self, data: bytes, direction: Direction, where: str) -> list[LeakMatch]:
         if self._engine.rules_out(data):
             return []
         budget = WorkBudget()
         matches = [
-            LeakMatch(r.id, start, end, r.severity, self._action(r.id, r.severity, direction), certain, where)
+            LeakMatch(r.id, start, end, r.severity, self._choose_action(r.id, r.severity, direction), certain, where)
             for r, start, end, certain in islice(self._engine.find(data, self._check, budget), _MAX_MATCHES + 1)
         ]
         for start, end in budget.unscanned:
-            action = self._action(SCAN_BUDGET_RULE, Severity.LOW, direction)
+            action = self._choose_action(SCAN_BUDGET_RULE, Severity.LOW, direction)
             matches.append(LeakMatch(SCAN_BUDGET_RULE, start, end, Severity.LOW, action, False, where))
         return matches
 
-    def _exact_matches(
+    def _find_exact(
         self, exact: ExactMatcher, data: bytes, direction: Direction, where: str, hints: ScanHints | None
     ) -> list[LeakMatch]:
         matches = []
         for name, start, end in islice(exact.find(data, self._check, hints), _MAX_MATCHES + 1):
             if name is None:
-                action = self._action(DECODE_LIMIT_RULE, Severity.HIGH, direction, unscanned=True)
+                action = self._choose_action(DECODE_LIMIT_RULE, Severity.HIGH, direction, unscanned=True)
                 matches.append(LeakMatch(DECODE_LIMIT_RULE, start, end, Severity.HIGH, action, False, where))
             else:
                 action = _EXACT_ACTIONS[direction]
                 matches.append(LeakMatch(SECRET_RULE + name, start, end, Severity.CRITICAL, action, True, where))
         return matches
 
-    def _action(self, rule: str, severity: Severity, direction: Direction, *, unscanned: bool = False) -> Action:
+    def _choose_action(self, rule: str, severity: Severity, direction: Direction, *, unscanned: bool = False) -> Action:
         chosen = self._overrides.get(rule)
         if isinstance(chosen, Action):
             return chosen
@@ -240,7 +240,7 @@ class LeakScanner:
         return Action.REDACT if action is Action.BLOCK and direction is Direction.INWARD else action
 
 
-def _join(matches: list[LeakMatch]) -> list[LeakMatch]:
+def _join_matches(matches: list[LeakMatch]) -> list[LeakMatch]:
     """Join overlapping matches of one rule: a value across a block boundary, or a secret found in two encodings."""
     latest: dict[str, int] = {}
     joined: list[LeakMatch] = []
@@ -254,7 +254,7 @@ def _join(matches: list[LeakMatch]) -> list[LeakMatch]:
     return joined
 
 
-def _in_characters(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
+def _to_character_offsets(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
     """Convert byte offsets to character offsets. A match that starts inside a character covers all of the character."""
     places = sorted({place for m in matches for place in (m.start, m.end)})
     characters: dict[int, int] = {}

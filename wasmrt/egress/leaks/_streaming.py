@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from wasmrt.egress.leaks._archives import first_archive
-from wasmrt.egress.leaks._encoded import continues_run, unfinished_run
+from wasmrt.egress.leaks._archives import find_first_archive
+from wasmrt.egress.leaks._encoded import continues_run, find_unfinished_run
 from wasmrt.egress.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakMatch, redactions
 from wasmrt.egress.leaks._scanner import LeakScanner
 
@@ -66,16 +66,16 @@ class StreamingRedactor:
             return b""
         if (at := self._data.rfind(b"\n", size)) >= 0:
             self._line = at + 1
-        end = self._safe_end(size)
+        end = self._find_safe_end(size)
         return self._release(end) if end > self._returned else b""
 
     def finish(self) -> bytes:
         """Return all text that was held back."""
         return b"" if self.blocked else self._release(len(self._data))
 
-    def _safe_end(self, size: int) -> int:
+    def _find_safe_end(self, size: int) -> int:
         """Return the end of the text that can be released, as far as this is known without scanning."""
-        self._archive = self._archive_start(size)
+        self._archive = self._find_archive(size)
         if self._archive >= 0:
             self._line = self._data.rfind(b"\n", 0, self._archive) + 1
         end = self._line
@@ -88,12 +88,12 @@ class StreamingRedactor:
             self._run = end
             return self._returned
         fresh = bytes(self._data[self._returned : end])
-        run = unfinished_run(fresh)
+        run = find_unfinished_run(fresh)
         self._run = end if run < len(fresh) else 0
         secret = self.scanner.possible_match_start(bytes(self._data[:end])) - self._returned
-        return self._returned + max(0, min(run, _unfinished_key(fresh.lower()), secret))
+        return self._returned + max(0, min(run, _find_unfinished_key(fresh.lower()), secret))
 
-    def _archive_start(self, size: int) -> int:
+    def _find_archive(self, size: int) -> int:
         """Return the start of an archive, or -1."""
         if self._archive >= 0:
             # The content may turn out not to be an archive; check again while it is short.
@@ -102,7 +102,7 @@ class StreamingRedactor:
             size = self._archive
         start = max(0, size - _MAGIC_BYTES)
         fresh = bytes(self._data[start:])
-        found = first_archive(fresh, 0, from_beginning=start == 0 and not self._cut_off)
+        found = find_first_archive(fresh, 0, from_beginning=start == 0 and not self._cut_off)
         return start + found if found >= 0 else -1
 
     def _release(self, end: int) -> bytes:
@@ -137,7 +137,7 @@ class StreamingRedactor:
         return b"".join((*parts, self._data[position:end]))
 
 
-def _unfinished_key(text: bytes) -> int:
+def _find_unfinished_key(text: bytes) -> int:
     """Return the start of an incomplete multi-line key, or the text's length if there is none."""
     start = max(text.rfind(opening) for opening in _KEY_STARTS)
     far = len(text) - start > MAX_MATCH_BYTES

@@ -46,7 +46,9 @@ class TokenPrefixes:
         """Return the indexes of the rules to try on a word."""
         return self._rules[word[:_PREFIX]]
 
-    def words(self, text: bytes, known: KnownWords, budget: WorkBudget, check: Check) -> Iterator[tuple[int, bytes]]:
+    def find_words(
+        self, text: bytes, known: KnownWords, budget: WorkBudget, check: Check
+    ) -> Iterator[tuple[int, bytes]]:
         """Yield the start of each word that is not in `known`, and the word, as far as the budget allows."""
         position = 0
         while match := self._expression.search(text, position):

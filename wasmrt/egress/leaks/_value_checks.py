@@ -42,13 +42,13 @@ def entropy(value: bytes) -> float:
 
 
 @lru_cache(maxsize=64)
-def _run(length: int) -> re.Pattern[bytes]:
+def _run_expression(length: int) -> re.Pattern[bytes]:
     return re.compile(rb"(?s)(.)\1{%d}" % (length - 1))
 
 
 def has_run(value: bytes, length: int) -> bool:
     """Return whether a byte is repeated `length` times in a row."""
-    return _run(length).search(value) is not None
+    return _run_expression(length).search(value) is not None
 
 
 def has_sequence(value: bytes, length: int) -> bool:
@@ -61,7 +61,7 @@ def has_sequence(value: bytes, length: int) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _placeholders() -> Any:
+def _placeholder_expression() -> Any:
     """Compile one expression for all words and marks. It is as fast as two separate expressions."""
     words, marks = (b"|".join(map(re.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
     return compile_linear(b"(?i:" + words + b")|" + marks)
@@ -69,13 +69,13 @@ def _placeholders() -> Any:
 
 def is_placeholder(value: bytes) -> bool:
     """Return whether a value is clearly a placeholder."""
-    if _placeholders().search(value):
+    if _placeholder_expression().search(value):
         return True
     return len(value) >= 8 and (has_run(value, max(6, len(value) // 3)) or has_sequence(value, 16))
 
 
 @lru_cache(maxsize=1)
-def _documented() -> frozenset[str]:
+def _read_documented() -> frozenset[str]:
     text = (Path(__file__).parent / "rules" / "documented.txt").read_text(encoding="ascii")
     return frozenset(line.split()[0] for line in text.splitlines() if line and not line.startswith("#"))
 
@@ -84,10 +84,10 @@ def is_documented(value: bytes) -> bool:
     """Return whether a value is an example from a standard or a manual. Only SHA-256 digests are stored."""
     import hashlib  # loads OpenSSL, which takes 3 ms and is only needed if something was found
 
-    return hashlib.sha256(value).hexdigest()[:32] in _documented()
+    return hashlib.sha256(value).hexdigest()[:32] in _read_documented()
 
 
-def _crc_base62(value: bytes) -> bool:
+def _has_valid_crc(value: bytes) -> bool:
     # GitHub and npm: the last six characters are the CRC-32 of the thirty before them, in base 62.
     body = value.rsplit(b"_", 1)[-1]
     payload, tail = body[:-6], body[-6:]
@@ -98,14 +98,14 @@ def _crc_base62(value: bytes) -> bool:
     return bytes(reversed(digits)).rjust(6, b"0") == tail
 
 
-def _luhn(value: bytes) -> bool:
+def _passes_luhn(value: bytes) -> bool:
     # ISO/IEC 7812-1 annex B.
     digits = [c - 48 for c in value if 48 <= c <= 57]
     total = sum(digits[-1::-2]) + sum(sum(divmod(2 * d, 10)) for d in digits[-2::-2])
     return len(digits) >= 13 and total % 10 == 0
 
 
-def unpadded_base64(value: bytes) -> bytes | None:
+def decode_unpadded_base64(value: bytes) -> bytes | None:
     """Decode base64 or base64url, with or without padding; return None if `value` is neither."""
     plain = value.rstrip(b"=").replace(b"-", b"+").replace(b"_", b"/")
     try:
@@ -114,13 +114,13 @@ def unpadded_base64(value: bytes) -> bytes | None:
         return None
 
 
-def _jwt(value: bytes) -> bool:
+def _is_jwt(value: bytes) -> bool:
     # RFC 7515 section 4: the header is a JSON object with the algorithm.
-    header = unpadded_base64(value.split(b".", 1)[0])
-    return header is not None and _names_algorithm(header)
+    header = decode_unpadded_base64(value.split(b".", 1)[0])
+    return header is not None and _has_algorithm(header)
 
 
-def _names_algorithm(header: bytes) -> bool:
+def _has_algorithm(header: bytes) -> bool:
     try:
         fields = json.loads(header)
     except (ValueError, RecursionError):
@@ -128,32 +128,32 @@ def _names_algorithm(header: bytes) -> bool:
     return isinstance(fields, dict) and isinstance(fields.get("alg") or fields.get("enc"), str)
 
 
-def _wrapped_jwt(value: bytes) -> bool:
+def _is_wrapped_jwt(value: bytes) -> bool:
     """Return whether a value is a JWT in base64."""
-    inner = unpadded_base64(value[: len(value) // 4 * 4])
+    inner = decode_unpadded_base64(value[: len(value) // 4 * 4])
     return inner is not None and inner.startswith(b"eyJ")
 
 
-def _basic(value: bytes) -> bool:
+def _is_basic_login(value: bytes) -> bool:
     """Return whether a value is the base64 of `user:password` (RFC 7617), without a common example password."""
-    pair = unpadded_base64(value)
+    pair = decode_unpadded_base64(value)
     if pair is None or b":" not in pair or not pair.isascii() or not pair.decode().isprintable():
         return False
     user, password = pair.split(b":", 1)
     return len(user) + len(password) >= 6 and not is_placeholder(password)
 
 
-def _mixed(value: bytes) -> bool:
+def _is_mixed(value: bytes) -> bool:
     """Return whether a value has both cases and a digit, like random base 62 of some length."""
     return value.lower() != value != value.upper() and _has_digit(value)
 
 
-def _two_kinds(value: bytes) -> bool:
+def _has_two_kinds(value: bytes) -> bool:
     """Return whether a value has two of lower case, upper case and digits, unlike words and placeholders."""
     return (value != value.upper()) + (value != value.lower()) + _has_digit(value) >= 2
 
 
-def _both_cases(value: bytes) -> bool:
+def _has_both_cases(value: bytes) -> bool:
     return value.lower() != value != value.upper()
 
 
@@ -161,28 +161,28 @@ def _has_digit(value: bytes) -> bool:
     return len(value.translate(None, b"0123456789")) < len(value)
 
 
-def _letter_and_digit(value: bytes) -> bool:
+def _has_letter_and_digit(value: bytes) -> bool:
     return _has_digit(value) and value.lower() != value.upper()
 
 
-def _upper_and_digit(value: bytes) -> bool:
+def _has_upper_and_digit(value: bytes) -> bool:
     """Return whether a value has upper case and digits, like random base 32 of some length."""
     return _has_digit(value) and value != value.lower()
 
 
-CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _crc_base62}
+CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _has_valid_crc}
 """Checksums by name. A valid checksum proves a match. An invalid one proves nothing, since old tokens have none."""
 
 CHECKS: dict[str, Callable[[bytes], bool]] = {
-    "jwt": _jwt,
-    "wrapped-jwt": _wrapped_jwt,
-    "basic": _basic,
-    "luhn": _luhn,
-    "mixed": _mixed,
-    "two-kinds": _two_kinds,
-    "both-cases": _both_cases,
+    "jwt": _is_jwt,
+    "wrapped-jwt": _is_wrapped_jwt,
+    "basic": _is_basic_login,
+    "luhn": _passes_luhn,
+    "mixed": _is_mixed,
+    "two-kinds": _has_two_kinds,
+    "both-cases": _has_both_cases,
     "digit": _has_digit,
-    "letter-digit": _letter_and_digit,
-    "upper-digit": _upper_and_digit,
+    "letter-digit": _has_letter_and_digit,
+    "upper-digit": _has_upper_and_digit,
 }
 """Checks by name. A candidate must pass the check that its rule sets."""

@@ -133,7 +133,7 @@ def login_state(oauth: OAuthConfig, environ: Mapping[str, str]) -> OAuthState:
     Raises:
         ConfigurationError: there is no client id, or the capability file requests a variable that it must not read.
     """
-    client_id = oauth.client_id or _from_environment(environ, oauth.client_id_env, "CLIENT_ID")
+    client_id = oauth.client_id or _read_variable(environ, oauth.client_id_env, "CLIENT_ID")
     if client_id is None:
         raise ConfigurationError(
             "the login needs a client id",
@@ -144,7 +144,7 @@ def login_state(oauth: OAuthConfig, environ: Mapping[str, str]) -> OAuthState:
     return OAuthState(
         token_url=oauth.token_url,
         client_id=client_id,
-        client_secret=oauth.client_secret or _from_environment(environ, oauth.client_secret_env, "CLIENT_SECRET"),
+        client_secret=oauth.client_secret or _read_variable(environ, oauth.client_secret_env, "CLIENT_SECRET"),
         refresh_token=None,
         access_token_field=oauth.access_token_field,
         expires_at=None,
@@ -199,7 +199,7 @@ def log_in(
         return state.endpoint(gateway).exchange(code, verifier=attempt.verifier, redirect_uri=callback.redirect_uri)
 
 
-def _from_environment(environ: Mapping[str, str], name: str | None, ending: str) -> str | None:
+def _read_variable(environ: Mapping[str, str], name: str | None, ending: str) -> str | None:
     """Return the value of the environment variable that a capability file requests, or None if it is not set.
 
     SECURITY: a tool chooses both the name of the variable and the server that receives the value. Only variables whose
@@ -255,7 +255,7 @@ def log_in_by_device(
     while now() + interval < ends:
         wait(interval)
         try:
-            return endpoint.by_device(device_code)
+            return endpoint.exchange_device_code(device_code)
         except OAuthError as error:
             if error.code == "slow_down":
                 interval = min(interval + _INTERVAL_SECONDS, _MAX_INTERVAL_SECONDS)
@@ -298,12 +298,12 @@ def _request_code(
     return (
         DeviceCode(str(place), str(code)),
         str(device),
-        _seconds(data.get("expires_in"), OAUTH_LOGIN_SECONDS),
-        min(_seconds(data.get("interval"), _INTERVAL_SECONDS), _MAX_INTERVAL_SECONDS),
+        _read_seconds(data.get("expires_in"), OAUTH_LOGIN_SECONDS),
+        min(_read_seconds(data.get("interval"), _INTERVAL_SECONDS), _MAX_INTERVAL_SECONDS),
     )
 
 
-def _seconds(value: object, default: float) -> float:
+def _read_seconds(value: object, default: float) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 2**31:
         return default
     return float(value)

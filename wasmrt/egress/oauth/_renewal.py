@@ -166,7 +166,7 @@ class RenewingSecrets:
         state = load_state(self._store, self._user, name)
         if state is not None and self._is_due(state) and _may_renew(state, place):
             with suppress(SecretError):  # the old value may still be valid; otherwise the store raises below
-                return self._next(name, refused=False).wait(waiting)
+                return self._join_renewal(name, refused=False).wait(waiting)
         return self._store.get(self._user, name)
 
     def exists(self, name: str) -> bool:
@@ -186,14 +186,14 @@ class RenewingSecrets:
             state = load_state(self._store, self._user, name)
             if state is None or not _may_renew(state, place):
                 return None
-            return self._next(name, refused=True).wait(waiting)
+            return self._join_renewal(name, refused=True).wait(waiting)
         except SecretError:
             return None
 
     def _is_due(self, state: OAuthState) -> bool:
         return state.expires_at is not None and state.expires_at - OAUTH_REFRESH_MARGIN_SECONDS <= self._now()
 
-    def _next(self, name: str, *, refused: bool) -> _Renewal:
+    def _join_renewal(self, name: str, *, refused: bool) -> _Renewal:
         """Return the running renewal of a secret, or start a renewal."""
         with self._lock:
             running = self._running.get(name)
@@ -211,7 +211,7 @@ class RenewingSecrets:
 
     def _run(self, name: str, renewal: _Renewal, refused: bool) -> None:
         try:
-            renewal.secret = self._current(name, refused=refused)
+            renewal.secret = self._renew_if_needed(name, refused=refused)
         except SecretError as error:
             renewal.error = error
         finally:
@@ -219,7 +219,7 @@ class RenewingSecrets:
                 self._running.pop(name, None)
             renewal.done.set()
 
-    def _current(self, name: str, *, refused: bool) -> Secret:
+    def _renew_if_needed(self, name: str, *, refused: bool) -> Secret:
         state = load_state(self._store, self._user, name)
         just_now = self._now() - self._renewed_at.get(name, 0.0) < _JUST_NOW_SECONDS
         if state is None or (just_now if refused else not self._is_due(state)):

@@ -119,7 +119,7 @@ class TokenEndpoint:
         """
         return self._request({"grant_type": "refresh_token", "refresh_token": refresh_token})
 
-    def by_device(self, device_code: str) -> Tokens:
+    def exchange_device_code(self, device_code: str) -> Tokens:
         """Request tokens once with a device code (RFC 8628 3.4).
 
         Raises:
@@ -140,9 +140,9 @@ class TokenEndpoint:
             raise OAuthError(
                 f"the token endpoint cannot be used: {failure.message}", code=failure.code, hint=failure.hint
             ) from None
-        return self._read(response)
+        return self._parse_tokens(response)
 
-    def _read(self, response: HttpResponse) -> Tokens:
+    def _parse_tokens(self, response: HttpResponse) -> Tokens:
         data = json_object(response.body)
         error = data.get("error")
         known = error if isinstance(error, str) and error in _KNOWN_ERRORS else None

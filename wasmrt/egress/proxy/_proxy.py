@@ -14,11 +14,11 @@ from wasmrt.core.errors import ExternalServiceError, RateLimitedError
 from wasmrt.core.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
 from wasmrt.core.model import Decision
 from wasmrt.egress.gateway._gateway import EgressGateway
-from wasmrt.egress.gateway._headers import FRAMING, without
+from wasmrt.egress.gateway._headers import FRAMING, remove_headers
 from wasmrt.egress.gateway._host import HostCall, HostClient
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest
 from wasmrt.egress.proxy._request import ProxyRequest, RefusedError, read_request
-from wasmrt.egress.proxy._tunnel import Tunnel, for_program
+from wasmrt.egress.proxy._tunnel import Tunnel, reword_for_program
 from wasmrt.egress.rates import RateLimiter
 
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
@@ -98,7 +98,7 @@ class ProgramProxy:
             thread.join()
 
     def _begin(self, client: socket.socket) -> None:
-        thread = threading.Thread(target=self._connection, args=(client,), name="wasmrt-proxy", daemon=True)
+        thread = threading.Thread(target=self._handle_connection, args=(client,), name="wasmrt-proxy", daemon=True)
         with suppress(RuntimeError), self._lock:  # RuntimeError: no thread is available
             if not self._cancelled.is_set():  # after `close`, the thread would not be joined
                 thread.start()
@@ -107,17 +107,17 @@ class ProgramProxy:
         self._free.release()
         client.close()
 
-    def _connection(self, client: socket.socket) -> None:
+    def _handle_connection(self, client: socket.socket) -> None:
         try:
             with suppress(OSError), self._tracked(client):
                 try:
                     self._serve(client)
                 except RefusedError as refused:
                     client.settimeout(PROXY_HEAD_SECONDS)
-                    client.sendall(_refusal(refused))
+                    client.sendall(_format_refusal(refused))
                 except HttpFailure as failure:
                     client.settimeout(PROXY_HEAD_SECONDS)
-                    client.sendall(_refusal(_as_refusal(failure)))
+                    client.sendall(_format_refusal(_to_refusal(failure)))
         finally:
             with self._lock:
                 self._threads.discard(threading.current_thread())
@@ -129,7 +129,7 @@ class ProgramProxy:
             self._forward(client, request)
             return
         self._charge()
-        tunnel = Tunnel(request.target, self._gateway, self._call(), self._record)
+        tunnel = Tunnel(request.target, self._gateway, self._new_call(), self._record)
         with tunnel.open() as server, self._tracked(server):
             client.settimeout(PROXY_HEAD_SECONDS)
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
@@ -137,13 +137,15 @@ class ProgramProxy:
 
     def _forward(self, client: socket.socket, received: ProxyRequest) -> None:
         request = HttpRequest(received.method, received.target, received.headers, received.body or None)
-        with self._gateway.open(self._call(), request, face=Face.HOST) as response:
+        with self._gateway.open(self._new_call(), request, face=Face.HOST) as response:
             body = response.read_all()
         framing = [] if response.status in _BODYLESS else [("Content-Length", str(len(body)))]
         if received.method == "HEAD":
             framing, body = [], b""
         client.settimeout(PROXY_HEAD_SECONDS * 6)
-        client.sendall(_head(response.status, "", [*without(response.headers, FRAMING), *framing]) + body)
+        client.sendall(
+            _format_header(response.status, "", [*remove_headers(response.headers, FRAMING), *framing]) + body
+        )
 
     def _charge(self) -> None:
         try:
@@ -153,7 +155,7 @@ class ProgramProxy:
         except ExternalServiceError as error:
             raise RefusedError(502, error.code, error.message) from None
 
-    def _call(self) -> HostCall:
+    def _new_call(self) -> HostCall:
         call = self._client.call()
         call.cancelled = self._cancelled
         return call
@@ -163,7 +165,7 @@ class ProgramProxy:
         self._store_decision(decision.redacted(self._client.call().scanner.redact))
 
     def _store_decision(self, decision: Decision) -> None:
-        decision = for_program(decision)
+        decision = reword_for_program(decision)
         with self._lock:
             stored = self._allowed if decision.allowed else self._denied
             if len(stored) < _MAX_DECISIONS:
@@ -188,22 +190,22 @@ class ProgramProxy:
                     self._sockets.discard(each)
 
 
-def _as_refusal(failure: HttpFailure) -> RefusedError:
+def _to_refusal(failure: HttpFailure) -> RefusedError:
     status = 403 if failure.decision is not None else 429 if failure.code == "rate-limited" else 502
-    decision = None if failure.decision is None else for_program(failure.decision)
+    decision = None if failure.decision is None else reword_for_program(failure.decision)
     message, hint = (failure.message, failure.hint) if decision is None else (decision.rule, decision.hint)
     return RefusedError(status, failure.code, message, hint or "")
 
 
-def _refusal(refused: RefusedError) -> bytes:
+def _format_refusal(refused: RefusedError) -> bytes:
     sentence = f"wasmrt: {refused.sentence}{f'; {refused.hint}' if refused.hint else ''}\n".encode()
     headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(sentence)))]
     headers.append(("X-Wasmrt-Denied", refused.code))
     if refused.status == 407:
         headers.append(("Proxy-Authenticate", 'Basic realm="wasmrt"'))
-    return _head(refused.status, HTTPStatus(refused.status).phrase, headers) + sentence
+    return _format_header(refused.status, HTTPStatus(refused.status).phrase, headers) + sentence
 
 
-def _head(status: int, reason: str, headers: Sequence[tuple[str, str]]) -> bytes:
+def _format_header(status: int, reason: str, headers: Sequence[tuple[str, str]]) -> bytes:
     lines = [f"HTTP/1.1 {status} {reason}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1", "replace")

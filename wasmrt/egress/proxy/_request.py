@@ -37,18 +37,18 @@ def read_hello(data: bytes) -> Hello | None:
     Raises:
         NotAHelloError: the bytes are not the beginning of a valid ClientHello.
     """
-    message = _message(data)
+    message = _assemble_message(data)
     if message is None:
         if len(data) >= MAX_PROXY_HELLO_BYTES:
             raise NotAHelloError("the ClientHello is too long")
         return None
     try:
-        return _fields(message)
+        return _parse_hello(message)
     except (IndexError, UnicodeDecodeError):
         raise NotAHelloError("the ClientHello is incomplete or invalid") from None
 
 
-def _message(data: bytes) -> bytes | None:
+def _assemble_message(data: bytes) -> bytes | None:
     """Assemble the handshake message from TLS records; return None if more bytes are needed."""
     gathered, at = b"", 0
     while True:
@@ -70,7 +70,7 @@ def _message(data: bytes) -> bytes | None:
         at += 5 + length
 
 
-def _fields(message: bytes) -> Hello:
+def _parse_hello(message: bytes) -> Hello:
     reader = _Reader(message)
     reader.take(2 + 32)
     for width in (1, 2, 1):  # session, cipher suites, compression
@@ -84,14 +84,14 @@ def _fields(message: bytes) -> Hello:
             raise NotAHelloError("the ClientHello has a duplicate extension")
         seen.add(kind)
         if kind == _SERVER_NAME:
-            names = _names(body)
+            names = _parse_server_names(body)
     if len(names) > 1:
         # SECURITY: this check and the server could use different names.
         raise NotAHelloError("the ClientHello contains more than one server name")
     return Hello(names[0] if names else "", _ENCRYPTED_HELLO in seen)
 
 
-def _names(body: bytes) -> list[str]:
+def _parse_server_names(body: bytes) -> list[str]:
     listed, found = _Reader(_Reader(body).vector(2)), []
     while listed.left:
         kind = listed.take(1)[0]
@@ -161,7 +161,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Prox
     http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
     ends_at = time.monotonic() + seconds
     try:
-        head = _next(http, client, ends_at)
+        head = _next_event(http, client, ends_at)
         if not isinstance(head, h11.Request):
             raise RefusedError(400, "invalid-request", "no request was received")
         _check_credential(head, credential)
@@ -171,12 +171,12 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Prox
             _check_connect(target, headers, http.trailing_data[0])
             return ProxyRequest(method, target, headers)
         _check_plain(target, headers)
-        body = _body(http, client, ends_at)
+        body = _read_body(http, client, ends_at)
     except h11.RemoteProtocolError:
         raise RefusedError(400, "invalid-request", "the request is not valid HTTP") from None
     except TimeoutError:
         raise RefusedError(408, "timeout", "the request was not received in time") from None
-    dropped = _hop_by_hop(headers)
+    dropped = _hop_by_hop_names(headers)
     kept = tuple((name, value) for name, value in headers if name not in dropped)
     return ProxyRequest(method, target, kept, body)
 
@@ -216,16 +216,16 @@ def _check_plain(target: str, headers: tuple[tuple[str, str], ...]) -> None:
         raise RefusedError(400, "invalid-request", "the proxy does not support protocol upgrades")
 
 
-def _hop_by_hop(headers: tuple[tuple[str, str], ...]) -> frozenset[str]:
+def _hop_by_hop_names(headers: tuple[tuple[str, str], ...]) -> frozenset[str]:
     named = {part.strip().lower() for name, value in headers if name == "connection" for part in value.split(",")}
     return _HOP_BY_HOP | named
 
 
-def _body(http: h11.Connection, client: socket.socket, ends_at: float) -> bytes:
+def _read_body(http: h11.Connection, client: socket.socket, ends_at: float) -> bytes:
     if http.they_are_waiting_for_100_continue:
         client.sendall(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
     body = bytearray()
-    while isinstance(event := _next(http, client, ends_at), h11.Data):
+    while isinstance(event := _next_event(http, client, ends_at), h11.Data):
         body += event.data
         if len(body) > PROXY_BODY_BYTES:
             raise RefusedError(413, "request-too-large", "the request body is too long for the proxy")
@@ -234,7 +234,7 @@ def _body(http: h11.Connection, client: socket.socket, ends_at: float) -> bytes:
     return bytes(body)
 
 
-def _next(http: h11.Connection, client: socket.socket, ends_at: float) -> h11.Event | type[h11.PAUSED]:
+def _next_event(http: h11.Connection, client: socket.socket, ends_at: float) -> h11.Event | type[h11.PAUSED]:
     while True:
         event = http.next_event()
         if event is not h11.NEED_DATA:

@@ -103,7 +103,8 @@ class Tunnel:
             raise NotAHelloError("the ClientHello contains an encrypted server name (ECH), which cannot be checked")
         is_address = self._url.address is not None
         if hello.server_name.rstrip(".") != ("" if is_address else self._url.host):
-            raise NotAHelloError(f"the ClientHello is for {hello.server_name or 'no server'!r:.100}")
+            shown = f"{hello.server_name!r:.100}" if hello.server_name else "missing"
+            raise NotAHelloError(f"the server name in the ClientHello is {shown}")
 
     def _parse(self, target: str) -> ParsedUrl:
         try:
@@ -119,7 +120,7 @@ class Tunnel:
         if isinstance(suggestion, Addition):
             port = "" if self._url.port == 443 else f', "port": {self._url.port}'
             suggestion = Addition(suggestion.to, f'{{"host": "{self._url.host}"{port}}}')
-        decision = for_program(decision._replace(subject=self._subject, suggestion=suggestion))
+        decision = reword_for_program(decision._replace(subject=self._subject, suggestion=suggestion))
         self._record(decision)
         if not decision.allowed:
             raise RefusedError(403, str(decision.reason), decision.rule, decision.hint or "")
@@ -189,7 +190,7 @@ class _Relay:
             target.shutdown(socket.SHUT_WR)
 
 
-def for_program(decision: Decision) -> Decision:
+def reword_for_program(decision: Decision) -> Decision:
     """Reword a decision for programs, whose allowlist is the setting `network` instead of `http.allowlist`."""
     suggestion = decision.suggestion
     if isinstance(suggestion, Addition):

@@ -54,14 +54,14 @@ class RateLimiter:
             RateLimitedError: a window is full until `retry_after_seconds`.
             ExternalServiceError: Redis does not respond, so the request is refused.
         """
-        key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
+        key, limits = _window_key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
         full = self._store.record(key, limits)
         if full is None:
             return
         limit = limits[WINDOWS.index(full)]
         oldest, _ = self._store.inspect(key, full, limit)
         wait = min(max(0.0, oldest + full.seconds - self._now()), full.seconds)
-        raised = _setting(what, full.name) if setting is None else setting(full.name)
+        raised = _setting_name(what, full.name) if setting is None else setting(full.name)
         raise RateLimitedError(
             f"the tool may send {limit} requests per {full.name}",
             retry_after_seconds=wait,
@@ -74,7 +74,7 @@ class RateLimiter:
         Raises:
             ExternalServiceError: Redis does not respond.
         """
-        key, limits = _key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
+        key, limits = _window_key(user, tool, what), (config.requests_per_minute, config.requests_per_hour)
         minute, hour = (
             max(0, limit - self._store.inspect(key, window, limit)[1])
             for window, limit in zip(WINDOWS, limits, strict=True)
@@ -82,7 +82,7 @@ class RateLimiter:
         return minute, hour
 
 
-def _setting(what: str, window: str) -> str:
+def _setting_name(what: str, window: str) -> str:
     """Return the name of the setting that limits requests of this kind, in the capability or configuration file."""
     if what == "call":
         return f"calls_per_{window} in [rates]"
@@ -90,7 +90,7 @@ def _setting(what: str, window: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _key(user: str, tool: str, what: str) -> str:
+def _window_key(user: str, tool: str, what: str) -> str:
     # SECURITY: quoted; otherwise user "a/b" with tool "c" would share the windows of user "a" with tool "b/c".
     return "/".join(quote(part, safe="") for part in (what, user, tool))
 

@@ -62,11 +62,13 @@ class RedisWindows:
         The hour is checked first, so that a refused request is not counted in the minute. It is still counted there if
         another machine takes the last request of the hour at the same time, which is safe.
         """
-        return self._ask(lambda: self._record(key, limits), lambda store: store.record(key, limits))
+        return self._use_redis(lambda: self._record(key, limits), lambda store: store.record(key, limits))
 
     def inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
         """Return the time of the oldest counted request in the window, and the number of counted requests."""
-        return self._ask(lambda: self._inspect(key, window, limit), lambda store: store.inspect(key, window, limit))
+        return self._use_redis(
+            lambda: self._inspect(key, window, limit), lambda store: store.inspect(key, window, limit)
+        )
 
     def _record(self, key: str, limits: Limits) -> Window | None:
         hour = WINDOWS[1]
@@ -80,7 +82,7 @@ class RedisWindows:
     def _inspect(self, key: str, window: Window, limit: int) -> tuple[float, int]:
         return self._storage.get_moving_window(f"{key}/{window.name}", limit, window.seconds)
 
-    def _ask(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
+    def _use_redis(self, redis: Callable[[], Answer], otherwise: Callable[[WindowStore], Answer]) -> Answer:
         """Call `redis`, on one thread at a time. If Redis fails or has just failed, call `otherwise(fallback)`."""
         if time.monotonic() >= self._retry_at and self._lock.acquire(timeout=REDIS_TIMEOUT_SECONDS):
             try:
@@ -89,15 +91,15 @@ class RedisWindows:
             except StorageError as error:
                 self._retry_at = time.monotonic() + REDIS_PAUSE_SECONDS
                 if self._fallback is None:
-                    raise _unavailable() from error
+                    raise _unavailable_error() from error
             finally:
                 self._lock.release()
         if self._fallback is None:
-            raise _unavailable()
+            raise _unavailable_error()
         return otherwise(self._fallback)
 
 
-def _unavailable() -> ExternalServiceError:
+def _unavailable_error() -> ExternalServiceError:
     return ExternalServiceError(
         "the rate limiter's Redis does not respond", code="rate-store", hint="check that Redis runs, and its URL"
     )

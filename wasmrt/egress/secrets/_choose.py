@@ -79,7 +79,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     environ = os.environ if environ is None else environ
     chosen = backend or environ.get("WASMRT_SECRETS_BACKEND") or "auto"
     if chosen not in BACKENDS:
-        raise ConfigurationError(f"there is no secrets backend {chosen[:64]!r}", hint=_what_instead(chosen))
+        raise ConfigurationError(f"there is no secrets backend {chosen[:64]!r}", hint=_backend_hint(chosen))
     if chosen == "environment":
         return EnvironmentSecrets(environ)
     if chosen == "keyring":
@@ -105,7 +105,7 @@ def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
     return open_store(home, backend=backend)
 
 
-def _what_instead(chosen: str) -> str:
+def _backend_hint(chosen: str) -> str:
     near = did_you_mean(chosen, BACKENDS)
     choices = f"choose one of {', '.join(BACKENDS)}"
     return f"did you mean {near}? {choices}" if near else choices

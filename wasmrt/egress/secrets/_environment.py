@@ -76,7 +76,7 @@ class EnvironmentSecrets(EntryStore):
     def _read(self, user: str, name: str) -> Entry | None:
         if user != self._user or name.endswith(OAUTH_SUFFIX):
             return None
-        value = self._environ.get(_variable(name))
+        value = self._environ.get(_variable_name(name))
         return Entry(Secret(value), self._since) if value else None
 
     def _names(self, user: str) -> Iterable[str]:
@@ -87,16 +87,16 @@ class EnvironmentSecrets(EntryStore):
     def _write(self, user: str, name: str, entry: Entry) -> NoReturn:
         raise SecretBackendError(
             "secrets from the environment are read-only",
-            hint=f"set the variable {_variable(name)} before wasmrt starts",
+            hint=f"set the variable {_variable_name(name)} before wasmrt starts",
         )
 
     def _delete(self, user: str, name: str) -> bool:
         if self._read(user, name) is None:
             return False
         raise SecretBackendError(
-            "secrets from the environment are read-only", hint=f"unset the variable {_variable(name)}"
+            "secrets from the environment are read-only", hint=f"unset the variable {_variable_name(name)}"
         )
 
 
-def _variable(name: str) -> str:
+def _variable_name(name: str) -> str:
     return PREFIX + name.upper().replace("-", "_").replace(".", "_")

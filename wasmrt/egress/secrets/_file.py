@@ -106,7 +106,11 @@ class FileSecrets(EntryStore):
     @contextlib.contextmanager
     def _locked_users(self) -> Iterator[_Users]:
         """Read the file, let the caller change the secrets, and write the file. Other threads and processes wait."""
-        with self._lock, _set_error_path(self._path), _os_errors("the secrets file cannot be written", self._path):
+        with (
+            self._lock,
+            _set_error_path(self._path),
+            _convert_os_errors("the secrets file cannot be written", self._path),
+        ):
             self._path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             lock = os.open(self._path.with_name(self._path.name + ".lock"), os.O_RDWR | os.O_CREAT, 0o600)
             try:
@@ -124,7 +128,7 @@ class FileSecrets(EntryStore):
         blob = _bounded_read(self._path)
         if blob is None:
             return {}, tokens.token_bytes(_SALT_BYTES)
-        head, salt, sealed = _split(blob, with_passphrase=self._key.passphrase is not None)
+        head, salt, sealed = _split_file(blob, with_passphrase=self._key.passphrase is not None)
         try:
             plain = AESGCM(self._derive(salt)).decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], head)
         except InvalidTag:
@@ -139,7 +143,7 @@ class FileSecrets(EntryStore):
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         plain = json.dumps({user: {n: e.as_json() for n, e in entries.items()} for user, entries in users.items()})
-        head = _head(salt if self._key.passphrase is not None else None)
+        head = _build_header(salt if self._key.passphrase is not None else None)
         # SECURITY: a new random nonce for every write. A key is used for far fewer than the 2**32 writes after which a
         # repetition becomes likely (NIST SP 800-38D, 8.3).
         nonce = tokens.token_bytes(_NONCE_BYTES)
@@ -160,7 +164,7 @@ class FileSecrets(EntryStore):
         return self._derived[1]
 
 
-def _head(salt: bytes | None) -> bytes:
+def _build_header(salt: bytes | None) -> bytes:
     how: dict[str, Any] = {"key": "file"}
     if salt is not None:
         encoded = base64.b64encode(salt).decode()
@@ -168,7 +172,7 @@ def _head(salt: bytes | None) -> bytes:
     return _MAGIC + json.dumps(how).encode() + b"\n"
 
 
-def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
+def _split_file(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
     """Split the content of a secrets file into header, salt and encrypted data.
 
     SECURITY: the header must equal, byte for byte, a header that this version writes. Parameters from the file are
@@ -181,7 +185,7 @@ def _split(blob: bytes, *, with_passphrase: bool) -> tuple[bytes, bytes, bytes]:
         salt = base64.b64decode(how["salt"]) if isinstance(how, dict) and "salt" in how else None
     except (ValueError, TypeError):
         how = salt = None
-    if how is None or head != _head(salt) or len(blob) - end < _NONCE_BYTES + _TAG_BYTES:
+    if how is None or head != _build_header(salt) or len(blob) - end < _NONCE_BYTES + _TAG_BYTES:
         raise SecretBackendError("the secrets file was not written by this version of wasmrt")
     if (salt is not None) != with_passphrase:
         needs, step = ("a passphrase", "set") if salt is not None else ("a key file", "unset")
@@ -195,7 +199,7 @@ def _parse_users(plain: bytes) -> _Users:
 
 
 def _bounded_read(path: Path) -> bytes | None:
-    with _os_errors("the secrets file cannot be read", path):
+    with _convert_os_errors("the secrets file cannot be read", path):
         try:
             return read_file(path, max_bytes=MAX_SECRETS_FILE_BYTES, follow_link=True)
         except FileNotFoundError:
@@ -204,7 +208,7 @@ def _bounded_read(path: Path) -> bytes | None:
 
 def _key_from_file(path: Path) -> bytes:
     """Read the key from the key file, which is created if it does not exist."""
-    with _os_errors("the key file of the secrets cannot be opened", path):
+    with _convert_os_errors("the key file of the secrets cannot be opened", path):
         try:
             key = read_file(path, max_bytes=_KEY_BYTES, follow_link=False, private=True)
         except FileNotFoundError:
@@ -215,7 +219,7 @@ def _key_from_file(path: Path) -> bytes:
             )  # another process may have created it
         except UnfitFileError as error:
             if error.reason is Unfit.TOO_LARGE:
-                raise _wrong_size(path) from None
+                raise _wrong_size_error(path) from None
             # SECURITY: a key that other users can read or replace protects nothing.
             raise SecretBackendError(
                 f"the key file of the secrets {error.reason}",
@@ -224,11 +228,11 @@ def _key_from_file(path: Path) -> bytes:
                 "and replace all secrets, which other users may have read",
             ) from None
     if len(key) != _KEY_BYTES:
-        raise _wrong_size(path)
+        raise _wrong_size_error(path)
     return key
 
 
-def _wrong_size(path: Path) -> SecretBackendError:
+def _wrong_size_error(path: Path) -> SecretBackendError:
     return SecretBackendError(
         f"the key file of the secrets must contain exactly {_KEY_BYTES} bytes",
         path=path,
@@ -237,7 +241,7 @@ def _wrong_size(path: Path) -> SecretBackendError:
 
 
 @contextlib.contextmanager
-def _os_errors(problem: str, path: Path) -> Iterator[None]:
+def _convert_os_errors(problem: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

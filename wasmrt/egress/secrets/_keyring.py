@@ -33,33 +33,33 @@ class KeyringSecrets(EntryStore):
         self._lock = threading.Lock()
 
     def _read(self, user: str, name: str) -> Entry | None:
-        text = self._ask("get_password", user, name)
+        text = self._call_backend("get_password", user, name)
         return None if text is None else Entry.from_json(_parse_json(text))
 
     def _write(self, user: str, name: str, entry: Entry) -> None:
         with self._lock:
             # Write the index first: a crash between the two writes leaves a name without a value, which is not listed.
             names = set(self._names(user)) | {name}
-            self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
-            self._ask("set_password", user, name, json.dumps(entry.as_json()))
+            self._call_backend("set_password", user, _INDEX, json.dumps(sorted(names)))
+            self._call_backend("set_password", user, name, json.dumps(entry.as_json()))
 
     def _delete(self, user: str, name: str) -> bool:
         with self._lock:
-            if self._ask("get_password", user, name) is None:
+            if self._call_backend("get_password", user, name) is None:
                 return False
-            self._ask("delete_password", user, name)
+            self._call_backend("delete_password", user, name)
             names = set(self._names(user)) - {name}
-            self._ask("set_password", user, _INDEX, json.dumps(sorted(names)))
+            self._call_backend("set_password", user, _INDEX, json.dumps(sorted(names)))
             return True
 
     def _names(self, user: str) -> Iterable[str]:
-        text = self._ask("get_password", user, _INDEX)
+        text = self._call_backend("get_password", user, _INDEX)
         names = [] if text is None else _parse_json(text)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
             raise SecretBackendError("the keyring's index of secrets is damaged")
         return names
 
-    def _ask(self, method: str, user: str, *args: str) -> str | None:
+    def _call_backend(self, method: str, user: str, *args: str) -> str | None:
         with contextlib.suppress(Exception):
             answer: str | None = getattr(self._backend, method)(f"wasmrt/{user}", *args)
             return answer
@@ -76,10 +76,10 @@ def usable_keyring() -> Any:
     backend = keyring.get_keyring()
     # SECURITY: if there are several backends, keyring returns a chain of them; check each member, not the chain.
     several = backend.backends if isinstance(backend, ChainerBackend) else (backend,)
-    return next((each for each in several if _protects(each)), None)
+    return next((each for each in several if _protects_secrets(each)), None)
 
 
-def _protects(backend: Any) -> bool:
+def _protects_secrets(backend: Any) -> bool:
     from keyring.backends import fail, null
 
     if isinstance(backend, (fail.Keyring, null.Keyring)) or backend.priority <= 0:

@@ -188,22 +188,22 @@ def check_usable(name: str, secret: Secret) -> str | None:
             hint="set the whole token, as the service shows it",
         )
     places = ["a query parameter"]  # accepts everything, percent-encoded
-    if not (in_path := _fits_a_path(value)):
+    if not (in_path := _fits_path(value)):
         problem: str | None = "it contains a dot segment ('.' or '..')"
     else:
         places.append("a place in a URL's path")
         problem = None
     if not _CONTROL.search(value):
         places.append("a basic login")
-    if (unfit := _unfit_for_a_field(value)) is None:
+    if (unfit := _describe_unfit_for_field(value)) is None:
         places.append("a bearer token or header")
         if in_path:
             return None
     reason = "; ".join(part for part in (unfit, problem) if part)
-    return f"{name} can only be used as {_either(places)}: {reason}"
+    return f"{name} can only be used as {_join_with_or(places)}: {reason}"
 
 
-def _unfit_for_a_field(value: str) -> str | None:
+def _describe_unfit_for_field(value: str) -> str | None:
     found = _NOT_IN_A_FIELD.search(value)
     if found is None:
         return "it starts or ends with a blank" if value != value.strip(" ") else None
@@ -213,7 +213,7 @@ def _unfit_for_a_field(value: str) -> str | None:
     return f"character {found.start() + 1} is {kind}"
 
 
-def _fits_a_path(value: str) -> bool:
+def _fits_path(value: str) -> bool:
     try:
         parse_url("https://a.invalid/{it}").with_placeholder("it", value)
     except InvalidUrlError:
@@ -221,7 +221,7 @@ def _fits_a_path(value: str) -> bool:
     return True
 
 
-def _either(places: list[str]) -> str:
+def _join_with_or(places: list[str]) -> str:
     return places[0] if len(places) == 1 else f"{', '.join(places[:-1])} or {places[-1]}"
 
 

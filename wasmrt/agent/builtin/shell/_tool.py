@@ -41,7 +41,7 @@ from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import LeakDetector
-from wasmrt.egress.outlet import EgressProxySession, EgressProxySessions, refusal_lines
+from wasmrt.egress.outlet import EgressProxySession, EgressProxySessions, describe_denials
 from wasmrt.runtime.call import read_params
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.runtime.context import ToolContext
@@ -287,7 +287,7 @@ class ShellTool(ToolDefaults):
         if (problem := not_started("the command", code, stderr)) is not None:
             raise problem
         duration = round(time.monotonic() - started, 6)
-        messages = [*notes, *islice(refusal_lines(decisions), _MAX_REFUSALS_SHOWN)]
+        messages = [*notes, *islice(describe_denials(decisions), _MAX_REFUSALS_SHOWN)]
         stderr = "\n".join([stderr.removesuffix("\n"), *messages, ""]).lstrip("\n") if messages else stderr
         result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
         if held is not None:

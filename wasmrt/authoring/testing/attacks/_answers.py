@@ -11,12 +11,12 @@ from wasmrt.core.errors import BudgetExceededError, GuestError, GuestOutputError
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 
-def _says(text: bytes, *, as_error: bool = False) -> Body:
+def _answer(text: bytes, *, as_error: bool = False) -> Body:
     how = "$fail" if as_error else "$say"
     return Body(text=text, execute=f"(call {how} (i32.const {TEXT_AT}) (i32.const {len(text)}))")
 
 
-def _says_filled(byte: bytes, count: int, *, as_error: bool = False) -> Body:
+def _answer_filled(byte: bytes, count: int, *, as_error: bool = False) -> Body:
     how = "$fail" if as_error else "$say"
     return Body(
         execute=f"""(drop (memory.grow (i32.const {count // 65536 + 1})))
@@ -25,7 +25,7 @@ def _says_filled(byte: bytes, count: int, *, as_error: bool = False) -> Body:
     )
 
 
-def _says_again(text: bytes, size: int) -> Body:
+def _answer_repeated(text: bytes, size: int) -> Body:
     """Return a tool whose result is a JSON string that repeats `text`."""
     return Body(
         text=text,
@@ -40,29 +40,29 @@ def _says_again(text: bytes, size: int) -> Body:
 
 
 ANSWERS = (
-    attack("output-of-fifty-megabytes", "answers with 50 MB", _says_filled(b"x", 50_000_000), OutputLimitError),
-    attack("deep-output", "answers with a million open brackets", _says_filled(b"[", 1_000_000), GuestOutputError),
-    attack("error-of-fifty-megabytes", "fails with 50 MB", _says_filled(b"x", 50_000_000, as_error=True),
+    attack("output-of-fifty-megabytes", "answers with 50 MB", _answer_filled(b"x", 50_000_000), OutputLimitError),
+    attack("deep-output", "answers with a million open brackets", _answer_filled(b"[", 1_000_000), GuestOutputError),
+    attack("error-of-fifty-megabytes", "fails with 50 MB", _answer_filled(b"x", 50_000_000, as_error=True),
            OutputLimitError),
-    attack("long-number", "answers with a number of 100,000 digits", _says_filled(b"7", 100_000), GuestOutputError),
-    attack("invalid-utf-8", "answers with bytes that are not UTF-8", _says(b'"\xff\xfe\xc0"'), TrapError),
-    attack("nearly-json", "answers with a trailing comma", _says(b'{"a": 1,}'), GuestOutputError),
-    attack("two-values", "answers with two JSON values", _says(b"{} {}"), GuestOutputError),
-    attack("not-a-number", "answers with NaN", _says(b'{"a": NaN}'), GuestOutputError),
-    attack("no-output", "answers with an empty text", _says(b""), GuestOutputError),
-    attack("half-a-character", "answers with half a surrogate pair", _says(b'"\\ud800"'), GuestOutputError),
+    attack("long-number", "answers with a number of 100,000 digits", _answer_filled(b"7", 100_000), GuestOutputError),
+    attack("invalid-utf-8", "answers with bytes that are not UTF-8", _answer(b'"\xff\xfe\xc0"'), TrapError),
+    attack("nearly-json", "answers with a trailing comma", _answer(b'{"a": 1,}'), GuestOutputError),
+    attack("two-values", "answers with two JSON values", _answer(b"{} {}"), GuestOutputError),
+    attack("not-a-number", "answers with NaN", _answer(b'{"a": NaN}'), GuestOutputError),
+    attack("no-output", "answers with an empty text", _answer(b""), GuestOutputError),
+    attack("half-a-character", "answers with half a surrogate pair", _answer(b'"\\ud800"'), GuestOutputError),
     attack("terminal-escapes", "fails with a text that clears the screen and sets the title",
-           _says(b"\x1b[2J\x1b]0;owned\x07\x9b31m", as_error=True), GuestError, TrapError),
+           _answer(b"\x1b[2J\x1b]0;owned\x07\x9b31m", as_error=True), GuestError, TrapError),
     attack("terminal-escapes-in-utf-8", "fails with escapes and with characters that turn the text around",
-           _says("\x1b[31mred\x1b[0m \u202egnp.exe\u202c\r\n\x00\u0085".encode(), as_error=True), GuestError),
+           _answer("\x1b[31mred\x1b[0m \u202egnp.exe\u202c\r\n\x00\u0085".encode(), as_error=True), GuestError),
     attack("token-across-the-cut", "fails with a text that is truncated in the middle of a token",
-           _says(b"word " * 818 + b"ghp_" + b"wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx" + b" more" * 99, as_error=True),
+           _answer(b"word " * 818 + b"ghp_" + b"wWPw5k4aXcaT4fNP0UcnZwJUVFk6LO0pINUx" + b" more" * 99, as_error=True),
            GuestError),
     attack("name-for-a-terminal", "traps in a function whose name clears the screen",
            Body(execute=r'''(call $"\1b[2J\1b]0;owned\07\0aline") (call $ok)''',
                 functions=r'''(func $"\1b[2J\1b]0;owned\07\0aline" unreachable)'''), TrapError),
     attack("secrets-by-the-thousand", "answers with 4 MB that look like passwords",
-           _says_again(b"password=" + b"aB3dE5gH7jK9" + b"mN1pQ3 ", 4_000_000), ToolError, harmless=True),
+           _answer_repeated(b"password=" + b"aB3dE5gH7jK9" + b"mN1pQ3 ", 4_000_000), ToolError, harmless=True),
     attack("neither-output-nor-error", "answers with neither an output nor an error",
            Body(execute=f"""(i64.store (i32.const {ANSWER_AT}) (i64.const 0))
         (i64.store (i32.const {ANSWER_AT + 8}) (i64.const 0)) (i32.const {ANSWER_AT})"""), GuestError),
@@ -91,7 +91,7 @@ _POINTERS = f"""(local $i i32) (local.set $i (i32.const {_AT}))
         (br_if $more (i32.lt_u (local.get $i) (i32.const {_AT + 8 * _TEXTS}))))"""
 
 
-def _function(takes: str, gives: str, count: int, before: str = "") -> Callable[[], bytes]:
+def _build_list_function(takes: str, gives: str, count: int, before: str = "") -> Callable[[], bytes]:
     """Return a function that builds a component, whose only function returns a list of `count` entries."""
     param, core_param = (f'(param "x" {takes})', "(param i32 i32)") if takes else ("", "")
     return lambda: wat2wasm(
@@ -108,19 +108,22 @@ def _function(takes: str, gives: str, count: int, before: str = "") -> Callable[
     )
 
 
-def _values(name: str, about: str, body: Callable[[], bytes], *, is_refused: bool = True, params: Any = None) -> Attack:
+def _value_attack(
+    name: str, about: str, body: Callable[[], bytes], *, is_refused: bool = True, params: Any = None
+) -> Attack:
     expects = (TrapError, BudgetExceededError, OutputLimitError) if is_refused else ()
     return Attack(name=name, about=about, body=body, expects=expects, params=params or {})
 
 
 VALUES = (
-    _values("numbers-by-the-million", "answers with a list of four million numbers", _function("", "f64", 4_000_000)),
-    _values("numbers-under-the-cap", "answers with as many numbers as the host reads",
-            _function("", "f64", 260_000), is_refused=False),
-    _values("tuples-by-the-million", "answers with a list of a million tuples",
-            _function("", "(tuple f64 f64 f64 f64)", 1_000_000)),
-    _values("texts-by-the-million", "answers with the same text a million times",
-            _function("", "string", _TEXTS, _POINTERS)),
-    _values("params-by-the-thousand", "is called with forty thousand texts",
-            _function("(list string)", "u8", 0), is_refused=False, params={"x": ["a" * 30] * 40_000}),
+    _value_attack("numbers-by-the-million", "answers with a list of four million numbers",
+                  _build_list_function("", "f64", 4_000_000)),
+    _value_attack("numbers-under-the-cap", "answers with as many numbers as the host reads",
+                  _build_list_function("", "f64", 260_000), is_refused=False),
+    _value_attack("tuples-by-the-million", "answers with a list of a million tuples",
+                  _build_list_function("", "(tuple f64 f64 f64 f64)", 1_000_000)),
+    _value_attack("texts-by-the-million", "answers with the same text a million times",
+                  _build_list_function("", "string", _TEXTS, _POINTERS)),
+    _value_attack("params-by-the-thousand", "is called with forty thousand texts",
+                  _build_list_function("(list string)", "u8", 0), is_refused=False, params={"x": ["a" * 30] * 40_000}),
 )  # fmt: skip

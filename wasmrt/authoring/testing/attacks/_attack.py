@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from wasmrt.authoring.testing._server import Script
-from wasmrt.authoring.testing.attacks._build import Body, asking, tool
-from wasmrt.authoring.testing.attacks._site import Held, site
+from wasmrt.authoring.testing.attacks._build import Body, create_requesting_body, tool
+from wasmrt.authoring.testing.attacks._site import SiteSecret, open_site
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.errors import DeadlineExceededError, ToolError, WasmrtError
 from wasmrt.core.limits import ResourceLimits
@@ -38,7 +38,7 @@ class Attack:
     limits: ResourceLimits = ONLY_THE_CLOCK
     server: Script | None = None
     """The hostile server that the guest sends a request to, if the server attacks."""
-    held: Held = Held.NOTHING
+    secret: SiteSecret = SiteSecret.NOTHING
     """The secret that the host adds to the guest's request."""
     whole_bytes: int = 0
     """The size of an unredacted response, which the guest must not receive."""
@@ -78,8 +78,8 @@ def run(attack: Attack, runtime: WasmToolRuntime) -> Outcome:
     """
     if attack.server is None:
         return _evaluate(attack, *_call(attack, runtime, attack.component()))
-    with site(attack.server, attack.held, runtime.config) as (own, scheme, port, grant):
-        body = asking(scheme, port, attack.whole_bytes)
+    with open_site(attack.server, attack.secret, runtime.config) as (own, scheme, port, grant):
+        body = create_requesting_body(scheme, port, attack.whole_bytes)
         return _evaluate(attack, *_call(attack, own, wat2wasm(tool(body)), grant))
 
 

@@ -54,7 +54,7 @@ class Body:
     more_imports: str = ""
 
 
-def asking(scheme: str, port: int, whole_bytes: int = 0) -> Body:
+def create_requesting_body(scheme: str, port: int, whole_bytes: int = 0) -> Body:
     """Return a tool that sends a request to `SITE`, and traps if the response has at least `whole_bytes` bytes."""
     url = f"{scheme}://{SITE}:{port}/".encode()
     return Body(

@@ -9,7 +9,7 @@ from wasmrt.core.errors import BudgetExceededError, DeadlineExceededError, Guest
 _HOUR = 3_600_000_000_000
 
 
-def _again(body: str) -> str:
+def _loop_forever(body: str) -> str:
     return f"(loop $again {body} (br $again)) (unreachable)"
 
 
@@ -18,7 +18,7 @@ def _repeat(count: int, body: str) -> str:
       (br_if $again (i32.lt_u (local.get $i) (i32.const {count})))) (call $ok)"""
 
 
-def _poll(handles: int, listed: int) -> str:
+def _create_and_poll(handles: int, listed: int) -> str:
     """Return code that creates `handles` pollables of an hour, and polls a list of `listed` entries."""
     return f"""(drop (memory.grow (i32.const 64)))
       (loop $make (local.set $j (call $subscribe-duration (i64.const {_HOUR})))
@@ -38,16 +38,16 @@ HOST = (
     attack("sleep-for-ever", "sleeps for the longest time there is", Body(imports=("subscribe-duration", "block"),
                 execute="(call $block (call $subscribe-duration (i64.const -1))) (call $ok)"), DeadlineExceededError),
     attack("poll-an-hour", "polls a thousand pollables that are an hour away",
-           Body(imports=("subscribe-duration", "poll"), execute=_poll(1000, 1000)), DeadlineExceededError),
+           Body(imports=("subscribe-duration", "poll"), execute=_create_and_poll(1000, 1000)), DeadlineExceededError),
     attack("ten-thousand-pollables", "makes ten thousand pollables",
-           Body(imports=("subscribe-duration", "poll"), execute=_poll(10_000, 10_000)), BudgetExceededError),
+           Body(imports=("subscribe-duration", "poll"), execute=_create_and_poll(10_000, 10_000)), BudgetExceededError),
     attack("poll-one-a-million-times", "polls a list that names one pollable a million times",
-           Body(imports=("subscribe-duration", "poll"), execute=_poll(1, 1_000_000)), TrapError),
+           Body(imports=("subscribe-duration", "poll"), execute=_create_and_poll(1, 1_000_000)), TrapError),
     attack("poll-nothing", "polls an empty list",
            Body(imports=("poll",), execute="(call $poll (i32.const 0) (i32.const 0) (i32.const 256)) (call $ok)"),
            TrapError),
     attack("import-in-a-loop", "calls an import for ever",
-           Body(imports=("now-millis",), execute=_again("(drop (call $now-millis))")), DeadlineExceededError,
+           Body(imports=("now-millis",), execute=_loop_forever("(drop (call $now-millis))")), DeadlineExceededError,
            BudgetExceededError),
     attack("hundred-thousand-handles", "opens standard output a hundred thousand times",
            Body(imports=("get-stdout",), execute=_repeat(100_000, "(drop (call $get-stdout))")), BudgetExceededError),
@@ -65,7 +65,7 @@ HOST = (
                 execute="""(call $write (call $subscribe-duration (i64.const 1)) (i32.const 512) (i32.const 4)
             (i32.const 256)) (call $ok)"""), TrapError),
     attack("log-flood", "logs twenty thousand lines",
-           Body(imports=("log",), execute=_times(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
+           Body(imports=("log",), execute=_repeat(20_000, "(call $log (i32.const 2) (i32.const 512) (i32.const 11))"))),
     # The line is truncated to the size of a log entry, or refused because the string is too long to be passed.
     attack("log-of-fifty-megabytes", "logs one line of 50 MB",
            Body(imports=("log",), execute="""(drop (memory.grow (i32.const 900)))
@@ -73,7 +73,7 @@ HOST = (
            DeadlineExceededError, harmless=True),
     attack("stdout-flood", "writes 64 KiB to standard output for ever",
            Body(imports=("get-stdout", "write"), execute="(local.set $i (call $get-stdout))"
-            + _again("(call $write (local.get $i) (i32.const 0) (i32.const 65536) (i32.const 256))")),
+            + _loop_forever("(call $write (local.get $i) (i32.const 0) (i32.const 65536) (i32.const 256))")),
            DeadlineExceededError),
     attack("stdout-of-sixty-megabytes", "writes 60 MB of bytes to standard output at once",
            Body(imports=("get-stdout", "write"), execute="""(drop (memory.grow (i32.const 930)))
@@ -83,7 +83,8 @@ HOST = (
                 execute="(call $write-zeroes (call $get-stdout) (i64.const -1) (i32.const 256)) (call $ok)")),
     attack("random-flood", "draws random bytes for ever",
            Body(imports=("get-random-bytes",),
-                execute=_again("(call $get-random-bytes (i64.const 65536) (i32.const 256))")), BudgetExceededError),
+                execute=_loop_forever("(call $get-random-bytes (i64.const 65536) (i32.const 256))")),
+           BudgetExceededError),
     attack("random-without-end", "asks for 2^64 random bytes at once",
            Body(imports=("get-random-bytes",),
                 execute="(call $get-random-bytes (i64.const -1) (i32.const 256)) (call $ok)"), BudgetExceededError),

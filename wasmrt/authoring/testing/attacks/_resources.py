@@ -50,7 +50,7 @@ _PAGES = ONLY_THE_CLOCK.memory_bytes // 65536
 _GREEDY = """(loop $more (br_if $more (i32.ne (memory.grow (i32.const 1)) (i32.const -1)))) (memory.size)"""
 
 
-def _several(count: int) -> Body:
+def _grow_several_memories(count: int) -> Body:
     modules = "".join(
         f"""(core module $greedy{n} (memory 1) (func (export "grow") (result i32) {_GREEDY}))
         (core instance $greedy{n} (instantiate $greedy{n}))
@@ -74,8 +74,9 @@ MEMORY = (
     attack("grow-and-insist", "grows its memory until that is refused, then traps",
            Body(execute="""(loop $more (if (i32.eq (memory.grow (i32.const 16)) (i32.const -1)) (then (unreachable)))
             (br $more)) (unreachable)"""), TrapError, MemoryLimitError),
-    attack("grow-four-memories", "has four more memories and grows each to the budget", _several(4)),
-    attack("memories-without-end", "has forty memories", _several(40), InstantiationError, MemoryLimitError),
+    attack("grow-four-memories", "has four more memories and grows each to the budget", _grow_several_memories(4)),
+    attack("memories-without-end", "has forty memories", _grow_several_memories(40), InstantiationError,
+           MemoryLimitError),
     attack("huge-first-memory", "requires 3 GiB of memory at its start", Body(pages=49_152), MemoryLimitError,
            InstantiationError),
     attack("fill-a-gibibyte", "fills 1 GiB that it does not have",

@@ -34,7 +34,7 @@ TOKEN_BYTES = 32
 _BEARER = CredentialMapping(secret_name=_NAME, location=CredentialLocation.bearer(), host_patterns=(SITE,))
 
 
-class Held(Enum):
+class SiteSecret(Enum):
     """The secret that the host adds to the guest's request. If there is a secret, the server uses TLS."""
 
     NOTHING = auto()
@@ -44,31 +44,31 @@ class Held(Enum):
 
 
 @contextmanager
-def site(
-    script: Script, held: Held, config: WasmRuntimeConfig
+def open_site(
+    script: Script, secret: SiteSecret, config: WasmRuntimeConfig
 ) -> Iterator[tuple[WasmToolRuntime, str, int, Capabilities]]:
     """Start the server; yield a runtime with the settings of `config`, the server's scheme and port, and a grant."""
     with ExitStack() as stack:
         ca_file, tls, scheme, store = None, None, "http", MemorySecrets()
-        if held is not Held.NOTHING:
+        if secret is not SiteSecret.NOTHING:
             folder = stack.enter_context(TemporaryDirectory(prefix="wasmrt-attack-"))
             ca_file, tls = loopback_certificates(SITE, Path(folder))
             scheme = "https"
         server = stack.enter_context(ScriptedServer(script, tls=tls))
-        _store_secret(store, held, f"https://{SITE}:{server.port}/token")
+        _store_secret(store, secret, f"https://{SITE}:{server.port}/token")
         network = NetworkConfig(
             unsafe_allowed_networks=("127.0.0.0/8",), resolver=FakeResolver({SITE: ["127.0.0.1"]}), ca_file=ca_file
         )
         own = stack.enter_context(WasmToolRuntime(replace(config, network=network, secrets=store)))
         patterns = (EndpointPattern(SITE, ports=(server.port,), schemes=(scheme,)),)
-        http = HttpCapability(allowlist=patterns, credentials=() if held is Held.NOTHING else (_BEARER,))
+        http = HttpCapability(allowlist=patterns, credentials=() if secret is SiteSecret.NOTHING else (_BEARER,))
         yield own, scheme, server.port, Capabilities.none().with_http(http)
 
 
-def _store_secret(store: MemorySecrets, held: Held, token_url: str) -> None:
-    if held is Held.TOKEN:
+def _store_secret(store: MemorySecrets, secret: SiteSecret, token_url: str) -> None:
+    if secret is SiteSecret.TOKEN:
         store.set(DEFAULT_USER, _NAME, Secret(token_urlsafe(TOKEN_BYTES)))
-    elif held is Held.LOGIN:
+    elif secret is SiteSecret.LOGIN:
         state = OAuthState(
             token_url=token_url,
             client_id="attack",

@@ -55,7 +55,7 @@ class Attempt:
     undo: Callable[[Scene, Any], object] | None = None
 
 
-class Held(IntEnum):
+class OpenDescriptor(IntEnum):
     """Descriptors that the process opens before it is confined, so that only the calls on them are tested."""
 
     PROCESS = 10
@@ -69,13 +69,13 @@ class Held(IntEnum):
 
 def _connect(scene: Scene) -> None:
     target = pack("=H", socket.AF_INET) + pack("!H4B8x", scene.port, 127, 0, 0, 1)
-    call("connect", Held.INTERNET, address(target), len(target))
+    call("connect", OpenDescriptor.INTERNET, address(target), len(target))
 
 
 def _connect_local(name: Callable[[Scene], str]) -> Callable[[Scene], object]:
     def act(scene: Scene) -> None:
         target = pack("=H", socket.AF_UNIX) + name(scene).encode()
-        call("connect", Held.LOCAL, address(target), len(target))
+        call("connect", OpenDescriptor.LOCAL, address(target), len(target))
 
     return act
 
@@ -84,7 +84,7 @@ def _open(place: Callable[[Scene], str], flags: int = os.O_RDONLY) -> Callable[[
     return lambda scene: os.open(place(scene), flags)
 
 
-def _in(name: str) -> Callable[[Scene], str]:
+def _path_in_folder(name: str) -> Callable[[Scene], str]:
     return lambda scene: f"{scene.folder}/{name}"
 
 
@@ -126,7 +126,7 @@ def _execveat(scene: Scene) -> None:
     call("execveat", -100, path, address(pack("=QQ", path, 0)), address(pack("=Q", 0)), 0)
 
 
-def _memory_of_another(name: str) -> Callable[[Scene], object]:
+def _access_memory(name: str) -> Callable[[Scene], object]:
     def act(scene: Scene) -> None:
         mine = ctypes.create_string_buffer(len(CANARY))
         here = pack("=QQ", ctypes.addressof(mine), len(mine))
@@ -153,7 +153,7 @@ def _executable_memory(_: Scene) -> None:
 _page = mmap.mmap(-1, 4096)
 
 
-def _made_executable(_: Scene) -> None:
+def _make_executable(_: Scene) -> None:
     view = ctypes.c_char.from_buffer(_page)
     call("mprotect", ctypes.addressof(view), 4096, 1 | 4)
 
@@ -172,12 +172,12 @@ def _add_key(_: Scene) -> None:
     call("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # KEY_SPEC_PROCESS_KEYRING
 
 
-def _handle(scene: Scene) -> None:
+def _name_to_handle(scene: Scene) -> None:
     handle = pack("=Ii", 128, 0) + bytes(128)
     call("name_to_handle_at", -100, address(f"{scene.folder}/secret".encode()), address(handle), address(bytes(8)), 0)
 
 
-def _moved(scene: Scene) -> None:
+def _rename(scene: Scene) -> None:
     os.rename(f"{scene.folder}/moved", f"{scene.folder}/elsewhere")  # noqa: PTH104
 
 
@@ -199,14 +199,14 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("connect abstract socket", ALL, _connect_local(lambda scene: scene.abstract)),
     Attempt("connect socket with a path", ALL, _connect_local(lambda scene: scene.path)),
     # Files
-    Attempt("open", ALL, _open(_in("secret"))),
-    Attempt("open for writing", ALL, _open(_in("secret"), os.O_WRONLY)),
-    Attempt("open to create", ALL, _open(_in("removed"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
+    Attempt("open", ALL, _open(_path_in_folder("secret"))),
+    Attempt("open for writing", ALL, _open(_path_in_folder("secret"), os.O_WRONLY)),
+    Attempt("open to create", ALL, _open(_path_in_folder("removed"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
     Attempt("open a folder", ALL, _open(lambda scene: scene.folder)),
     Attempt("openat2", ALL, _openat2),
-    Attempt("name_to_handle_at", ALL, _handle),
+    Attempt("name_to_handle_at", ALL, _name_to_handle),
     Attempt("truncate", ALL, lambda scene: os.truncate(f"{scene.folder}/removed", 0)),
-    Attempt("rename", ALL, _moved),
+    Attempt("rename", ALL, _rename),
     Attempt("unlink", ALL, lambda scene: os.unlink(f"{scene.folder}/removed")),  # noqa: PTH108
     Attempt("symlink", ALL, _make(os.symlink)),
     Attempt("link", ALL, _make(os.link)),
@@ -236,13 +236,15 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("clone3", ALL, _clone3),
     Attempt("thread", RUN, _thread),
     Attempt("ptrace", ALL, lambda scene: call("ptrace", 0x4206, scene.victim, 0, 0)),
-    Attempt("process_vm_readv", ALL, _memory_of_another("process_vm_readv")),
-    Attempt("process_vm_writev", ALL, _memory_of_another("process_vm_writev")),
+    Attempt("process_vm_readv", ALL, _access_memory("process_vm_readv")),
+    Attempt("process_vm_writev", ALL, _access_memory("process_vm_writev")),
     Attempt("kill", ALL, lambda scene: os.kill(scene.victim, signal.SIGCONT)),
     Attempt("tgkill", ALL, lambda scene: call("tgkill", scene.victim, scene.victim, signal.SIGCONT)),
     Attempt("pidfd_open", WORKERS, lambda scene: call("pidfd_open", scene.victim, 0)),
-    Attempt("pidfd_send_signal", ALL, lambda _: call("pidfd_send_signal", Held.PROCESS, signal.SIGCONT, 0, 0)),
-    Attempt("pidfd_getfd", ALL, lambda _: call("pidfd_getfd", Held.PROCESS, 0, 0)),
+    Attempt(
+        "pidfd_send_signal", ALL, lambda _: call("pidfd_send_signal", OpenDescriptor.PROCESS, signal.SIGCONT, 0, 0)
+    ),
+    Attempt("pidfd_getfd", ALL, lambda _: call("pidfd_getfd", OpenDescriptor.PROCESS, 0, 0)),
     Attempt("kcmp", ALL, lambda scene: call("kcmp", os.getpid(), scene.victim, 1, 0, 0)),
     Attempt("environ of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/environ")),
     Attempt("mem of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/mem", os.O_RDWR)),
@@ -250,9 +252,9 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("environ of process 1", ALL, _open(lambda _: "/proc/1/environ")),
     # The process's privileges
     Attempt("mmap PROT_EXEC", RUN, _executable_memory),
-    Attempt("mprotect PROT_EXEC", RUN, _made_executable),
+    Attempt("mprotect PROT_EXEC", RUN, _make_executable),
     Attempt("unshare", ALL, lambda _: call("unshare", 0x10000000)),
-    Attempt("setns", ALL, lambda _: call("setns", Held.NAMESPACE, 0)),
+    Attempt("setns", ALL, lambda _: call("setns", OpenDescriptor.NAMESPACE, 0)),
     Attempt("setuid", ALL, lambda _: os.setresuid(12345, 12345, 12345)),
     Attempt("setgroups", ALL, lambda _: os.setgroups([12345])),
     Attempt("prctl", WORKERS, lambda _: call("prctl", 4, 1, 0, 0, 0)),

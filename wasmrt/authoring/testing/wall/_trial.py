@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, Held, Scene, call
+from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, OpenDescriptor, Scene, call
 from wasmrt.authoring.testing.wall._rows import KINDS
 from wasmrt.sandbox.isolation.confine import CONFINEMENTS, Prepared, prepare
 
@@ -27,7 +27,9 @@ _PR_SET_DUMPABLE, _PR_SET_PTRACER = 4, 0x59616D61
 def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
     """Try every attempt for each kind of process as each of `users`, and return the fields of each `Row`."""
     # Namespaces are left out, because attempts must be blocked even on machines without namespaces.
-    sealing = {kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT, *Held]) for kind in KINDS}
+    sealing = {
+        kind: prepare(replace(CONFINEMENTS[kind], namespaces=()), keep=[_REPORT, *OpenDescriptor]) for kind in KINDS
+    }
     rows: list[dict[str, str | int]] = []
     for user in users:
         with _scene(user) as scene:
@@ -44,12 +46,12 @@ def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
 
 def _try(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None) -> str:
     """Return "done", the name of an error, or the signal that ended the process."""
-    _furnish(Path(scene.folder), user)
+    _recreate_files(Path(scene.folder), user)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         with suppress(BaseException):
-            _act(attempt, scene, user, sealing, writing)
+            _make_attempt(attempt, scene, user, sealing, writing)
         os._exit(2)
     os.close(writing)
     with os.fdopen(reading, "rb") as pipe:
@@ -65,13 +67,13 @@ def _try(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None) ->
     return text or "done"  # after a successful execve, the process reports nothing
 
 
-def _act(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, report: int) -> None:
+def _make_attempt(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, report: int) -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     signal.alarm(_SECONDS)
-    _streams()
+    _redirect_streams()
     os.dup2(report, _REPORT)
-    _become(user)
-    _hold(scene)
+    _switch_user(user)
+    _open_descriptors(scene)
     if sealing is not None:
         sealing.apply()
     os.write(_REPORT, b"ready ")
@@ -86,26 +88,26 @@ def _act(attempt: Attempt, scene: Scene, user: int, sealing: Prepared | None, re
     call("exit_group", 0)  # a confined process may not make all calls of Python's shutdown
 
 
-def _hold(scene: Scene) -> None:
-    """Open the descriptors of `Held` at their numbers."""
+def _open_descriptors(scene: Scene) -> None:
+    """Open the descriptors of `OpenDescriptor` at their numbers."""
     opened = {
-        Held.PROCESS: os.pidfd_open(scene.victim),
-        Held.NAMESPACE: os.open("/proc/self/ns/uts", os.O_RDONLY),
-        Held.INTERNET: socket.socket(socket.AF_INET).detach(),
-        Held.LOCAL: socket.socket(socket.AF_UNIX).detach(),
+        OpenDescriptor.PROCESS: os.pidfd_open(scene.victim),
+        OpenDescriptor.NAMESPACE: os.open("/proc/self/ns/uts", os.O_RDONLY),
+        OpenDescriptor.INTERNET: socket.socket(socket.AF_INET).detach(),
+        OpenDescriptor.LOCAL: socket.socket(socket.AF_UNIX).detach(),
     }
     high = {place: fcntl.fcntl(descriptor, fcntl.F_DUPFD, _FIRST_HIGH) for place, descriptor in opened.items()}
     for place, descriptor in high.items():
         os.dup2(descriptor, place)
 
 
-def _streams() -> None:
+def _redirect_streams() -> None:
     null = os.open(os.devnull, os.O_RDWR)
     for stream in (0, 1, 2):
         os.dup2(null, stream)
 
 
-def _become(user: int) -> None:
+def _switch_user(user: int) -> None:
     if user != os.getuid():
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -118,7 +120,7 @@ def _scene(user: int) -> Iterator[Scene]:
     with tempfile.TemporaryDirectory(prefix="wasmrt-wall-") as name, socket.create_server(("127.0.0.1", 0)) as server:
         folder = Path(name)
         os.chown(folder, user, -1)
-        victim = _fork(lambda: _wait_as(user))
+        victim = _fork(lambda: _wait_as_victim(user))
         abstract, path = f"\0{name}", f"{name}/socket"
         with socket.socket(socket.AF_UNIX) as first, socket.socket(socket.AF_UNIX) as second:
             for listener, place in ((first, abstract), (second, path)):
@@ -133,7 +135,7 @@ def _scene(user: int) -> Iterator[Scene]:
                 os.waitpid(victim, 0)
 
 
-def _furnish(folder: Path, user: int) -> None:
+def _recreate_files(folder: Path, user: int) -> None:
     """Recreate the files of the scene."""
     for name in ("secret", "moved", "removed"):
         (folder / name).write_text(name)
@@ -149,8 +151,8 @@ def _furnish(folder: Path, user: int) -> None:
         program.chmod(0o755)
 
 
-def _wait_as(user: int) -> None:
-    _become(user)
+def _wait_as_victim(user: int) -> None:
+    _switch_user(user)
     with suppress(OSError):  # needed only with the Yama security module
         call("prctl", _PR_SET_PTRACER, -1, 0, 0, 0)
     while True:
