@@ -127,4 +127,8 @@ def test_an_invalid_line_is_reported_by_number_and_never_shown(line: str) -> Non
     with pytest.raises(SecretError) as caught:
         parse_env_file(f"# first\n\n{line}\n")
     assert line not in str(caught.value)
-    assert "line 3 is not" in str(caught.value) or "line 4 sets a again" in str(caught.value) or len(line) > 100
+    assert (
+        "line 3 of the .env file is not" in str(caught.value)
+        or "line 4 of the .env file sets the secret a a second time" in str(caught.value)
+        or len(line) > 100
+    )

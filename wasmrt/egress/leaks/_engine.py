@@ -98,7 +98,7 @@ def compile_rule(rule: Rule) -> Any:
         expression = compile_linear(rule.expression.encode("latin-1"), captures=not rule.token)
     except (ExpressionError, UnicodeEncodeError) as error:
         raise ConfigurationError(
-            f"rule {rule.id}: RE2 cannot compile the expression: {error}",
+            f"rule {rule.id}: RE2 cannot compile it as a linear-time expression: {error}",
             hint="RE2 has no look-around and no back-references",
         ) from error
     if expression.groups < 1 and not rule.token:

@@ -44,7 +44,7 @@ def parse_env_file(text: str) -> tuple[tuple[str, Secret], ...]:
             )
         name = normalize_secret_name(binding.key or "")
         if name in found:
-            raise SecretError(f"line {number} of the .env file sets {name} a second time", code="env-file")
+            raise SecretError(f"line {number} of the .env file sets the secret {name} a second time", code="env-file")
         if binding.value:
             found[name] = Secret(binding.value)
     return tuple(found.items())

@@ -102,5 +102,6 @@ SERVERS = (
     _server_attack("silent-token-endpoint", "has a token to renew, at an endpoint that never answers", _never_answer,
                    SiteSecret.LOGIN),
     _server_attack("endless-body", "receives an endless body",
-                   _send_endlessly(_STATUS + b"Transfer-Encoding: chunked\r\n\r\n", b"4000\r\n" + bytes(0x4000) + b"\r\n")),
+                   _send_endlessly(_STATUS + b"Transfer-Encoding: chunked\r\n\r\n",
+                                   b"4000\r\n" + bytes(0x4000) + b"\r\n")),
 )  # fmt: skip
