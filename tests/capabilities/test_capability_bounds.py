@@ -127,7 +127,7 @@ def test_the_smallest_number_is_one():
         (lambda: ToolLimits(fuel=0), "fuel must be a positive whole number"),
         (lambda: CredentialLocation.basic("a:b"), "user name must not contain ':'"),
         (lambda: CredentialLocation.basic("a\nb"), "user name must not contain ':' or control"),
-        (lambda: LoginCapability("", "key", OAUTH), "'' the vendor of a login must be text"),
+        (lambda: LoginCapability("", "key", OAUTH), "the vendor of a login must be text"),
         (lambda: LoginCapability("v", "no key", OAUTH), "secret name 'no key' must contain only"),
     ],
 )

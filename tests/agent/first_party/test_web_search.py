@@ -232,9 +232,9 @@ def test_conversation_is_not_sent_to_the_provider(web: Web, tool_of: ToolOf) -> 
         ('url = "https://search.example.com/"', '"provider" must be one of'),
         ('provider = "brave"\nkey = "x"', "key is not known"),
         ('provider = "brave"\ncost_per_search = "cheap"', "must be a number"),
-        ('provider = "brave"\ncost_per_search = -1', "must be a number"),
-        ('provider = "brave"\ncost_per_search = nan', "must be a number"),
-        ('provider = "brave"\ncost_per_search = inf', "must be a number"),
+        ('provider = "brave"\ncost_per_search = -1', "must be a price"),
+        ('provider = "brave"\ncost_per_search = nan', "must be a price"),
+        ('provider = "brave"\ncost_per_search = inf', "must be a price"),
     ],
 )
 def test_mistakes_in_the_web_search_section_are_reported(tmp_path: Path, text: str, said: str) -> None:

@@ -88,7 +88,7 @@ def test_custom_rules_are_used_if_they_pass_their_checks(tmp_path: Path) -> None
     assert "own-key" in found.stdout
     file.write_text(OWN.replace("\nnot_matching", "\n# not_matching"))
     refused = RUNNER.invoke(leaks, ["scan", "-", "--rules", str(file)], input="x")
-    assert refused.exit_code == 2 and "hint: add not_matching" in refused.stderr
+    assert refused.exit_code == 2 and "hint: add false positives to not_matching" in refused.stderr
 
 
 @pytest.mark.parametrize("command", ["scan", "rules", "test"])
