@@ -172,9 +172,9 @@ def test_two_grants_with_too_many_common_entries_cannot_be_merged():
     assert len(merge(some, many).http.allowlist) == MAX_CAPABILITY_ENTRIES
     paths = [EndpointPattern("a.example", f"/{n}/") for n in range(MAX_CAPABILITY_ENTRIES)]
     ways = [EndpointPattern("a.example", methods=(way,)) for way in ("GET", "POST", "PUT", "DELETE", "PATCH")]
-    with pytest.raises(ConfigurationError, match="more than 256 entries in common"):
+    with pytest.raises(ConfigurationError, match="would have more than 256 entries"):
         merge(Capabilities.none().with_http(paths), Capabilities.none().with_http(ways))
-    with pytest.raises(ConfigurationError, match="more than 256 entries in common"):
+    with pytest.raises(ConfigurationError, match="would have more than 256 entries"):
         merge(Capabilities.none().with_http(paths), Capabilities.none().with_http(ways[:2]))
     assert (
         len(merge(Capabilities.none().with_http(paths), Capabilities.none().with_http(ways[:1])).http.allowlist) == 256
