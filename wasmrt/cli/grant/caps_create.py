@@ -23,7 +23,7 @@ from wasmrt.sandbox.component import qualified_names
 @click.argument("tool", metavar="NAME_OR_PATH", shell_complete=complete_tools)
 @json_option
 def init(tool: str, as_json: bool) -> None:
-    """Draft a capability file from a component's imports. The draft allows nothing until its lists are filled.
+    """Draft a capability file from a component's imports. The draft allows nothing until you fill its lists.
 
     \b
     Examples:
@@ -44,7 +44,7 @@ def init(tool: str, as_json: bool) -> None:
 
 
 def import_names(tool: str) -> list[str]:
-    """Return the imports of a tool: its interfaces, and its functions as `interface#function`."""
+    """Return the names of the interfaces that a tool imports, and of their functions, as `interface#function`."""
     found = find_tool_of(tool)
     with open_runtime() as runtime:
         imports = imports_of(prepare(runtime, found.name, found.component))

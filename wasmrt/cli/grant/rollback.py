@@ -19,8 +19,8 @@ from wasmrt.core.places import find_places
 def rollback(name: str, number: int | None, as_json: bool) -> None:
     """Activate an older version of a tool.
 
-    The version becomes active with the grant that it had. The command lists what it may do beyond the version that it
-    replaces.
+    The older version becomes active with the grant that it had. The command lists what the older version may do but the
+    replaced version may not.
 
     \b
     Examples:

@@ -39,8 +39,8 @@ from wasmrt.interop.mcp.client import (
 def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: bool, as_json: bool) -> None:
     """Log in at the authorization server of an MCP server, and store the tokens as secrets.
 
-    The command shows the authorization server, and asks for confirmation before it connects to it. The login URL is
-    printed on stderr, also with --json.
+    The command shows the authorization server, and asks for confirmation before connecting to that server. The login
+    URL is printed on stderr, even with --json.
 
     \b
     Examples:

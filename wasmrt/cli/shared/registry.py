@@ -20,7 +20,7 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that select a view; the command receives them as the function `view_of`."""
+    """Add the options that restrict the registry. The command receives a function `view_of` that applies them."""
 
     @wraps(command)
     def wrapper(preset: str | None, read_only: bool, subagent: bool, no_network: bool, **rest: Any) -> Any:
@@ -43,13 +43,13 @@ def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class AnnouncingApprover:
-    """Prints how to answer a queued request, then passes it to another approver."""
+    """Prints the command that answers a request, then passes the request to another approver."""
 
     def __init__(self, approver: Approver) -> None:
         self._approver = approver
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Print the request's command, then ask."""
+        """Print the command that answers the request, then ask the other approver."""
         print_message(f"{request.tool} awaits approval: wasmrt approvals approve {request.id}")
         return await self._approver.ask(request)
 

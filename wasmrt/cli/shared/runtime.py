@@ -17,14 +17,14 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import ToolSpec
 
 _SLOW_BYTES = 1 * MIB
-"""Size from which compiling a component shows a status."""
+"""Components of at least this size show a status while they are compiled."""
 _RECEIPTS = ("audit", "audit_record", "audit_segment_bytes")
 
 
 def open_runtime(*grants: Capabilities, workspace: Path | None = None, receipts: bool = False) -> WasmToolRuntime:
     """Open a runtime for one command, with secrets and network only if a grant can use them.
 
-    Calls leave receipts only with `receipts`; commands that inspect or try out a tool do not record calls.
+    Calls are recorded in receipts only with `receipts`: commands that inspect or test a tool do not record calls.
     """
     settings: dict[str, Any] = {"audit": find_places().receipts}
     needs_secrets = any(
@@ -55,7 +55,7 @@ def prepare(
     tools: Sequence[ToolSpec] | None = None,
     request: Callable[[], Capabilities] | None = None,
 ) -> PreparedTool:
-    """Prepare a component; show a status if it is large, because its first compilation takes time."""
+    """Prepare a component. If it is large, show a status, because compiling it for the first time takes a while."""
     if len(component.data) < _SLOW_BYTES:
         return runtime.prepare(name, component, grant, tools=tools, request=request)
     with status(f"preparing {name} ({format_size(len(component.data))})"):
