@@ -228,7 +228,7 @@ def _replace_file(path: Path, data: bytes) -> None:
 
 
 Docs = dict[str, str]
-"""Maps a function's name to its doc comment."""
+"""Doc comments by the names of the functions."""
 
 
 def with_docs(component: bytes, wit: Mapping[str, Any], exports: Iterable[str]) -> bytes:

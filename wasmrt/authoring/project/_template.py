@@ -79,7 +79,7 @@ class Template:
     """The steps that need the network, which run first."""
     steps: tuple[Step, ...]
     homes: Mapping[str, str]
-    """Maps the variable of each toolchain folder in the user's home to its default path."""
+    """The default paths of the toolchain's folders in the user's home, by the variables that can change these paths."""
     toolchain: tuple[str, ...]
     """Paths in the folders of `homes` that are executed."""
     fetched: tuple[str, ...]

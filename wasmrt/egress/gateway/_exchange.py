@@ -212,7 +212,7 @@ class WireResponse:
 
 
 class Transport(Protocol):
-    """Sends checked requests. Called from many threads."""
+    """The interface of an object that sends checked requests. Many threads call it."""
 
     def send(self, request: WireRequest, addresses: Sequence[str], budget: ExchangeBudget) -> WireResponse:
         """Return the response once its headers have arrived, or raise `HttpFailure`."""

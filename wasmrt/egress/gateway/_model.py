@@ -70,7 +70,7 @@ class HttpRequest:
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     timeout_seconds: float | None = None
-    """Timeout of the whole exchange, limited by the grant's timeout."""
+    """Timeout of the complete exchange. The grant's timeout limits it."""
     wait_timeouts: WaitTimeouts = UNLIMITED_WAITS
 
 

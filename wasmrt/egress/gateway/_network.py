@@ -68,7 +68,7 @@ class ResolveError(WasmrtError):
 
 
 class Resolver(Protocol):
-    """Resolves host names. Called from many threads."""
+    """The interface of an object that resolves host names. Many threads call it."""
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         """Return every address of `host`, or raise `ResolveError`."""
