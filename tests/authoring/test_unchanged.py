@@ -71,6 +71,17 @@ def test_second_build_is_skipped_with_the_same_report(place: Place) -> None:
     assert {path: path.stat().st_mtime_ns for path in place.project.folder.rglob("*")} == times
 
 
+def test_a_changed_dependency_rebuilds_and_a_git_operation_does_not(place: Place) -> None:
+    for folder in (".git", "node_modules"):
+        place[folder].mkdir()
+        (place[folder] / "a").write_text("before")
+    place.build()
+    (place[".git"] / "a").write_text("after")
+    assert place.build().unchanged
+    (place["node_modules"] / "a").write_text("after")
+    assert not place.build().unchanged
+
+
 def test_newer_time_alone_does_not_rebuild(place: Place) -> None:
     place.build()
     component = place["build/weather.wasm"]

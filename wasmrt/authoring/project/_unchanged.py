@@ -200,7 +200,7 @@ def _identify_command(path: Path) -> list[Any]:
 
 
 # Folders that builds write.
-_SKIPPED = frozenset({"build", "target", "node_modules", "__pycache__"})
+_NOT_WATCHED = frozenset({"build", "target", "node_modules", "__pycache__"})
 
 Wait = Callable[[float], bool]
 """A function that waits for a number of seconds, and returns True to continue watching."""
@@ -252,7 +252,7 @@ def _take_snapshot(project: Project) -> _Snapshot:
     found: _Snapshot = {}
     root = str(project.folder)
     for folder, folders, files in os.walk(root):
-        folders[:] = [name for name in folders if name not in _SKIPPED and not name.startswith(".")]
+        folders[:] = [name for name in folders if name not in _NOT_WATCHED and not name.startswith(".")]
         for name in files:
             if name.startswith(".") or (folder == root and name == PROJECT_FILE):  # builds write the package file
                 continue
