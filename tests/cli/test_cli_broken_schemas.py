@@ -69,6 +69,6 @@ def test_inspect_reports_that_the_tool_cannot_be_installed(wasmrt: Run, guest: C
 def test_capability_file_schema_takes_precedence(wasmrt: Run, guest: Callable[..., Path]) -> None:
     sound = {"type": "object", "properties": {"place": {"type": "string"}}, "required": ["place"]}
     error = wasmrt("install", guest(sound, sidecar={"parameters": BROKEN}), "--yes", "--json", code=2).stderr
-    assert "parameters of its capability file" in json.loads(error)["message"]
+    assert '"parameters" in the capability file' in json.loads(error)["message"]
     wasmrt("install", guest(BROKEN, sidecar={"parameters": sound}), "--yes")
     assert json.loads(wasmrt("inspect", "guest", "--json").stdout)["tools"][0]["schema"] == sound

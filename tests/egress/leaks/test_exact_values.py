@@ -88,6 +88,17 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.parametrize("separator", ["-", '"  "', "\u200b", "\n", " "])
+@pytest.mark.parametrize("secret", ["0000000---------", "-a-1-b-2-c-3-----", "ab`'\"\\-------- c"])
+def test_a_secret_of_few_letters_is_found_with_separators_in_it(secret: str, separator: str) -> None:
+    scanner = DETECTOR.scanner({"token": secret})
+    text = f"before, {split_by(separator)(secret)} and after"
+    report = scanner.scan(text, direction=Direction.OUTWARD)
+    assert report.should_block
+    assert not scanner.scan(scanner.redact(text)).matches
+    assert not scanner.scan("0000000 and ------- a-1 b-2").matches
+
+
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @settings(max_examples=examples(100), deadline=None)
 @given(secret=SECRETS)

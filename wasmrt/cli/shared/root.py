@@ -86,7 +86,7 @@ COMMANDS = {
     "mcp": "Use the tools of MCP servers: confined local programs, or URLs reached through the gateway.",
     "memory": "Show, write, restore and remove the documents that agents remember about a user.",
     "new": "Create the source of a new tool in the folder NAME.",
-    "pack": "Create an archive of the package in DIR: its wasmrt.toml and the files that it names.",
+    "pack": "Create an archive of the package in DIR: its wasmrt.toml and the files listed there.",
     "plugins": "Check folders of plugins, which are programs with a manifest.",
     "policy": "Check and show the tool policy, and explain its decision on a call.",
     "remove": "Remove a tool with all its versions and grants.",

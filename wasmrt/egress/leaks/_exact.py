@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, is_encoded
 from wasmrt.egress.leaks._escapes import iterate_unescaped, remove_markup, remove_markup_mapped
+from wasmrt.egress.leaks._linear import compile_set
 from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._patterns import (
     NOT_ALNUM,
@@ -36,6 +37,7 @@ _SPREAD = 4
 """Number of bytes at a text's end that are searched for a secret's start, per byte of the secret. There may be ignored
 characters between its characters."""
 _MOST_SPREAD_BYTES = 64 * KIB
+_SPREAD_MEMORY_BYTES = 16 << 20
 """Maximum number of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
 _SET_FROM_BYTES = 64 * KIB
@@ -168,6 +170,11 @@ def _find_patterns(
 ) -> Iterator[tuple[str, int, int]]:
     for name, value in patterns.verbatim:
         yield from _find_verbatim(data, name, value, check)
+    for name, value, expression in patterns.spread:
+        check()
+        # The place is not known: the whole text is reported.
+        if compile_set([expression], memory_bytes=_SPREAD_MEMORY_BYTES).Match(data.replace(value, b"")):
+            yield name, 0, len(data)
     for group, dropped, likely in (
         (patterns.alnum, NOT_ALNUM, may_match.alnum),
         (patterns.loose, SEPARATORS, may_match.loose),

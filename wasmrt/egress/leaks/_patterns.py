@@ -33,6 +33,8 @@ _ROT13 = bytes.maketrans(_ALNUM[10:], _ALNUM[23:36] + _ALNUM[10:23] + _ALNUM[49:
 NOT_ALNUM = bytes(b for b in range(256) if b not in _ALNUM)
 SEPARATORS = bytes(range(33)) + b"\"'`-\\" + bytes(range(127, 256))
 NOT_VISIBLE = bytes(range(33)) + bytes(range(127, 256))
+_SEPARATED = b"[" + b"".join(b"\\x%02x" % byte for byte in SEPARATORS) + b"]*"
+_MAX_SPREAD_BYTES = 512
 
 
 class Pattern(NamedTuple):
@@ -64,6 +66,8 @@ class Patterns(NamedTuple):
     """Patterns in bases that use punctuation as digits, to find in the visible characters of a text."""
     verbatim: tuple[tuple[str, bytes], ...]
     """Names and values of secrets that are too short for any normal form."""
+    spread: tuple[tuple[str, bytes, bytes], ...]
+    """Of these, the longer ones: name, value, and an expression that finds the value with separators in it."""
     hold_escapes: bool
     """True if decoding escapes would change a secret."""
 
@@ -74,6 +78,7 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
     loose: list[Pattern] = []
     visible: list[Pattern] = []
     verbatim: list[tuple[str, bytes]] = []
+    spread: list[tuple[str, bytes, bytes]] = []
     escaped = False
     for name, value in secrets:
         raw = value.encode("utf-8", "surrogatepass")
@@ -85,12 +90,14 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
             loose += (*_patterns_in_both_directions(name, tight, raw), _rot13_pattern(name, tight))
         else:
             verbatim += ((name, raw), (name, raw.translate(_ROT13)))
+            if _MIN_PATTERN <= len(raw) <= _MAX_SPREAD_BYTES:
+                spread.append((name, raw, _SEPARATED.join(b"\\x%02x" % byte for byte in raw)))
         if len(raw) >= _MIN_PATTERN:
             alnum.append(Pattern(name, raw.hex().encode(), None))
             alnum += (Pattern(name, e.lower(), e) for e in _base64_at_offsets(raw) if len(e) >= _MIN_PATTERN)
             alnum += (Pattern(name, e, None) for e in encode_as_letters_and_digits(raw) if len(e) >= _MIN_ALNUM)
             visible += (Pattern(name, e.lower(), None) for e in encode_as_visible_characters(raw))
-    return Patterns(tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), escaped)
+    return Patterns(tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), tuple(spread), escaped)
 
 
 def _patterns_in_both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
@@ -223,7 +230,6 @@ def _is_word(part: bytes) -> bool:
 _PIECE = 8
 """Length of a piece. It is long enough to be rare in texts; the automaton grows with every byte."""
 _STEP = 4
-_SEPARATED = b"[" + b"".join(b"\\x%02x" % byte for byte in SEPARATORS) + b"]*"
 _HIDDEN = b"[\\x00-\\x20\\x7f-\\xff]*"
 _MEMORY_BYTES = 16 << 20
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, run, start_with_input
-from wasmrt.core.errors import InvalidParametersError, ToolError
+from wasmrt.core.errors import DeadlineExceededError, InvalidParametersError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_CLIPBOARD_BYTES
 
@@ -83,6 +83,8 @@ def _wait_until_written(text: str, lifetime: Lifetime | None) -> None:
         try:
             if read_clipboard(time_limit) == text:
                 return
+        except DeadlineExceededError:  # of the last read, which says less than the reads before
+            break
         except ToolError as error:  # for example, the previous text is too large, or its owner has just exited
             problem = error.message
         time_limit.cancelled.wait(min(_POLL_SECONDS, time_limit.remaining()))
