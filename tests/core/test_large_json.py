@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.tiers import examples
-from wasmrt.core import large_json
+from wasmrt.core import large_json, strict_json
 from wasmrt.core.large_json import StepReader
 from wasmrt.core.limits import MIB
 from wasmrt.core.strict_json import JsonError, parse_json
@@ -63,7 +63,7 @@ def test_reading_in_steps_equals_the_reader_of_json(value: Any, indent: int | No
 
 
 def test_a_text_with_many_names_keeps_the_rules_of_its_reader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(large_json, "LARGE_CHARS", 0)
+    monkeypatch.setattr(strict_json, "LARGE_CHARS", 0)
     monkeypatch.setattr(large_json, "_MANY_NAMES", 0)
     assert parse_json('{"a": {"b": [1.5, "c"]}}', exact=True) == {"a": {"b": [1.5, "c"]}}
     for text in ('{"a": 1, "a": 2}', '{"a": 0.1000000000000000055511151231257827}'):

@@ -31,7 +31,7 @@ class TooMuchMemoryError(ValueError):
 
 def needs_steps(text: str) -> bool:
     """Return whether the C reader could hold the GIL for more than 20 ms, or exceed the bound of memory."""
-    return len(text) > LARGE_CHARS and (text.count(":") > _MANY_NAMES or text.count('"') > _MANY_QUOTES)
+    return text.count(":") > _MANY_NAMES or text.count('"') > _MANY_QUOTES
 
 
 def counting_decoder(check: Callable[[], object], real: Callable[[str], float], **hooks: Any) -> json.JSONDecoder:

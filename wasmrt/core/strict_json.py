@@ -92,10 +92,11 @@ def parse_json(
     """
     decoder = _exact if exact else _distinct_names if distinct else _decoder
     try:
-        if needs_steps(text):
-            return StepReader(text, decoder, check or _never).read()
-        if decoder is _decoder and len(text) > LARGE_CHARS:
-            decoder = counting_decoder(check or _never, _finite, parse_constant=_refuse_constant)
+        if len(text) > LARGE_CHARS:
+            if needs_steps(text):
+                return StepReader(text, decoder, check or _never).read()
+            if decoder is _decoder:
+                decoder = counting_decoder(check or _never, _finite, parse_constant=_refuse_constant)
         stripped = text.strip(_SPACE)
         value, end = decoder.raw_decode(stripped)
         return value if end == len(stripped) else decoder.decode(text)  # `decode` raises for the extra text
