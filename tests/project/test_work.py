@@ -22,6 +22,7 @@ _CHECKED_FILES = (
     "egress/rates",
     "runtime/call",
     "agent/builtin/memory",
+    "core/large_json.py",
     "core/names.py",
     "core/strict_json.py",
 )
