@@ -1,4 +1,4 @@
-"""Adapters: a registry's tools for agent frameworks, and the frameworks' function tools for a registry.
+"""Adapters that offer a registry's tools to agent frameworks, and a framework's function tools to a registry.
 
-Each module imports its framework. No other code imports these modules.
+Each module imports its framework. No other code of wasmrt imports these modules.
 """

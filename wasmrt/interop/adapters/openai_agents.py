@@ -45,9 +45,10 @@ def tools_for(
 ) -> list[FunctionTool]:
     """Return the tools of a registry or view for `Agent(tools=...)`.
 
-    `user` and `trace` are names, or functions of the `RunContextWrapper`. With `ask="framework"`, a call that requires
-    approval interrupts the run. With `"registry"`, or if the operator configured an approver, the registry's approver
-    decides. The `custom_data` of a call's output item has its metadata.
+    `user` and `trace` are names, or functions that receive the `RunContextWrapper` and return the name. With
+    `ask="framework"`, a call that requires approval interrupts the run. With `ask="registry"`, or if the operator
+    configured an approver, the registry's approver decides. The `custom_data` of a call's output item contains the
+    metadata of the call.
     """
     bridge = Bridge(view, "openai-agents", user=user, trace=trace, data=data, ask=ask)
     return [_function_tool(bridge, each) for each in bridge.definitions()]
@@ -66,7 +67,7 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
         call_id = context.tool_call_id
         # The SDK invokes a call that requires approval only after it was approved.
         given = ApprovalAnswer(approved=True, by=bridge.framework, way="framework")
-        always = context.is_tool_approved(name, secrets.token_hex()) is True  # every call of the tool is approved
+        always = context.is_tool_approved(name, secrets.token_hex()) is True  # the user approved all calls of the tool
 
         def fits(question: Question) -> bool:
             return bridge.shown.take(question) or (always and bridge.shown.was_answered(question))
@@ -87,13 +88,13 @@ def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
 
 
 def tool_from(tool: object, *, context: Any = None, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
-    """Return a function tool as a tool for a registry; without `effects` it has all effects.
+    """Return a function tool of the SDK as a tool for a registry. Without `effects`, the tool has all effects.
 
-    `context` is passed to the tool as the context of its run. If the tool's `needs_approval` is set, to true or to a
-    function, every call requires approval.
+    `context` is passed to the tool as the context of its run. If the tool's `needs_approval` is True or a function,
+    every call requires approval.
 
     Raises:
-        ConfigurationError: it is not a function tool of the SDK, or its definition is invalid.
+        ConfigurationError: `tool` is not a function tool of the SDK, or its definition is invalid.
     """
     if not isinstance(tool, FunctionTool):
         problem = f"expected a FunctionTool of the Agents SDK, got {tool!r:.80}"

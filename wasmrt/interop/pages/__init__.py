@@ -1,4 +1,4 @@
-"""Pages in a browser for pending requests, remembered answers, receipts and grants."""
+"""Browser pages that show pending requests, remembered answers, receipts and grants."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The event loop of all connections, in its own thread, and telemetry of their calls."""
+"""The event loop of all connections, which runs in a separate thread, and the telemetry of their calls."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Tracer:
 
     @contextmanager
     def start_as_current_span(self, *args: Any, **settings: Any) -> Iterator[Any]:
-        """Start a span for the SDK, or leave the current span unchanged in a thread of `LoopThread`."""
+        """Start a span for the SDK. In a thread of `LoopThread`, leave the current span unchanged."""
         if getattr(_thread, "is_ours", False):
             yield INVALID_SPAN
             return
@@ -74,7 +74,7 @@ def without_context() -> Iterator[None]:
 
 
 async def call_with_telemetry(call: Callable[[], Awaitable[T]], *, version: str, address: tuple[str, int] | None) -> T:
-    """Call a server in a client span, with its trace context, if telemetry is enabled."""
+    """Call a server. If telemetry is enabled, record the call, and propagate the trace context of the current span."""
     operation = current_operation()
     if operation is None:
         return await call()
@@ -109,7 +109,7 @@ class LoopThread:
         """Run a coroutine in the loop, and wait for it within `lifetime`.
 
         Raises:
-            DeadlineExceededError, CancelledError: it took too long, or was cancelled.
+            DeadlineExceededError, CancelledError: the coroutine took too long, or was cancelled.
             RuntimeClosedError: the loop is closed.
         """
         try:

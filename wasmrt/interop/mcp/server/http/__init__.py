@@ -1,4 +1,4 @@
-"""Streamable HTTP in both eras: one endpoint on loopback, authenticated by bearer token, with users kept apart."""
+"""Streamable HTTP for both eras of the protocol: one endpoint on loopback that authenticates users by bearer tokens."""
 
 from __future__ import annotations
 
