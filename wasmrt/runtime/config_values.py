@@ -65,6 +65,8 @@ class ShellSettings(NamedTuple):
     """Keep the working directory and variables between the commands of one conversation."""
     network: tuple[EndpointPattern, ...] = ()
     """Hosts that commands may access through wasmrt's proxy."""
+    programs: tuple[str, ...] = ()
+    """Names of programs that a rule may allow, in addition to the ones known to be harmless."""
 
 
 def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
@@ -208,6 +210,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "execute": _paths_reader("execute"),
         "session": boolean_reader("session"),
         "network": keyed("network", read_program_network),
+        "programs": keyed("programs", texts),
     },
     "secrets": {"backend": keyed("secrets_backend", one_of(str, BACKENDS))},
     "web_search": {

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wasmrt.agent.builtin.shell._lists import SHELLS, interpreter, wrapper
 from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field
@@ -41,6 +41,8 @@ class CommandContext:
     """True if its output becomes part of a command line."""
     piped: bool = False
     """True if another command reads its output."""
+    start: int = 0
+    """Its position in the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,8 @@ class Script:
     """The text of each function."""
     notes: list[str] = field(default_factory=list)
     """Constructs that change the meaning of the rest of the script."""
+    evaluated: list[str] = field(default_factory=list)
+    """Parts that bash evaluates and whose values may contain code."""
 
 
 _EXECUTING = ("-exec", "-execdir", "-ok", "-okdir")
@@ -111,7 +115,7 @@ def inner_commands(command: Command) -> Iterator[Command | Inner | Reading]:
     name, words = command.name, command.arguments
     if name in ("find", "fd", "fdfind"):
         yield from _found(command, words)
-    elif name == "trap" and words:
+    elif name == "trap" and words and words[0].text not in ("-", "-l", "-p"):
         yield from _text(command, words[0])
     elif name in ("source", "."):
         yield from _sourced_scripts(command, words)
@@ -119,10 +123,20 @@ def inner_commands(command: Command) -> Iterator[Command | Inner | Reading]:
         yield from _env_commands(command, list(words))
     elif name in SHELLS:
         yield from _shell(command, words)
-    elif (form := wrapper(name)) is not None:
-        yield from _wrapped_commands(command, list(words), form["values"], form["skip"])
+    elif (found := find_wrapper(name, words)) is not None:
+        form, words = found
+        yield from _wrapped_commands(command, list(words), form)
     elif (options := interpreter(name)) is not None:
         yield from _interpreter_code(command, words, options)
+
+
+def find_wrapper(name: str, words: tuple[Field, ...]) -> tuple[Mapping[str, Any], tuple[Field, ...]] | None:
+    """Return how a program parses its words if it starts another program, and the words after its subcommand."""
+    if (form := wrapper(name)) is not None:
+        return form, words
+    if words and (form := wrapper(f"{name} {words[0].text}")) is not None:
+        return form, words[1:]
+    return None
 
 
 def is_standard_input(field: Field) -> bool:
@@ -219,26 +233,25 @@ def _interpreter_code(command: Command, words: tuple[Field, ...], options: list[
 
 
 def _wrapped_commands(
-    command: Command, words: list[Field], values: list[str], skip: int
+    command: Command, words: list[Field], form: Mapping[str, Any]
 ) -> Iterator[Command | Inner | Reading]:
     name = command.name
     if name == "command" and words and re.fullmatch("-[vVp]*[vV][vVp]*", words[0].text):
         return
-    if name in ("flock", "script"):
-        for flag, text in pairwise(words):
-            if re.fullmatch("-[a-z]*c|--command", flag.text):
-                yield from _text(command, text)
+    for flag, text in pairwise(words) if name in ("flock", "script") else ():
+        if re.fullmatch("-[a-z]*c|--command", flag.text):
+            yield from _text(command, text)
     placeholder = _placeholder(name, words)
     while words and words[0].text.startswith("-") and words[0].text != "--":
         option = words.pop(0).text
-        if option in values and words:
+        if option in form["values"] and words:
             words.pop(0)
-        elif len(option) > 1 and len(words) > 1:
+        elif len(words) > 1 and not re.fullmatch(form.get("flags", ""), option[1:]):
             # SECURITY: an unknown option may take a value; then the command starts one word later.
             yield command.running(tuple(words[1:]), name)
     if words and words[0].text == "--":
         words.pop(0)
-    words = _without_assignments(words)[1][skip:]
+    words = _without_assignments(words)[1][form["skip"] :]
     if name in ("xargs", "parallel"):
         words = _append_stdin_words(words, placeholder)
     if name == "watch" and words:

@@ -6,34 +6,29 @@ change. They refuse commands that should never be approved, without requesting a
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_commands
-from wasmrt.agent.builtin.shell._lists import (
-    CODE_ASKS,
-    COMPILERS,
-    FIXED_VARIABLES,
-    INHERITED_VARIABLES,
-    LAYERS,
-    PRIVATE_VARIABLES,
-    SHELLS,
-    interpreter,
-)
+from wasmrt.agent.builtin.shell._known import ANYTHING, find_problem, runs_workspace_code, written_names
+from wasmrt.agent.builtin.shell._latent import evaluated_words
+from wasmrt.agent.builtin.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, LAYERS, PRIVATE_VARIABLES
 from wasmrt.agent.builtin.shell._match import Fact, Match, match
 from wasmrt.agent.builtin.shell._paths import FoundPath, paths_in
 from wasmrt.agent.builtin.shell._reader import read_script
 from wasmrt.agent.builtin.shell._session import WORKSPACE, Start
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
-from wasmrt.agent.builtin.shell._words import UNKNOWN
 
 MAX_COMMAND_CHARS = 16_384
 _MAX_COMMANDS = 2_000
 _MAX_DEPTH = 8
 _VARIABLES = frozenset((*INHERITED_VARIABLES, *PRIVATE_VARIABLES, *FIXED_VARIABLES))
-_SOURCING = ("source", ".")
+_UNORDERED = re.compile(r"(?<!&)&(?![&>0-9])|\b(for|while|until|function|trap|coproc|select)\b|\(\s*\)")
+"""Text of scripts whose commands may run in a different order."""
 _RUNS = Verdict(Action.RUN)
 
 
@@ -45,6 +40,7 @@ class _Facts:
         self.facts: list[Fact] = []
         self.asks: list[Verdict] = []
         self._count = 0
+        self.nested = False
 
     def add(self, text: str, depth: int = 0) -> None:
         """Parse a script and the scripts that it starts.
@@ -54,6 +50,7 @@ class _Facts:
         """
         if depth > _MAX_DEPTH:
             raise NotUnderstoodError("scripts are nested too deeply")
+        self.nested = self.nested or depth > 0
         given = dict(self._start.variables)
         script = read_script(text, environment=_VARIABLES, given=given, nested=depth > 0)
         folders = tuple(_folders(script.commands, tuple(self._start.folders())))
@@ -78,11 +75,13 @@ class _Facts:
     def _text(self, inner: Inner, depth: int) -> None:
         if not inner.language:
             self.add(inner.text, depth + 1)
-        elif (found := CODE_ASKS.search(inner.text)) is not None:
-            shown = "text that is unknown until it runs" if found.group(0) in UNKNOWN else f"{found.group(0)!r:.40}"
-            self.asks.append(_asks("code", f"it runs {inner.language} code that contains {shown}", inner.of.text))
+        elif not is_known_code(inner.language, inner.text):
+            reason = f"it runs {inner.language} code that is not known to be harmless"
+            self.asks.append(_asks("code", reason, inner.of.text))
 
     def _note(self, script: Script) -> None:
+        for part in script.evaluated:
+            self.asks.append(_asks("latent-code", "the shell evaluates a value, which may contain code", part))
         for note in script.notes:
             self.asks.append(_asks("redefinition", f"it contains {note}", ""))
         for command in script.commands:
@@ -93,10 +92,11 @@ class _Facts:
 
 
 @lru_cache(maxsize=32)  # a registry decides several times for each call
-def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
+def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = ()) -> Verdict:
     """Decide about a command line that starts in the state `start`: by the grammar, then by the four lists in order.
 
-    A refusal by any list takes precedence over approval. Runs nothing.
+    A refusal by any list takes precedence over approval. A command that is not known to be harmless requires an
+    approval; `programs` are names of programs that the operator added to the known ones. Runs nothing.
     """
     problem = _unreadable(text)
     if problem is not None:
@@ -119,7 +119,8 @@ def decide_command(text: str, start: Start = WORKSPACE) -> Verdict:
                     return Verdict(Action.REFUSE, layer, rule.id, rule.why, fact.command.text)
                 may = rule.why if holds is Match.YES else f"part of it is unknown until it runs; possibly, {rule.why}"
                 asks.append(Verdict(Action.ASK, layer, rule.id, may, fact.command.text))
-    asks += _by_grammar(found.facts)
+    asks += _by_grammar(found.facts, programs)
+    asks += _written_first(found.facts, start, programs, ordered=not (found.nested or _UNORDERED.search(text)))
     certain = (each for each in asks if each.layer == "approval")
     return next(certain, asks[0] if asks else _RUNS)
 
@@ -137,24 +138,37 @@ def _unreadable(text: str) -> Verdict | None:
     return None
 
 
-def _by_grammar(facts: list[Fact]) -> Iterator[Verdict]:
-    """Yield the commands that always require approval: the program is unknown, or the same script wrote it."""
-    writing = [fact for fact in facts if fact.command.name not in COMPILERS or fact.command.redirects]
-    written = {path.parts[-1] for fact in writing for path in fact.written if path.parts}
+def _by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdict]:
+    """Yield the commands that are not known to be harmless."""
     for fact in facts:
         command = fact.command
         if command.words and not command.words[0].known:
             yield _asks("unknown-program", "it runs a program whose name is unknown until it runs", command.text)
-        elif command.words and _runs_one_of(fact, written):
-            yield _asks("written-first", "it runs a file that it writes itself", command.text)
+        elif (problem := find_problem(fact, programs)) is not None:
+            yield _asks(problem.rule, problem.reason, command.text)
+        for _ in evaluated_words(fact):
+            reason = f"{command.name} evaluates its arguments, which may contain code"
+            yield _asks("latent-code", reason, command.text)
 
 
-def _runs_one_of(fact: Fact, written: set[str]) -> bool:
-    command = fact.command
-    runs = [command.name] if "/" in command.words[0].text else []
-    if command.name in SHELLS or command.name in _SOURCING or interpreter(command.name) is not None:
-        runs += [each.text.rpartition("/")[2] for each in command.arguments if each.text[:1] != "-"]
-    return any(each in written for each in runs)
+def _written_first(facts: list[Fact], start: Start, programs: tuple[str, ...], *, ordered: bool) -> Iterator[Verdict]:
+    """Yield the commands that may run a file that the script, or an earlier command of the session, wrote.
+
+    If `ordered` is true, commands run in the order of the text.
+    """
+    written = list(written_names(facts))
+    for fact in facts:
+        if not runs_workspace_code(fact.command, programs):
+            continue
+        if start.written:
+            reason = f"it may run files that commands of this conversation changed: {', '.join(start.written[:3])}"
+            yield _asks("written-first", reason, fact.command.text)
+        own = {each.target.text.rpartition("/")[2] for each in fact.command.redirects}
+        for writer, name in written:
+            if writer is fact or name in own or (ordered and writer.command.start > fact.command.start):
+                continue
+            shown = "files" if name == ANYTHING else repr(name)
+            yield _asks("written-first", f"it may run {shown} that the same command line writes", fact.command.text)
 
 
 def _folders(commands: Iterable[Command], start: tuple[FoundPath, ...]) -> Iterator[FoundPath]:

@@ -52,6 +52,7 @@ class Scope:
         self._nested = nested
         self._nodes: dict[str, list[Node]] = {}
         self._open: set[str] = set()
+        self._numbers: set[str] = set()
         self._cleared: set[str] = set()
         self._found: dict[str, Alternatives] = {}
         self._busy: set[str] = set()
@@ -64,6 +65,10 @@ class Scope:
     def open(self, name: str) -> None:
         """Record that `name` may have any value."""
         self._open.add(name)
+
+    def count(self, name: str) -> None:
+        """Record that `name` may have any number."""
+        self._numbers.add(name)
 
     def clear(self, name: str) -> None:
         """Record that `name` may be empty or unset, although a value was assigned."""
@@ -79,6 +84,8 @@ class Scope:
         found = list(self._initial(name))
         for node in self._nodes.get(name, ()):
             found += evaluate(node)
+        if name in self._numbers:
+            found += unknown(DIGITS)
         if name in self._open or len(found) > MAX_ALTERNATIVES:
             found += unknown()
         self._busy.discard(name)
@@ -230,7 +237,19 @@ class Expressions:
         commands = self._run(node)
         if len(commands) == 1 and (told := printed_text(commands[0])) is not None:
             return expand_values(literal(told.rstrip("\n")), quoted=quoted)
+        if commands and _prints_number(commands[-1]):
+            return unknown(DIGITS, quoted=quoted)
         return unknown(DECODED if decodes(commands) else ANY, quoted=quoted)
+
+
+def _prints_number(command: Command) -> bool:
+    """Return whether a command prints a number and nothing else."""
+    words = [each.text for each in command.arguments]
+    if command.name == "wc":
+        return len(words) == 1 and re.fullmatch("-[lwcmL]", words[0]) is not None
+    if command.name == "date":
+        return len(words) == 1 and re.fullmatch(r"\+(%[sYmdHMSjNuVC])+", words[0]) is not None
+    return command.name == "nproc" and not words
 
 
 def _variable_name(text: str, *, braces: bool) -> tuple[str, str]:

@@ -30,7 +30,14 @@ INTERPRETERS: Mapping[str, list[str]] = _PROGRAMS["interpreters"]
 VALUE_OPTIONS: Mapping[str, list[str]] = _PROGRAMS["value_options"]
 WRITERS: Mapping[str, list[str]] = _PROGRAMS["writers"]
 PROSE: Mapping[str, list[str]] = _PROGRAMS["prose"]
-CODE_ASKS = re.compile("|".join(_PROGRAMS["code"]["asks"]), re.DOTALL)
+CODE_WORDS: Mapping[str, list[str]] = _PROGRAMS["code_words"]
+AWK_ASKS = re.compile("|".join(_PROGRAMS["awk"]["asks"]), re.DOTALL)
+PYTHON_NAMES = frozenset(_PROGRAMS["python"]["names"])
+PYTHON_MODULES: Mapping[str, list[str]] = _PROGRAMS["python"]["modules"]
+_KNOWN = _read("known")
+KNOWN: Mapping[str, list[str]] = {kind: _KNOWN[kind] for kind in ("readers", "writers", "runners")}
+OPERANDS: Mapping[str, list[str]] = _KNOWN["operands"]
+ASKS: Mapping[str, str] = _KNOWN["asks"]
 _SETS = {"@" + name: frozenset(_PROGRAMS[name]) for name in ("fetchers", "decoders", "translators", "shells")}
 
 _ENVIRONMENT = _read("environment")
@@ -59,6 +66,7 @@ class Rule:
         why: A description of the effect of a matching command.
         examples: Command lines that match; the tests check them.
         others: Similar command lines that do not match.
+        absent: An expression that no argument matches.
     """
 
     id: str
@@ -69,6 +77,7 @@ class Rule:
     words: tuple[str, ...] = ()
     flags: tuple[tuple[str, ...], ...] = ()
     operand: str = ""
+    absent: str = ""
     options_value: Mapping[str, Any] | None = None
     path: tuple[str, ...] = ()
     writes: bool = False
@@ -119,7 +128,7 @@ def interpreter(name: str) -> list[str] | None:
 
 
 def wrapper(name: str) -> Mapping[str, Any] | None:
-    """Return how the program `name` parses its arguments if it starts another program, else None."""
+    """Return how a program, or its subcommand as in "uv run", parses its arguments if it starts another program."""
     return next((form for pattern, form in WRAPPERS.items() if fnmatchcase(name, pattern)), None)
 
 

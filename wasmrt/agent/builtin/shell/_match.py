@@ -10,6 +10,7 @@ from functools import cached_property
 
 from wasmrt.agent.builtin.shell._commands import Command, Reading
 from wasmrt.agent.builtin.shell._lists import (
+    KNOWN,
     PRINTERS,
     PROSE,
     SEARCHERS,
@@ -147,6 +148,8 @@ def _parts(rule: Rule, fact: Fact) -> Iterator[Match]:
         yield _has_flag(group, fact, perhaps=rule.unknown)
     if rule.operand:
         yield _has_word(rule, fact)
+    if rule.absent:
+        yield _yes(not any(re.search(rule.absent, each.text) for each in fact.command.arguments))
     if rule.option_value is not None:
         yield _has_value(rule.option_value, fact)
     if rule.path:
@@ -250,8 +253,17 @@ def _has_path(rule: Rule, fact: Fact) -> Match:
     paths = fact.written if rule.writes else fact.paths
     if any(path_matches(path, pattern, certain=True) for path in paths for pattern in rule.path):
         return Match.YES
-    perhaps = any(path_matches(path, pattern, certain=False) for path in paths for pattern in rule.path)
+    below = rule.path
+    if rule.writes and fact.command.words and not _writes_are_known(fact.command.name):
+        paths = fact.paths  # each path that it names may be written; the system's folders are read-only
+        below = tuple(each for each in rule.path if each == "identity" or each.startswith("**/"))
+    perhaps = any(path_matches(path, pattern, certain=False) for path in paths for pattern in below)
     return Match.PERHAPS if perhaps else Match.NO
+
+
+def _writes_are_known(name: str) -> bool:
+    """Return whether `Fact.written` has every file that a program writes."""
+    return fits(name, KNOWN["readers"]) or any(name in names for names in WRITERS.values())
 
 
 def _set_variables(command: Command) -> Iterator[str]:

@@ -74,16 +74,17 @@ def resolve_lexically(text: str, *, absolute: bool = False, home: bool = False) 
 def path_matches(path: FoundPath, pattern: str, *, certain: bool) -> bool:
     """Return whether a path matches a pattern of a rule, or is below a match.
 
-    Patterns are keys of `_CLASSES`, absolute paths, or `**/` followed by a path that may occur anywhere. If `certain`
-    is false, partly unknown paths count, too.
+    Patterns are keys of `_CLASSES`, absolute paths, or `**/` followed by a path that may occur anywhere. A pattern that
+    ends with `$` does not match paths below it. If `certain` is false, partly unknown paths count, too.
     """
     if path.uncertain and (certain or sum(map(str.isalpha, "".join(path.parts))) < _LEAST_LETTERS):
         return False
     if pattern in _CLASSES:
         return _CLASSES[pattern](path)
-    wanted = pattern.removeprefix("**/").strip("/").split("/")
+    wanted = pattern.removeprefix("**/").removesuffix("$").strip("/").split("/")
     if pattern.startswith("**/"):
-        places = range(len(path.parts) - len(wanted) + 1)
+        first = len(path.parts) - len(wanted)
+        places = range(first if pattern.endswith("$") else 0, first + 1) if first >= 0 else range(0)
         return any(_same(path.parts[at : at + len(wanted)], wanted) and _has_letters(path, at) for at in places)
     return path.absolute and _same(path.parts[: len(wanted)], wanted)
 

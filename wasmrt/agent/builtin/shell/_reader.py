@@ -6,6 +6,7 @@ with too many expansions.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
@@ -15,6 +16,7 @@ from tree_sitter import Language, Node, Parser
 
 from wasmrt.agent.builtin.shell._commands import Command, CommandContext, NotUnderstoodError, Redirect, Script
 from wasmrt.agent.builtin.shell._expressions import Expressions, Scope, text_of
+from wasmrt.agent.builtin.shell._latent import evaluated_nodes
 from wasmrt.agent.builtin.shell._words import ANY, Alternatives, Field, TooManyError, lines_of_words, literal, words_of
 
 _PARSER = Parser(Language(tree_sitter_bash.language()))
@@ -41,6 +43,8 @@ _TEXTS = words_of("string heredoc_body")
 """Nodes with characters between their children, which are checked during evaluation."""
 _SETTERS = words_of("read mapfile readarray getopts let wait printf unset command builtin")
 """Builtins that assign variables, and builtins that may precede them."""
+_TOOLS = words_of("CC CXX CPP LD AR AS FC RM MAKE SHELL RUNNER HOSTCC")
+_PLAIN_TOOL = re.compile(r"[\w./+-]*")
 _SHARED = tuple(each.name for each in fields(CommandContext))
 
 
@@ -72,6 +76,7 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
     try:
         reader.declare(nodes)
         reader.visit(tree.root_node, _Context())
+        reader.find_evaluated(nodes)
     except TooManyError:
         raise NotUnderstoodError("a word has too many possible expansions") from None
     return reader.script
@@ -140,12 +145,22 @@ class _Reader:
             elif node.type == "expansion" and any(child.type in (":=", "=") for child in node.children):
                 for child in node.named_children[:1]:
                     self._scope.open(text_of(child))
-            elif node.type in ("arithmetic_expansion", "c_style_for_statement", "test_command"):
+            elif node.type in ("arithmetic_expansion", "c_style_for_statement", "test_command") or (
+                node.type == "compound_statement" and text_of(node).startswith("((")
+            ):
                 for inner in _descendants(node):
                     if inner.type in ("variable_name", "word"):
-                        self._scope.open(text_of(inner))
+                        self._scope.count(text_of(inner))
             elif node.type in ("declaration_command", "unset_command"):
                 self._declare_words(node)
+
+    def find_evaluated(self, nodes: Iterable[Node]) -> None:
+        """Record the parts that bash evaluates and whose values may contain code."""
+        count = len(self.script.commands)
+        self.script.evaluated += evaluated_nodes(
+            nodes, self._words.value, lambda name: self._scope.values(name, self._words.value)
+        )
+        del self.script.commands[count:]
 
     def _declare_assignment(self, node: Node) -> None:
         name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
@@ -327,6 +342,7 @@ class _Reader:
             redirects=(*around.redirects, *bound.redirects),
             stdin=around.stdin if bound.stdin is None else bound.stdin,
         )
+        inner = replace(inner, start=node.start_byte)
         self._add([*words, *bound.words, *around.words], tuple(assigns), inner, text_of(node))
         if bound.behind:
             self._pipeline(bound.behind, around, self.script.commands[-1:])
@@ -342,7 +358,13 @@ class _Reader:
             self._words.value(value)
         if name is not None and name.type == "subscript":
             self._words.value(name)
+        if value is not None and name is not None and text_of(name) in _TOOLS and not self._is_plain(value):
+            self.script.notes.append(f"a value of {text_of(name)} that is more than a program's name")
         return "" if name is None else text_of(name).partition("[")[0]
+
+    def _is_plain(self, value: Node) -> bool:
+        texts = ("".join(part.text for part in parts) for parts in self._words.value(value))
+        return all(map(_PLAIN_TOOL.fullmatch, texts))
 
     def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Context, text: str) -> None:
         shared = {name: getattr(around, name) for name in _SHARED}

@@ -40,6 +40,8 @@ class Start(NamedTuple):
     """Names and values, sorted; plain strings only."""
     exported: frozenset[str] = frozenset()
     """Names of the exported variables."""
+    written: tuple[str, ...] = ()
+    """Files that earlier commands of the conversation changed and that other programs may run; sorted."""
 
     @property
     def digest(self) -> str:

@@ -177,7 +177,7 @@ class ShellTool(ToolDefaults):
             )
         from wasmrt.agent.builtin.shell._decide import decide_command
 
-        return decide_command(command, self._start(workdir))
+        return decide_command(command, self._start(workdir), self._settings.programs)
 
     def _start(self, workdir: str) -> Start:
         return _with_folder(WORKSPACE if self._held is None else self._held.start, workdir)
@@ -260,7 +260,8 @@ class ShellTool(ToolDefaults):
     def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
         from wasmrt.agent.builtin.shell._decide import decide_command
 
-        return decide_command(_command_of(params), _with_folder(start, _workdir_of(params))).action is Action.RUN
+        start = _with_folder(start, _workdir_of(params))
+        return decide_command(_command_of(params), start, self._settings.programs).action is Action.RUN
 
     def _check_refused(self, params: dict[str, Any]) -> None:
         if (refused := self.check(params)) is not None:

@@ -1,0 +1,90 @@
+"""Commands that are not known to be harmless require an approval, whatever rule allows the shell."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from wasmrt import Permission, ShellTool, ToolPolicy, ToolRegistry, ToolRule
+from wasmrt.agent.builtin.shell import Action, ShellSettings
+from wasmrt.agent.builtin.shell._code import is_known_code
+from wasmrt.agent.builtin.shell._decide import decide_command
+from wasmrt.agent.builtin.shell._known import kind_of
+from wasmrt.agent.builtin.shell._lists import ASKS, KNOWN, OPERANDS
+
+LINES = tomllib.loads((Path(__file__).parent / "unknown.toml").read_text())
+
+
+@pytest.mark.parametrize("kind", ["latent", "started", "written", "rest"])
+def test_command_that_is_not_known_to_be_harmless_does_not_run_unasked(kind: str) -> None:
+    assert [line for line in LINES[kind] if decide_command(line).action is Action.RUN] == []
+
+
+def test_similar_harmless_lines_run() -> None:
+    verdicts = {line: decide_command(line) for line in LINES["runs"]}
+    assert {line: verdict for line, verdict in verdicts.items() if verdict.action is not Action.RUN} == {}
+
+
+def test_unlisted_program_requires_an_approval_that_names_the_setting() -> None:
+    verdict = decide_command("frobnicate --all x")
+    assert (verdict.action, verdict.rule) == (Action.ASK, "unlisted-program")
+    assert "`programs` in [shell]" in verdict.reason
+
+
+def test_program_of_the_operator_runs_but_not_with_latent_code_or_after_a_write() -> None:
+    added = ("frobnicate",)
+    assert decide_command("frobnicate --all x", programs=added).action is Action.RUN
+    assert decide_command("frobnicate '$(rm -rf src)'", programs=added).rule == "latent-code"
+    assert decide_command("echo x > rules.py; frobnicate", programs=added).rule == "written-first"
+    assert decide_command("rm -rf src; frobnicate", programs=added).rule == "rm-recursive"
+
+
+def test_program_of_the_workspace_is_not_the_system_program_of_the_same_name() -> None:
+    assert decide_command("echo x > ls; ./ls").rule == "written-first"
+    assert decide_command("ls '$(id)'").action is Action.RUN
+    assert decide_command("./ls '$(id)'").rule == "latent-code"
+
+
+def test_each_listed_program_has_one_kind_and_each_entry_a_listed_program() -> None:
+    names = [name for kind in KNOWN.values() for name in kind]
+    assert sorted(set(names)) == sorted(names)
+    assert [key for key in (*OPERANDS, *ASKS) if kind_of(key.split()[0]) is None] == []
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import os; os.remove('a')", "import os as o; o.remove('a')", "from os import remove", "import os.path as p",
+        "open('a', 'w')", "open('a', mode='a')", "open(*['a', 'w'])", "f = open", "map(open, 'ab', 'ww')",
+        "print = exec", "exec('x')", "eval('x')", "__import__('os')", "getattr(1, 'x')", "(1).__class__",
+        "import json; json.codecs", "import json; json = 1; json.x()", "class A: pass", "def f(): pass",
+        "import subprocess", "from . import x", "import uuid; uuid.os", "import sys; sys.modules",
+        "x = [1]; x.clear.__self__", "print(", "globals()", "del x", "import datetime; datetime.sys",
+        "with open('a', 'x') as f: f.write('b')", "async def f(): pass", "import time; time.sleep.__globals__",
+    ],
+)  # fmt: skip
+def test_python_code_with_an_unlisted_name_is_not_known(code: str) -> None:
+    assert not is_known_code("python3", code)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "print(1 + 1)", "import json, sys; print(json.load(sys.stdin)['a'])", "print([x * 2 for x in range(3)])",
+        "import datetime; print(datetime.datetime.now().isoformat())", "print(open('a.txt').read().upper())",
+        "import os; print(os.path.join('a', 'b'))", "import math; print(math.sqrt(2))", "x = {}; x['a'] = 1; print(x)",
+    ],
+)  # fmt: skip
+def test_python_code_with_listed_names_only_is_known(code: str) -> None:
+    assert is_known_code("python3", code)
+
+
+def test_rule_that_allows_the_shell_covers_an_unlisted_program_only_if_the_settings_name_it(folder: Path) -> None:
+    policy = ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ALLOW),))
+    for programs, runs in (((), False), (("frobnicate",), True)):
+        registry = ToolRegistry(policy=policy)
+        registry.register(ShellTool(folder, ShellSettings(programs=programs)), builtin=True)
+        assert registry.asks("shell", {"command": "ls"}) is None
+        assert (registry.asks("shell", {"command": "frobnicate"}) is None) is runs

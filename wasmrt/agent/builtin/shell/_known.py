@@ -1,0 +1,158 @@
+"""Programs that run without an approval under a rule that allows the shell: the ones in `lists/known.toml`.
+
+Every other program requires an approval, and so do listed programs with arguments that start programs, delete files or
+become code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from fnmatch import fnmatchcase
+from functools import cache
+from typing import NamedTuple, TypeVar
+
+from wasmrt.agent.builtin.shell._commands import Command, find_wrapper
+from wasmrt.agent.builtin.shell._lists import ASKS, COMPILERS, KNOWN, OPERANDS
+from wasmrt.agent.builtin.shell._match import Fact
+from wasmrt.agent.builtin.shell._words import UNKNOWN, Field
+
+_SYSTEM = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
+_LATENT = re.compile(r"\$[({\[]|`|[<>]\(|\[[^\]]*\$")
+_DATA = re.compile(
+    r"(?!CMakeLists|.*requirements|.*constraints).*\.(log|txt|out|err|md|csv|tsv|html?|diff|patch|png|jpe?g|svg|pdf|gz|tgz|zip|xz|bz2|tar|tmp|bak)"
+)
+_UNPACKERS: Mapping[str, re.Pattern[str]] = {
+    "tar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--extract|--get"), "bsdtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*"),
+    "unzip": re.compile(r"(?!-[lptvz]).*"), "cpio": re.compile(r"-[a-zA-Z]*[ip].*|--extract"), "7z": re.compile("[ex]"),
+    "wget": re.compile("(?!-O$).*"), "curl": re.compile(r"-[a-zA-Z]*[OJ][a-zA-Z]*|--remote-.*"),
+    "git": re.compile("clone|pull|apply|am|submodule"), "patch": re.compile(".*"), "rsync": re.compile(".*"),
+}  # fmt: skip
+"""Programs that write files under names from their input, with the argument that makes them do so."""
+_Entry = TypeVar("_Entry")
+ANYTHING = "*"
+"""Stands for names of written files that are unknown until the command runs."""
+
+
+class Kind(Enum):
+    """The kinds of listed programs; `lists/known.toml` describes each."""
+
+    READER = "readers"
+    WRITER = "writers"
+    RUNNER = "runners"
+
+
+class Problem(NamedTuple):
+    """The reason why a command is not known to be harmless."""
+
+    rule: str
+    reason: str
+
+
+@cache
+def kind_of(program: str) -> Kind | None:
+    """Return the kind of a program, given by name or by path; None if it is not listed.
+
+    A program outside of the system's folders runs the workspace's code, whatever its name.
+    """
+    folder, _, name = program.rpartition("/")
+    if "/" in program and folder not in _SYSTEM:
+        return Kind.RUNNER
+    for kind in Kind:
+        if any(fnmatchcase(name, each) for each in KNOWN[kind.value]):
+            return kind
+    return None
+
+
+def find_problem(fact: Fact, added: tuple[str, ...] = ()) -> Problem | None:
+    """Return why a command is not known to be harmless, or None. `added` are programs that the operator added."""
+    command = fact.command
+    name = command.name
+    if not command.words or not command.words[0].known or name in fact.bodies:
+        return None
+    if (found := find_wrapper(name, command.arguments)) is not None:
+        form, words = found
+        return None if _options_are_known(form, words) else Problem("options", f"options of {name} may start programs")
+    kind = Kind.RUNNER if name in added else kind_of(command.words[0].text)
+    if kind is None:
+        if [each.text for each in command.arguments] in (["--version"], ["--help"]):
+            return None
+        reason = f"{name} is not a listed program; `programs` in [shell] can add it"
+        return Problem("unlisted-program", reason)
+    if name not in added and (problem := _arguments_problem(fact)) is not None:
+        return problem
+    if kind is Kind.RUNNER and any(_LATENT.search(each.text) for each in command.arguments):
+        return Problem("latent-code", f"an argument of {name} contains shell code that it may run")
+    return None
+
+
+def _options_are_known(form: Mapping[str, object], words: Iterable[Field]) -> bool:
+    flags, values = form.get("flags"), form["values"]
+    if not isinstance(flags, str) or not isinstance(values, list):
+        return False
+    waiting = [each.text for each in words]
+    while waiting and waiting[0].startswith("-") and waiting[0] not in ("-", "--"):
+        option = waiting.pop(0)
+        if option in values:
+            del waiting[:1]
+        elif not re.fullmatch(flags, option[1:]):
+            return False
+    return True
+
+
+def _arguments_problem(fact: Fact) -> Problem | None:
+    name = fact.command.name
+    operands = [each.text for each in fact.operands]
+    first = operands[0] if operands else ""
+    allowed = _listed(OPERANDS, name)
+    if allowed is not None and not any(_begins(operands, each) or _begins(_texts(fact), each) for each in allowed):
+        return Problem("arguments", f"{name} {first} is not listed as harmless".replace("  ", " "))
+    for key in dict.fromkeys((name, f"{name} {first}")):
+        pattern = _listed(ASKS, key)
+        if pattern is None:
+            continue
+        for each in fact.command.arguments:
+            if each.known and re.fullmatch(pattern, each.text, re.DOTALL):
+                return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
+            if each.open_start and re.fullmatch(pattern, "-" + each.text.lstrip("".join(UNKNOWN))):
+                return Problem("arguments", f"{name} gets a word that is unknown until it runs")
+    return None
+
+
+def _texts(fact: Fact) -> list[str]:
+    return [each.text for each in fact.command.arguments]
+
+
+def _listed(table: Mapping[str, _Entry], name: str) -> _Entry | None:
+    """Return the entry of a program; `python3.11` has the entry of `python`."""
+    return table.get(name) or table.get(re.sub(r"[0-9][0-9.]*$", "", name))
+
+
+def _begins(operands: list[str], wanted: str) -> bool:
+    words = wanted.split()
+    if not words:
+        return not operands
+    return len(operands) >= len(words) and all(map(fnmatchcase, operands, words))
+
+
+def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
+    """Yield the names of the files that commands write and that other programs may run, with the command."""
+    for fact in facts:
+        command = fact.command
+        if command.name in COMPILERS and not command.redirects and command.name not in _UNPACKERS:
+            continue
+        names = {path.parts[-1] for path in fact.written if path.parts}
+        if command.name in ("cp", "mv", "ln", "install", "rsync"):
+            names |= {each.text.rstrip("/").rpartition("/")[2] for each in fact.operands}
+        pattern = _UNPACKERS.get(command.name)
+        if pattern is not None and any(pattern.fullmatch(text) for text in _texts(fact)):
+            names.add(ANYTHING)
+        for name in names:
+            if not _DATA.fullmatch(name):
+                yield fact, name
+
+
+def runs_workspace_code(command: Command, added: tuple[str, ...] = ()) -> bool:
+    """Return whether a command may run code that another command wrote."""
+    return command.name in added or (bool(command.words) and kind_of(command.words[0].text) is Kind.RUNNER)
