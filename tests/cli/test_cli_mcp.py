@@ -15,6 +15,8 @@ from tests.compiled import Installation
 from tests.interop.mcp_client import hostile
 from tests.interop.mcp_client.hostile_http import hostile_site
 from wasmrt.cli.shared.root import cli
+from wasmrt.cli.shared.secrets import open_secrets
+from wasmrt.interop.mcp.client import KeptLogin, McpServerConfig
 
 HOSTILE = str(Path(hostile.__file__).resolve())
 CONFIG = '[tools.filter]\nallow_external = true\n[tools.rules."bad_*"]\npermission = "allow"\n'
@@ -53,6 +55,15 @@ def test_a_server_is_added_listed_called_checked_and_removed(home: Path) -> None
     assert run("remove", "bad").exit_code == 0
     assert json.loads(run("list", "--json").stdout) == []
     assert json.loads((home / "mcp-trust.json").read_text())["servers"] == {}
+
+
+def test_removing_a_server_removes_the_login_of_the_user(home: Path) -> None:
+    url = "https://mcp.example.com/mcp"
+    assert run("add", "site", url, "--yes", "--no-connect").exit_code == 0
+    login = KeptLogin(open_secrets(), "local", McpServerConfig(name="site", url=url))
+    login.set("access_token", "of-the-login")
+    assert run("remove", "site").exit_code == 0
+    assert open_secrets().list("local") == ()
 
 
 def test_call_announces_the_server_start_unless_json(home: Path) -> None:

@@ -61,7 +61,7 @@ class Run:
         self.origins: tuple[str, ...] = ()
 
     def log_in(self, scope: str) -> None:
-        login = KeptLogin(self.secrets, "local", "conf")
+        login = KeptLogin(self.secrets, "local", self.server)
         issuer = asyncio.run(discover(self.server, NetworkConfig(), lambda _: None))
         self.origins = issuer.origins
         asyncio.run(authorize(self.server, NetworkConfig(), login, issuer, scope=scope, present=browse))

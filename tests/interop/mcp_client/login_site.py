@@ -40,6 +40,8 @@ class LoginSite(Server):
         self.refreshed = 0
         self.refuse_refresh = False
         self.scopes: list[str] = []
+        self.authorized: list[str] = []
+        """The Authorization headers that its MCP endpoints received."""
         self.says = ""
         """The response of its tool, with the Authorization header that it received."""
 
@@ -80,6 +82,7 @@ class LoginHandler(_Handler):
             return self.json(json.loads(body) | {"client_id": "made-for-you"}, 201)
         if self.path == "/token":
             return self.token({name: values[0] for name, values in parse_qs(body.decode()).items()})
+        site.authorized.append(self.headers.get("Authorization", ""))
         if self.headers.get("Authorization", "").removeprefix("Bearer ") not in site.tokens:
             where = f'Bearer resource_metadata="{site.origin}/.well-known/oauth-protected-resource/mcp", scope="read"'
             return self.answer(401, b"", {"WWW-Authenticate": where})

@@ -63,7 +63,8 @@ def log_in(site: LoginSite, secrets: MemorySecrets, agree: Any = lambda _: None,
         opened = lambda: urllib.request.urlopen(url, timeout=10, context=trusted).read()  # noqa: E731
         threading.Thread(target=opened, daemon=True).start()
 
-    server, login = server_at(site), KeptLogin(secrets, "local", "bad")
+    server = server_at(site)
+    login = KeptLogin(secrets, "local", server)
     issuer = asyncio.run(discover(server, site.network, agree))
     asyncio.run(authorize(server, site.network, login, issuer, scope=scope, present=browse))
     return login
@@ -121,6 +122,21 @@ def test_a_failed_renewal_names_the_login_command(site: LoginSite, secrets: Memo
     assert failure.value.code == "mcp-login"
     assert failure.value.hint == "log in: wasmrt mcp auth bad"
     assert site.refreshed <= 2  # one for each protocol version that the client tries
+
+
+def test_login_is_not_sent_to_a_server_of_the_same_name_at_another_address(
+    site: LoginSite, secrets: MemorySecrets
+) -> None:
+    log_in(site, secrets)
+    site.authorized.clear()
+    moved = McpServerConfig(name="bad", url=f"{site.origin}/other", trust=Trust.LOCAL)
+    with World(moved, secrets=secrets, network=site.network) as world, pytest.raises(ToolError, match="wants a login"):
+        world.call()
+    assert set(site.authorized) == {""}
+    renamed = KeptLogin(secrets, "local", moved)
+    assert [renamed.get(part) for part in ("access_token", "refresh_token", "client_id")] == ["", "", ""]
+    renamed.set("access_token", "of-the-other")
+    assert "mcp_bad_refresh_token" not in {info.name for info in secrets.list("local")}
 
 
 def test_logins_are_separate_for_each_user(site: LoginSite, secrets: MemorySecrets) -> None:

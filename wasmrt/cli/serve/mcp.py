@@ -14,10 +14,12 @@ from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import print_message, require_consent, show_columns, show_json, show_json_list
 from wasmrt.cli.shared.registry import open_registry
 from wasmrt.cli.shared.root import LazyGroup
+from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import (
     NOTHING,
+    KeptLogin,
     McpServerConfig,
     Trust,
     Trusted,
@@ -176,9 +178,10 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
 
 @mcp.command("remove")
 @click.argument("name")
+@user_option
 @json_option
-def remove(name: str, as_json: bool) -> None:
-    """Remove a server and the trust in its tools. Its secrets are not removed.
+def remove(name: str, user: str, as_json: bool) -> None:
+    """Remove a server, the trust in its tools, and the user's login there. Its other secrets are not removed.
 
     \b
     Examples:
@@ -186,6 +189,7 @@ def remove(name: str, as_json: bool) -> None:
       wasmrt mcp remove notion --json
     """
     server, _ = find_server(find_places(), name)
+    KeptLogin(open_secrets(), user, server).forget()
     forget_server(find_places(), server.name)
     show_json({"removed": name}) if as_json else print_message(f"removed {name}")
 

@@ -48,7 +48,7 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
       wasmrt mcp auth notion --no-browser --json
     """
     server, entry = find_server(find_places(), name)
-    login = KeptLogin(open_secrets(), user, name)
+    login = KeptLogin(open_secrets(), user, server)
     if forget:
         login.forget()
         show_json({"forgotten": name}) if as_json else print_message(f"deleted the login of {user} at {name}")

@@ -128,7 +128,7 @@ class KeptServers:
         ]
         # A server whose tools are known without a login needs none.
         wants = server.oauth is not None or (server.requires_auth and not entry.tools)
-        if wants and not self._logged_in(user, name):
+        if wants and not self._logged_in(user, server):
             steps.append(f"wasmrt mcp auth {name}{of}")
         return steps
 
@@ -160,13 +160,16 @@ class KeptServers:
             NotInstalledError: there is no server of this name.
         """
         server, _ = find_server(self._places, name)
-        shown = f"remove the MCP server {name}, {server.url or server.command[0]!r}; its secrets stay"
-        return Plan(f"{shown}\ndigest {server.consent_digest}", lambda _: self._remove(name))
+        where = server.url or repr(server.command[0])
+        shown = f"remove the MCP server {name}, {where}, and the login there; its other secrets stay"
+        return Plan(f"{shown}\ndigest {server.consent_digest}", partial(self._remove, server))
 
-    def _remove(self, name: str) -> dict[str, Any]:
-        forget_server(self._places, name)
-        self._drop(name)
-        return {"removed": name}
+    def _remove(self, server: McpServerConfig, context: ToolContext) -> dict[str, Any]:
+        if self._parts.secrets is not None:
+            KeptLogin(self._parts.secrets, context.user, server).forget()
+        forget_server(self._places, server.name)
+        self._drop(server.name)
+        return {"removed": server.name}
 
     def _approve(self, server: McpServerConfig, hosts: tuple[str, ...], context: ToolContext) -> dict[str, Any]:
         entry = trust_server(server, (), hosts)
@@ -196,8 +199,9 @@ class KeptServers:
         except SecretError:
             return False
 
-    def _logged_in(self, user: str, name: str) -> bool:
-        return self._parts.secrets is not None and bool(KeptLogin(self._parts.secrets, user, name).get("access_token"))
+    def _logged_in(self, user: str, server: McpServerConfig) -> bool:
+        secrets = self._parts.secrets
+        return secrets is not None and bool(KeptLogin(secrets, user, server).get("access_token"))
 
 
 def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:

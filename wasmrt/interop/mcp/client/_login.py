@@ -32,45 +32,64 @@ class KeptLogin:
     The secrets are `mcp_NAME_access_token`, `mcp_NAME_refresh_token` and `mcp_NAME_client_id`; `mcp_NAME_login` holds
     other data for a renewal, such as the token endpoint, and `mcp_NAME_client_secret` the secret of a client that was
     registered by hand.
+
+    SECURITY: a login belongs to the address where the user logged in. After a server of the same name got another
+    address, the login counts as not stored, and the next login removes it.
     """
 
-    def __init__(self, store: SecretsStore, user: str, server: str) -> None:
+    def __init__(self, store: SecretsStore, user: str, server: McpServerConfig) -> None:
         self._store = store
         self._user = user
-        self._prefix = f"mcp_{server}_"
+        self._url = server.url
+        self._prefix = f"mcp_{server.name}_"
 
     def get(self, part: str) -> str:
-        """Return a part, or an empty string if it is not stored."""
+        """Return a part, or an empty string if it is not stored, or belongs to another address."""
+        if part in _PARTS and not self.more:
+            return ""
+        return self._read(part)
+
+    def set(self, part: str, value: str) -> None:
+        """Store a part, or remove it if the value is empty."""
+        if value and not self.more:
+            self.forget()
+            self._write("login", write_json({"server": self._url}))
+        self._write(part, value)
+
+    @property
+    def more(self) -> dict[str, Any]:
+        """Other data for a renewal: `token_url`, `client_secret`, `resource`, `scope`, `issuer`, `expires_at`.
+
+        Empty without a login at this address.
+        """
+        try:
+            value = read_json(self._read("login") or "{}", max_bytes=_MAX_TOKEN_BYTES, max_depth=4)
+        except JsonError:
+            return {}
+        return value if isinstance(value, dict) and value.get("server") == self._url else {}
+
+    def set_more(self, **values: Any) -> None:
+        """Update some of the other data."""
+        self.set("login", write_json({**self.more, "server": self._url, **values}))
+
+    def forget(self) -> None:
+        """Remove all parts."""
+        for part in (*_PARTS, "login"):
+            if self._read(part):
+                self._write(part, "")
+
+    def _read(self, part: str) -> str:
         try:
             return self._store.get(self._user, self._prefix + part).reveal()
         except (SecretNotFoundError, SecretExpiredError):
             return ""
 
-    def set(self, part: str, value: str) -> None:
-        """Store a part, or remove it if the value is empty."""
+    def _write(self, part: str, value: str) -> None:
         if value:
             self._store.set(self._user, self._prefix + part, Secret(value))
             return
         with suppress(SecretNotFoundError):
             self._store.remove(self._user, self._prefix + part)
-
-    @property
-    def more(self) -> dict[str, Any]:
-        """Other data for a renewal: `token_url`, `client_secret`, `resource`, `scope`, `issuer`, `expires_at`."""
-        try:
-            value = read_json(self.get("login") or "{}", max_bytes=_MAX_TOKEN_BYTES, max_depth=4)
-        except JsonError:
-            return {}
-        return value if isinstance(value, dict) else {}
-
-    def set_more(self, **values: Any) -> None:
-        """Update some of the other data."""
-        self.set("login", write_json({**self.more, **values}))
-
-    def forget(self) -> None:
-        """Remove all parts."""
-        for part in (*_PARTS, "login"):
-            self.set(part, "")
 
 
 class LoginAuth(httpx2.Auth):
@@ -183,4 +202,4 @@ def login_for(
     """
     if server.bearer or secrets is None:
         return None
-    return LoginAuth(server, KeptLogin(secrets, user, server.name), network, given)
+    return LoginAuth(server, KeptLogin(secrets, user, server), network, given)
