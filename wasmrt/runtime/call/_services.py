@@ -16,6 +16,7 @@ from wasmrt.core.errors import (
 from wasmrt.core.limits import (
     DEFAULT_MAX_REQUEST_BYTES,
     MAX_INVOKE_DEPTH,
+    MAX_LIST_BYTES,
     MAX_LOG_ENTRY_BYTES,
     MAX_PATH_BYTES,
     MAX_PROGRESS_REPORTS,
@@ -129,7 +130,11 @@ class CallServices:
         return self._open[request.handle].read()
 
     def _http_read_all(self, request: HttpReadAll) -> bytes:
-        return self._open[request.handle].read_all()
+        body = self._open[request.handle].read_all()
+        if len(body) > MAX_LIST_BYTES:
+            message = f"the response has more than {MAX_LIST_BYTES:,} bytes, the most that a tool receives at once"
+            raise HostFailure(FailureKind.OUTPUT_TOO_LARGE, "response-too-large", message)
+        return body
 
     def _http_close(self, request: HttpClose) -> None:
         self._open.pop(request.handle).close()

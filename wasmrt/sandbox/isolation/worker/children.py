@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 
 from wasmrt.core.errors import WasmrtError
-from wasmrt.core.limits import MIB, ResourceLimits
+from wasmrt.core.limits import MAX_LIST_BYTES, MIB, ResourceLimits
 from wasmrt.sandbox.guest.component import LinkedComponent
 from wasmrt.sandbox.guest.engine import Engine
 from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, TEMPLATE, Prepared, prepare
@@ -82,6 +82,8 @@ def own_socket(descriptor: int) -> socket.socket:
 
 WORKER_ROOM_BYTES = 384 * MIB
 """Memory for the engine's and the interpreter's work on values, in addition to the guest's memory."""
+_LIST_ROOM_BYTES = 72 * MAX_LIST_BYTES
+"""Memory for the longest list of bytes that a guest receives: the engine has a value of 32 bytes for each byte, twice."""
 EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
 # A template leads a process group with its workers, so that all can be ended at once.
 _RUN_WORKER = replace(RUN_WORKER, session=False)
@@ -103,7 +105,7 @@ class TemplateSeal:
     """
 
     def __init__(self, limits: ResourceLimits, *, keep: tuple[int, ...], required: bool) -> None:
-        room = limits.memory_bytes + WORKER_ROOM_BYTES
+        room = limits.memory_bytes + WORKER_ROOM_BYTES + _LIST_ROOM_BYTES
         self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
         self._status = open_own_status()  # a sealed process cannot open the file
         held = (*keep, self._status, *self._worker.descriptors)
