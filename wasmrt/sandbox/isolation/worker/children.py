@@ -83,7 +83,7 @@ def own_socket(descriptor: int) -> socket.socket:
 WORKER_ROOM_BYTES = 384 * MIB
 """Memory for the engine's and the interpreter's work on values, in addition to the guest's memory."""
 _LIST_ROOM_BYTES = 72 * MAX_LIST_BYTES
-"""Memory for the longest list of bytes that a guest receives: the engine has a value of 32 bytes for each byte, twice."""
+"""Memory for the longest list of bytes that a guest receives: the engine uses 32 bytes for each, twice."""
 EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
 # A template leads a process group with its workers, so that all can be ended at once.
 _RUN_WORKER = replace(RUN_WORKER, session=False)
