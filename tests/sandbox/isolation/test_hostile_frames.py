@@ -32,7 +32,7 @@ from wasmrt.sandbox.guest.requests import (
 )
 from wasmrt.sandbox.guest.services import HostServices, NoServices
 from wasmrt.sandbox.isolation.pool.handle import Worker
-from wasmrt.sandbox.isolation.wire import ClosedError, Head, Kind, ProtocolError
+from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Head, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.calls import pack_counts
 from wasmrt.sandbox.isolation.wire.types import read_type
 
@@ -47,8 +47,21 @@ REFUSES = {"do": "refuse", "capability": "http", "reason": "allowed", "rule": ""
 LOG = json.dumps({"place": 0, "level": "info", "message": "m", "at": 1}).encode()
 
 
+NUMBER = 7
+
+
+@pytest.fixture(autouse=True)
+def _known_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Number every call alike, so that a worker's frames can be written before the call."""
+    monkeypatch.setattr(Channel, "begin", lambda channel: setattr(channel, "number", NUMBER))
+
+
 def frame(kind: int, head: bytes = b"{}", tail: bytes = b"") -> bytes:
-    return struct.pack("<IBI", 4 + len(head) + len(tail), kind, len(head)) + head + tail
+    return start(4 + len(head) + len(tail), kind, len(head)) + head + tail
+
+
+def start(size: int, kind: int, head: int) -> bytes:
+    return struct.pack("<IBQI", size, kind, 0 if kind == Kind.BYE else NUMBER, head)
 
 
 def logged(place: int) -> bytes:
@@ -193,9 +206,9 @@ def test_a_worker_that_exits_without_a_result_has_crashed() -> None:
 @pytest.mark.parametrize(
     "sent",
     [
-        pytest.param(struct.pack("<IBI", 2**32 - 1, Kind.RESULT, 0), id="a length of 4 GiB"),
-        pytest.param(struct.pack("<IBI", 4, Kind.RESULT, 5), id="a head longer than its frame"),
-        pytest.param(struct.pack("<IBI", 0, Kind.RESULT, 0), id="no room for a head"),
+        pytest.param(start(2**32 - 1, Kind.RESULT, 0), id="a length of 4 GiB"),
+        pytest.param(start(4, Kind.RESULT, 5), id="a head longer than its frame"),
+        pytest.param(start(0, Kind.RESULT, 0), id="no room for a head"),
         pytest.param(frame(Kind.CALL), id="a host's frame"),
         pytest.param(frame(0), id="no kind"),
         pytest.param(frame(255), id="an unknown kind"),
@@ -292,7 +305,7 @@ def test_an_invalid_write_frame_ends_the_worker(head: dict[str, Any]) -> None:
 def test_an_oversized_frame_ends_the_worker_before_it_is_read() -> None:
     services = WritableServices()
     head = b'{"do": "workspace_write", "path": "x", "new": false}'
-    claimed = struct.pack("<IBI", 4 + len(head) + 64 * 1024 * 1024, Kind.IMPORT, len(head)) + head
+    claimed = start(4 + len(head) + 64 * 1024 * 1024, Kind.IMPORT, len(head)) + head
     assert isinstance(answer_to(claimed, a_call(services)), ProtocolError)
     assert not services.written
 

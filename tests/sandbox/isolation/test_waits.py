@@ -204,7 +204,7 @@ def test_a_signal_handler_during_an_exchange_loses_the_process() -> None:
 
 def test_waiting_for_a_partial_reply_can_be_resumed() -> None:
     with controlled() as (control, process):
-        process.send(b"\x06\x00\x00\x00\x10\x02\x00\x00")
+        process.send(b"\x06\x00\x00\x00\x10" + bytes(8) + b"\x02\x00\x00")
         with pytest.raises(DeadlineExceededError):
             control.greeting(Lifetime(0.05))
         process.send(b"\x00{}")

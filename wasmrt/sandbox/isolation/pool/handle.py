@@ -28,6 +28,7 @@ from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS
 from wasmrt.sandbox.isolation.pool.serving import Server, read_log
 from wasmrt.sandbox.isolation.wire import (
+    FRAME_BYTES,
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
     Channel,
@@ -44,8 +45,7 @@ GRACE_SECONDS = 0.05
 _FRAME_ROOM = 2 * MIB
 _CREDENTIALS = struct.Struct("3i")
 _MAX_MEMORIES = 64
-_READY_BYTES = 11
-"""The size of a frame without fields."""
+_READY_BYTES = FRAME_BYTES + len(b"{}")
 
 
 class WorkerGoneError(WasmrtError):
@@ -101,6 +101,7 @@ class Worker:
             WasmrtError: it cannot be started, or the worker crashed.
         """
         self._channel.waiting = self._channel.between = lifetime.check
+        self._channel.begin()
         self._channel.send(Kind.DESCRIBE)
         frame = self._channel.receive(MAX_DESCRIPTION_HEAD)
         if frame.kind == Kind.FAULT:
@@ -142,6 +143,7 @@ class Worker:
         )  # fmt: skip
         most = max(request_bytes, services.max_write_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server: Server | None = None
+        channel.begin()
         try:
             channel.send(Kind.CALL, head.pack(), encoded, more)
         except ClosedError as error:  # a call is only begun after it was read to its end
@@ -162,7 +164,7 @@ class Worker:
             elif frame.kind == Kind.FAULT:
                 raise _fault(call, frame)
             else:
-                raise ProtocolError("a worker sent a frame of a kind that only the host may send")
+                raise ProtocolError("expected a request, log line or result of a worker, got another frame")
             frame = channel.receive(most)
 
     def kill(self) -> None:

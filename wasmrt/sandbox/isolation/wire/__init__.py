@@ -1,10 +1,12 @@
 """Frames between the host and its workers, and their contents, read as hostile input."""
 
 from wasmrt.sandbox.isolation.wire._frames import (
+    FRAME_BYTES,
     MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
     MAX_TEXT,
+    NO_EXCHANGE,
     Channel,
     ClosedError,
     Frame,
@@ -16,10 +18,12 @@ from wasmrt.sandbox.isolation.wire._frames import (
 )
 
 __all__ = [
+    "FRAME_BYTES",
     "MAX_CONTROL_BYTES",
     "MAX_DESCRIPTION_DEPTH",
     "MAX_DESCRIPTION_HEAD",
     "MAX_TEXT",
+    "NO_EXCHANGE",
     "Channel",
     "ClosedError",
     "Frame",

@@ -1,14 +1,16 @@
 """Frames between the host and its workers: a kind, a JSON head and a tail of bytes, over a stream socket.
 
-A frame is: `u32` length of everything after the first five bytes, `u8` kind, `u32` length of the head, head, tail;
-integers are little-endian. SECURITY: every frame of a worker is hostile input. Its length is checked before its bytes
-are read, its head is a bounded JSON object, and each field is read by name and type (`Head`).
+A frame is: `u32` length of everything after the number, `u8` kind, `u64` number of the exchange, `u32` length of the
+head, head, tail; integers are little-endian. SECURITY: every frame of a worker is hostile input. Its length is checked
+before its bytes are read, its head is a bounded JSON object, and each field is read by name and type (`Head`). The host
+chooses a random number for each call and refuses frames with another, so a left-over result never answers a later call.
 """
 
 from __future__ import annotations
 
 import array
 import json
+import os
 import socket
 import struct
 from collections.abc import Callable, Sequence
@@ -29,10 +31,14 @@ MAX_TEXT = 32 * KIB
 MAX_HEAD_DEPTH = 8
 MAX_CONTROL_BYTES = 64 * KIB
 MAX_DESCRIPTORS = 4
-_START = struct.Struct("<IB")
+NO_EXCHANGE = 0
+"""The number of frames that belong to no call: greetings, `BYE`, and those of processes that fork others."""
+_START = struct.Struct("<IBQ")
 _HEAD = struct.Struct("<I")
-_FRAME = struct.Struct("<IBI")
-"""The start of a frame: length, kind and length of the head."""
+_FRAME = struct.Struct("<IBQI")
+"""The start of a frame: length, kind, number of the exchange and length of the head."""
+FRAME_BYTES = _FRAME.size
+"""The size of a frame without head and tail."""
 _BUFFER_BYTES = 64 * KIB
 _JOIN_BYTES = 256 * KIB
 _TIMEVAL = struct.Struct("@ll")
@@ -181,12 +187,15 @@ class Channel:
     After `patient`, `waiting` is called at intervals while the channel waits to receive or send, and `between` is
     called between the pieces of a frame, however fast they arrive. An exception of either ends the wait; a frame that
     fits the buffer can be waited for again.
+
+    `number` is the number of the exchange: it is sent in each frame and expected in each frame received.
     """
 
-    __slots__ = ("_buffer", "_end", "_start", "_view", "between", "socket", "waiting")
+    __slots__ = ("_buffer", "_end", "_start", "_view", "between", "number", "socket", "waiting")
 
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
+        self.number = NO_EXCHANGE
         self.waiting: Callable[[], None] = _never
         self.between: Callable[[], None] = _never
         self._buffer = bytearray(_BUFFER_BYTES)
@@ -208,24 +217,32 @@ class Channel:
         """
         text = head if isinstance(head, bytes) else json.dumps(head).encode()
         size = _HEAD.size + len(text) + sum(map(len, tail))
-        start = _FRAME.pack(size, kind, len(text))
+        start = _FRAME.pack(size, kind, self.number, len(text))
         if size <= _JOIN_BYTES:
             self._send(b"".join((start, text, *tail)))
             return
         for part in (start + text, *tail):
             self._send(part)
 
-    def receive(self, most: int) -> Frame:
-        """Wait for a frame of at most `most` bytes.
+    def begin(self) -> None:
+        """Start an exchange with a number that the other end cannot predict."""
+        self.number = int.from_bytes(os.urandom(8), "little") | 1
+
+    def receive(self, most: int, *, joins: bool = False) -> Frame:
+        """Wait for a frame of at most `most` bytes. A worker joins the exchange that the host's frame starts.
 
         Raises:
             ClosedError: the other end was closed.
-            ProtocolError: the frame is longer, or its lengths contradict each other.
+            ProtocolError: the frame is longer, its lengths contradict each other, or it is of another exchange.
         """
         if self._start == self._end:
             self._start = self._end = 0
         self._reach(_FRAME.size)
-        size, kind, head = _FRAME.unpack_from(self._buffer, self._start)
+        size, kind, number, head = _FRAME.unpack_from(self._buffer, self._start)
+        if joins:
+            self.number = number
+        elif number != (NO_EXCHANGE if kind == Kind.BYE else self.number):
+            raise ProtocolError("expected a frame of this call, got one of another call")
         if not _HEAD.size <= size <= most:
             raise ProtocolError(f"expected a frame of at most {most} bytes, got {size}")
         if head > size - _HEAD.size:
@@ -236,7 +253,8 @@ class Channel:
     def cancel(self) -> None:
         """Send a cancel frame without waiting; ignore a closed or full socket."""
         with suppress(OSError):
-            self.socket.send(_FRAME.pack(_HEAD.size + 2, Kind.CANCEL, 2) + b"{}", socket.MSG_DONTWAIT)
+            frame = _FRAME.pack(_HEAD.size + 2, Kind.CANCEL, self.number, 2)
+            self.socket.send(frame + b"{}", socket.MSG_DONTWAIT)
 
     def close(self) -> None:
         """Close this end."""
@@ -319,7 +337,7 @@ def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], 
         ClosedError: the other end was closed.
     """
     text = json.dumps(head).encode()
-    data = _START.pack(_HEAD.size + len(text), kind) + _HEAD.pack(len(text)) + text
+    data = _FRAME.pack(_HEAD.size + len(text), kind, NO_EXCHANGE, len(text)) + text
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     try:
         sent = end.sendmsg([data], rights)

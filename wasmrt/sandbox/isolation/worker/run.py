@@ -20,6 +20,7 @@ from wasmrt.sandbox.guest.services import Reply
 from wasmrt.sandbox.isolation.wire import (
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
+    NO_EXCHANGE,
     Channel,
     ClosedError,
     Frame,
@@ -129,7 +130,7 @@ class RunWorker:
         channel.waiting = self._idle
         channel.send(Kind.READY)
         while True:
-            frame = channel.receive(_MOST)
+            frame = channel.receive(_MOST, joins=True)
             if frame.kind == Kind.CALL:
                 self._call(frame)
             elif frame.kind == Kind.DESCRIBE:
@@ -140,6 +141,7 @@ class RunWorker:
                 raise ProtocolError("the host sent a frame of an unknown kind")
 
     def _idle(self) -> NoReturn:
+        self._channel.number = NO_EXCHANGE
         self._channel.send(Kind.BYE)
         raise ClosedError("idle for too long")
 
