@@ -19,6 +19,7 @@ from wasmrt.core.limits import MAX_LIST_BYTES, MIB, ResourceLimits
 from wasmrt.sandbox.guest.component import LinkedComponent
 from wasmrt.sandbox.guest.engine import Engine
 from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, TEMPLATE, Prepared, prepare
+from wasmrt.sandbox.isolation.confine._code_pages import check_code_pages, open_own_maps
 from wasmrt.sandbox.isolation.confine._process import open_own_status, own_status
 from wasmrt.sandbox.isolation.wire import (
     Channel,
@@ -107,9 +108,18 @@ class TemplateSeal:
     def __init__(self, limits: ResourceLimits, *, keep: tuple[int, ...], required: bool) -> None:
         room = limits.memory_bytes + WORKER_ROOM_BYTES + _LIST_ROOM_BYTES
         self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
-        self._status = open_own_status()  # a sealed process cannot open the file
-        held = (*keep, self._status, *self._worker.descriptors)
+        self._status = open_own_status()  # a sealed process cannot open these files
+        self._maps = open_own_maps()
+        held = (*keep, self._status, self._maps, *self._worker.descriptors)
         prepare(TEMPLATE, keep=held, required=_required(required)).apply()
+
+    def check_code(self) -> None:
+        """Check that no worker will be able to write to executable memory; workers inherit all mappings.
+
+        Raises:
+            ConfineError: a mapping is writable and executable.
+        """
+        check_code_pages(self._maps)
 
     def measure(self, *keep: int) -> None:
         """Measure the memory that workers start with; `keep` are descriptors they need."""
@@ -146,6 +156,7 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
         os.close(code)
         component = engine.deserialize_file(f"/proc/self/fd/{artifact}")
         linked = LinkedComponent(component, data, limits, metered=metered)
+        seal.check_code()
     except WasmrtError as error:
         send_with_descriptors(control, Kind.REFUSED, write_error(error), ())
         return

@@ -20,6 +20,7 @@ from wasmrt.sandbox.guest import wasi as _wasi  # noqa: F401 - a sealed worker c
 from wasmrt.sandbox.guest.engine import VERSION, Engine
 from wasmrt.sandbox.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel, best_allocator
 from wasmrt.sandbox.guest.worlds import _generic, _program  # noqa: F401 - as above
+from wasmrt.sandbox.isolation.confine._code_pages import protect_code_pages
 from wasmrt.sandbox.isolation.wire import (
     ClosedError,
     Head,
@@ -39,6 +40,7 @@ def main() -> NoReturn:
     os.closerange(OWN + 1, os.sysconf("SC_OPEN_MAX"))  # descriptors that the host left inheritable
     control = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, OWN)
     _validate_once()
+    protect_code_pages()
     codecs.lookup("unicode_escape")  # a codec is a module too, needed for messages about refused paths
     gc.freeze()  # the garbage collector would copy every page that the children share
     gc.enable()
