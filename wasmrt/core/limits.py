@@ -291,6 +291,7 @@ ARCHIVE_SUFFIXES = (".zip", ".tar.gz", ".tgz")
 MAX_ARCHIVE_BYTES = 80 * MIB
 MAX_PACKAGE_BYTES = 96 * MIB  # total size of all unpacked files of a package
 MAX_PACKAGE_ENTRIES = 4096
+MAX_TAR_EXTENSION_BYTES = 2 * MIB  # total size of the extended headers of a tar archive
 MAX_PACKAGE_NAME_BYTES = 240
 MAX_PACKAGE_DEPTH = 12
 MAX_TOML_BYTES = 256 * KIB

@@ -1,7 +1,8 @@
 """Read a zip archive of bounded size (PKWARE APPNOTE 6.3). Only stored and deflated files are accepted, and no zip64.
 
 SECURITY: the sizes in the central directory are checked before a file is read, and a file that is larger than its
-stated size is refused before it is unpacked completely.
+stated size is refused before it is unpacked completely. Some programs read an archive without its directory, so the
+files must be one after another, and nothing else may be between them.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ _STORED, _DEFLATED = 0, 8
 _UNIX = (3, 19)
 _MAX_COMMENT = 65535
 _MAX_CENTRAL_BYTES = MAX_PACKAGE_ENTRIES * 1024
+_DESCRIPTOR_BYTES = 24
+"""The maximum size of the optional data descriptor after a file."""
 
 
 class _Entry(NamedTuple):
@@ -42,9 +45,12 @@ def read_zip(data: bytes) -> dict[str, bytes]:
         PackageError: the archive is damaged, exceeds a bound, or has forbidden contents.
     """
     names, files, total = Names(), {}, 0
-    for entry in _entries(data):
+    count, size, start = _end(data)
+    places = [(start, start)]
+    for entry in _entries(data, count, size, start):
         is_folder = entry.name.endswith("/")
         names.add(entry.name.rstrip("/") if is_folder else entry.name, is_folder=is_folder)
+        places.append(_place(data, entry))
         if is_folder:
             if entry.size:
                 raise _broken("a folder entry has data")
@@ -54,12 +60,12 @@ def read_zip(data: bytes) -> dict[str, bytes]:
             raise PackageError(
                 f"the unpacked archive has more than {MAX_PACKAGE_BYTES:,} bytes", code="package-too-large"
             )
-        files[entry.name] = _contents(data, entry)
+        files[entry.name] = _contents(data, entry, places[-1][1])
+    _check_places(places)
     return files
 
 
-def _entries(data: bytes) -> Iterator[_Entry]:
-    count, size, start = _end(data)
+def _entries(data: bytes, count: int, size: int, start: int) -> Iterator[_Entry]:
     at, stop = start, start + size
     for _ in range(count):
         if at + _CENTRAL.size > stop:
@@ -91,7 +97,7 @@ def _end(data: bytes) -> tuple[int, int, int]:
     _, disk, first_disk, here, count, size, start, comment = _END.unpack_from(data, found)
     if count > MAX_PACKAGE_ENTRIES or size > _MAX_CENTRAL_BYTES:
         raise PackageError(f"the archive has more than {MAX_PACKAGE_ENTRIES} entries", code="package-entries")
-    if disk or first_disk or here != count or found + _END.size + comment != len(data) or start + size > found:
+    if disk or first_disk or here != count or found + _END.size + comment != len(data) or start + size != found:
         raise _broken("its directory has a wrong offset")
     return count, size, start
 
@@ -106,7 +112,8 @@ def _check_kind(name: str, system: int, attributes: int) -> None:
         raise _broken(f"{name!r:.80} is both a file and a folder")
 
 
-def _contents(data: bytes, entry: _Entry) -> bytes:
+def _place(data: bytes, entry: _Entry) -> tuple[int, int]:
+    """Return where an entry begins, with its local header, and where its contents end."""
     try:
         magic, _, flags, method, *_, name_size, extra = _LOCAL.unpack_from(data, entry.at)
     except struct.error:
@@ -117,8 +124,19 @@ def _contents(data: bytes, entry: _Entry) -> bytes:
         raise _broken(f"{entry.name!r:.80} has two different headers")
     if _decoded(data[start : start + name_size]) != entry.name:
         raise _broken(f"{entry.name!r:.80} has two different names")
-    start += name_size + extra
-    packed = data[start : start + entry.packed]
+    return entry.at, start + name_size + extra + entry.packed
+
+
+def _check_places(places: list[tuple[int, int]]) -> None:
+    at = 0
+    for start, end in sorted(places):
+        if not 0 <= start - at <= _DESCRIPTOR_BYTES:
+            raise _broken("its files overlap, or have other data between them")
+        at = end
+
+
+def _contents(data: bytes, entry: _Entry, end: int) -> bytes:
+    packed = data[end - entry.packed : end]
     if len(packed) != entry.packed:
         raise _broken("a file is outside the archive")
     contents = packed if entry.method == _STORED else _inflated(packed, entry)
