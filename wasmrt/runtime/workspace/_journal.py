@@ -6,6 +6,7 @@ A change is denied if the previous content cannot be saved, so that every change
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import time
 from collections import Counter
@@ -111,6 +112,7 @@ class CallJournal:
     def close(self) -> None:
         """Close the journal's file."""
         if self._handle >= 0:
+            fcntl.flock(self._handle, fcntl.LOCK_UN)  # a forked child may have the same open file
             os.close(self._handle)
             self._handle = -1
 
@@ -188,7 +190,7 @@ class UndoJournal:
         return CallJournal(self, JournalHead(call_id, tool, user, str(root), time.time_ns() // 1_000_000, program))
 
     def create(self, head: JournalHead) -> int:
-        """Create the journal file of a call, and return the file's descriptor.
+        """Create the journal file of a call, and return the file's descriptor, which is locked until it is closed.
 
         Raises:
             OSError: the file cannot be created.
@@ -200,6 +202,7 @@ class UndoJournal:
         drafted = self._folder / draft_name()  # so that a journal never has an incomplete head
         handle = os.open(drafted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             append_head(handle, head)
             drafted.rename(path)
         except BaseException:
@@ -244,6 +247,29 @@ class UndoJournal:
             return path, read_journal(path)
         except OSError as error:
             raise UndoError(f"cannot read the call's undo journal ({error.strerror})") from error
+
+    @contextmanager
+    def locked(self, call_id: str) -> Iterator[tuple[Path, JournalRecord]]:
+        """Yield what `read` returns, while no other process undoes the call.
+
+        Raises:
+            UndoError: the call is still running, another process is undoing it, or see `read`.
+        """
+        path, _ = self.read(call_id)
+        try:
+            handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError as error:
+            raise UndoError(f"cannot read the call's undo journal ({error.strerror})") from error
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield self.read(call_id)
+        except BlockingIOError as error:
+            raise UndoError(
+                f"call {call_id} is still running, or another process is undoing it",
+                code="undo-busy", hint="wait until it has ended, then run the command again",
+            ) from error  # fmt: skip
+        finally:
+            os.close(handle)
 
     def _names(self) -> list[str]:
         """Return the file names, oldest call first."""

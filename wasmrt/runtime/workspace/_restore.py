@@ -74,6 +74,9 @@ class Restorer:
 
     Every restored file is first written as a draft, because its content may come from a file that another step
     replaces.
+
+    SECURITY: directly before a name is replaced or removed, its state is compared with the state in the plan, so that
+    work that was saved since then is not lost.
     """
 
     def __init__(self, root: Path, journal: Path, record: JournalRecord, current: dict[str, State]) -> None:
@@ -117,11 +120,27 @@ class Restorer:
     def _move_into_place(self, drafted: Iterable[tuple[str, str]]) -> None:
         for path, name in drafted:
             with _open_parent(self._root, path) as (walk, target):
+                self._check_unchanged(path, walk.here, target)
                 os.rename(name, target, src_dir_fd=walk.here, dst_dir_fd=walk.here)
 
     def _remove(self, path: str, *, folder: bool = False) -> None:
         with suppress(FileNotFoundError), _open_parent(self._root, path) as (walk, name):
+            if not folder:
+                self._check_unchanged(path, walk.here, name)
             (os.rmdir if folder else os.unlink)(name, dir_fd=walk.here)
+
+    def _check_unchanged(self, path: str, folder: int, name: str) -> None:
+        """Check that a name is unused, or still has the state that it had when the undo was planned.
+
+        Raises:
+            UndoError: the name has changed.
+        """
+        now = state_at(folder, name)
+        if now != ABSENT and not now.same_as(self._current[path]):
+            raise UndoError(
+                f"{path} was changed during the undo, which stopped there",
+                code="undo-conflict", hint="run the command again: it shows the remaining changes",
+            )  # fmt: skip
 
     def _save_replaced_files(self, made: list[UndoStep], restored: list[UndoStep]) -> None:
         """Save the content of moved files that will be replaced, so that it is not lost if the process is killed."""

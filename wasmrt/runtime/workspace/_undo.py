@@ -91,21 +91,21 @@ def undo(journal: UndoJournal, call_id: str, *, force: bool = False) -> UndoPlan
     With `force`, later changes that conflict are lost; names that cannot be restored are left unchanged.
 
     Raises:
-        UndoError: the undo cannot be planned (see `plan_undo`), has a conflict, or a step failed. After a failed step,
-            calling `undo` again tries the remaining steps.
+        UndoError: the undo cannot be planned (see `plan_undo`), has a conflict, or a step failed; or the call is still
+            running. After a failed step, calling `undo` again tries the remaining steps.
     """
-    path, record = journal.read(call_id)
-    plan, current = _make_plan(record, {})
-    if not force:
-        check_conflicts(plan)
-    plan = plan._replace(steps=_sort_steps((*plan.steps, *plan.forced)))
-    try:
-        Restorer(Path(plan.head.root), path, record, current).run(plan.steps)
-        path.unlink(missing_ok=True)
-    except OSError as error:
-        raise UndoError(
-            f"some changes could not be undone ({error.strerror})", hint="fix the cause, then run the command again"
-        ) from error
+    with journal.locked(call_id) as (path, record):
+        plan, current = _make_plan(record, {})
+        if not force:
+            check_conflicts(plan)
+        plan = plan._replace(steps=_sort_steps((*plan.steps, *plan.forced)))
+        try:
+            Restorer(Path(plan.head.root), path, record, current).run(plan.steps)
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise UndoError(
+                f"some changes could not be undone ({error.strerror})", hint="fix the cause, then run the command again"
+            ) from error
     return plan
 
 
