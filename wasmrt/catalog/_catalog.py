@@ -90,16 +90,21 @@ class Catalog:
         """
         return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
-    def add(self, new: NewVersion, grant: str | None, *, replaces: int | None = None) -> ToolVersion:
+    def add(
+        self, new: NewVersion, grant: str | None, *, replaces: tuple[ToolVersion, ...] | None = None
+    ) -> ToolVersion:
         """Store a new version. With a grant it becomes the active version; without one it waits for a grant.
 
         If a tool has more than 16 versions, the oldest ones are deleted. A version that is already stored with the same
-        bytes and grant is returned unchanged. `replaces` is the number of the active version that the user saw, or 0 if
-        the tool was not installed.
+        bytes and grant is returned unchanged. `replaces` has the active version that the user saw; it is empty if the
+        tool was not installed, and None if nothing is compared.
+
+        SECURITY: a number does not identify a version, since its grant can be narrowed and numbers are reused after a
+        removal. Otherwise an update without more access than the user saw could bring back access that was removed.
 
         Raises:
             GrantRequiredError: the tool is not installed yet, and `grant` is None.
-            InstallError: the catalog cannot be written, or the active version is not `replaces`.
+            InstallError: the catalog cannot be written, or the active version is no longer as in `replaces`.
         """
         with self._index.writing() as db:
             self._components.prepare()
@@ -116,7 +121,7 @@ class Catalog:
                 if (v.digest, v.sidecar, v.package) == (new.component.digest, new.sidecar, new.package)
             ]
             stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
-            if stored is None and replaces is not None and replaces != _active(before):
+            if stored is None and replaces is not None and replaces != tuple(v for v in before if v.active):
                 raise InstallError(
                     f"{new.name} was updated by another process", code="changed", hint="run the command again"
                 )

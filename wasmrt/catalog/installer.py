@@ -140,9 +140,9 @@ class Installer:
         Raises:
             InstallError: the catalog cannot be written, or has changed since the plan was made.
         """
-        if plan.is_installed and plan.previous is not None:
-            return plan.previous
-        seen = 0 if plan.previous is None else plan.previous.number
+        seen = () if plan.previous is None else (plan.previous,)
+        if plan.is_installed and seen == (self._catalog.get(plan.new.name),):
+            return seen[0]
         return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen)
 
     def store_pending(self, plan: InstallPlan) -> ToolVersion:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from made_components import HTTP, component
 from wasmrt.capabilities import Capabilities
 from wasmrt.catalog import Catalog, ComponentInfo
 from wasmrt.catalog.granted import granted_to
-from wasmrt.catalog.installer import Installer
+from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.sources import FileSource
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core import component_bytes
@@ -27,6 +28,7 @@ from wasmrt.core.errors import (
     InstallError,
     InvalidComponentError,
     InvalidNameError,
+    NotInstalledError,
     NotWasmError,
     SourceError,
 )
@@ -138,6 +140,104 @@ def test_a_decision_about_a_version_that_is_no_longer_active_is_refused(
     assert caught.value.code == "changed"
     assert catalog.read(catalog.get("answer")).data == component(answer=2)
     assert catalog.sweep() == 0
+
+
+def narrowed(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    catalog.regrant(catalog.get("answer"), "{}")
+
+
+def reinstalled(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    """Install the same component with less access, under the same version number."""
+    catalog.remove("answer")
+    installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP)), grant=b"{}"))
+
+
+def replaced(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    catalog.remove("answer")
+    installer.accept(installer.plan(FileSource(tool_file(component(answer=3)))))
+
+
+def updated(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    installer.accept(installer.plan(FileSource(tool_file(component(answer=3), sidecar=HTTP))))
+
+
+def rolled_back(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    updated(catalog, installer, tool_file)
+    installer.accept(installer.plan(FileSource(tool_file(component(answer=4)))))
+    catalog.rollback("answer")
+
+
+def granted(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    plan = installer.plan(FileSource(tool_file(component(answer=3), sidecar=HTTP)))
+    waiting = installer.store_pending(plan)
+    catalog.grant("answer", waiting.number, "{}", digest=waiting.digest)
+
+
+def removed(catalog: Catalog, installer: Installer, tool_file: Write) -> None:
+    catalog.remove("answer")
+
+
+@pytest.mark.parametrize("change", [narrowed, reinstalled, replaced, updated, rolled_back, granted, removed])
+@pytest.mark.parametrize("plans", ["an update", "the same version"])
+def test_a_decision_about_a_tool_that_has_changed_since_is_refused(
+    installer: Installer, catalog: Catalog, tool_file: Write, change: Callable[..., None], plans: str
+) -> None:
+    installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP))))
+    other = {"http": HTTP["http"], "description": "Answers again."}
+    stale = installer.plan(FileSource(tool_file(sidecar=other if plans == "an update" else HTTP)))
+    assert not stale.needs_decision, "it would be installed without a question"
+    change(catalog, installer, tool_file)
+    before = catalog.versions("answer") if catalog.has("answer") else ()
+
+    with pytest.raises((InstallError, NotInstalledError)) as caught:
+        installer.accept(stale)
+
+    assert caught.value.code in ("changed", "not-installed")
+    assert (catalog.versions("answer") if catalog.has("answer") else ()) == before
+
+
+def test_of_concurrent_installs_with_different_contents_one_is_accepted(
+    installer: Installer, catalog: Catalog, tool_file: Write
+) -> None:
+    plans = [installer.plan(FileSource(tool_file(component(answer=number), sidecar=HTTP))) for number in range(6)]
+    start, ended = threading.Barrier(len(plans)), []
+
+    def accept(plan: InstallPlan) -> None:
+        start.wait()
+        try:
+            ended.append(installer.accept(plan).digest)
+        except InstallError as error:
+            assert error.code == "changed"
+
+    threads = [threading.Thread(target=accept, args=(plan,)) for plan in plans]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [version.digest for version in catalog.versions("answer")] == ended and len(ended) == 1
+    assert catalog.sweep() == 0
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ({"version": "2.0"}, {"version": "1.0"}),
+        ({"version": "1.0"}, {"version": "1.0"}),
+        ({"version": "1.0"}, {"version": "1.0", "license": "MIT"}),
+    ],
+    ids=["older version", "same version", "same version, other license"],
+)
+@pytest.mark.parametrize("name", ["answer", "answer.component"], ids=["same file", "other file"])
+def test_other_contents_need_a_decision_regardless_of_the_version(
+    installer: Installer, catalog: Catalog, tool_file: Write, first: object, second: object, name: str
+) -> None:
+    installer.accept(installer.plan(FileSource(tool_file(sidecar=first))))
+    plan = installer.plan(FileSource(tool_file(component(answer=2), name=name, sidecar=second)))
+    assert plan.new.name == "answer"
+    assert plan.needs_decision and not plan.is_installed
+    assert any("different component" in change for change in plan.changes)
+    waiting = installer.store_pending(plan)
+    assert waiting.pending and catalog.read(catalog.get("answer")).data == component()
 
 
 def test_a_first_install_cannot_be_pending(installer: Installer, catalog: Catalog, tool_file: Write) -> None:
