@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -268,3 +270,25 @@ def test_a_call_is_undone_only_after_its_end(tmp_path: Path) -> None:
     call.close()
     undo(journal, "two-1")
     assert (root / "a.txt").read_bytes() == b"new a"
+
+
+# -- clocks --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", [-(10**17), -(10**9), 0, 10**17], ids=["years back", "back", "still", "years ahead"])
+def test_the_last_call_is_undone_first_whatever_the_clock_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    root, journal = prepare(tmp_path)
+    undo(journal, "one-1")
+    before = tree(root)
+    times = itertools.count(time.time_ns(), step)
+    monkeypatch.setattr(time, "time_ns", lambda: next(times))
+    for number in range(5):
+        call = Writing(root, journal, f"in-{number}", within="prog-t1.1")
+        call.write("a.txt", b"%d" % number)
+        call.close()
+    assert journal.calls_of("prog-t1") == [f"in-{number}" for number in reversed(range(5))]
+    for call_id in journal.calls_of("prog-t1"):
+        undo(journal, call_id)
+    assert tree(root) == before

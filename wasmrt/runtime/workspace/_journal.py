@@ -198,7 +198,7 @@ class UndoJournal:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         owner = blake3(head.user.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._delete_oldest(owner)
-        path = self._folder / f"{time.time_ns():020d}.{owner}-{head.call_id}{_SUFFIX}"
+        path = self._folder / f"{self._next_stamp():020d}.{owner}-{head.call_id}{_SUFFIX}"
         drafted = self._folder / draft_name()  # so that a journal never has an incomplete head
         handle = os.open(drafted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -210,6 +210,11 @@ class UndoJournal:
             drafted.unlink()
             raise
         return handle
+
+    def _next_stamp(self) -> int:
+        """Return the time in ns, or a later time if there is a later journal: the clock may have been set back."""
+        last = next((int(name[:20]) for name in reversed(self._names()) if name[:20].isdecimal()), 0)
+        return max(time.time_ns(), last + 1)
 
     def call_ids(self) -> list[str]:
         """Return the IDs of the calls that can be undone, newest first."""
