@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
@@ -11,6 +10,7 @@ from itertools import islice
 from blake3 import blake3
 
 from wasmrt.core.errors import InvalidNameError
+from wasmrt.core.normal_form import normalize
 
 MAX_NAME_LENGTH = 64
 """Characters of a tool's name that both OpenAI and Anthropic accept."""
@@ -105,7 +105,7 @@ def spelling(name: str) -> str:
 
 def path_key(path: str) -> str:
     """Return `path` as case-insensitive, normalizing file systems compare it."""
-    return unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", path).casefold())
+    return normalize("NFKC", normalize("NFKC", path).casefold())
 
 
 def setting_secret_name(tool: str, name: str) -> str:

@@ -17,6 +17,7 @@ from functools import lru_cache
 from urllib.parse import unquote
 
 from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, decode_words
+from wasmrt.core.normal_form import split_text
 
 MIN_SQUEEZED = 8
 """Minimum length of a value that may match inside a word. Shorter values must match a complete word."""
@@ -69,6 +70,10 @@ def skeleton(text: str) -> str:
     """Return a text in lower case, without accents, and with look-alike characters of other scripts replaced."""
     if text.isascii():
         return text.lower()
+    return "".join(map(_skeleton_of_piece, split_text(text)))
+
+
+def _skeleton_of_piece(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.translate(_FIRST)).casefold()
     return unicodedata.normalize("NFKD", plain).translate(CONFUSABLES)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText, find_inner
 from wasmrt.agent.flows._user_text import Ids, UserText, iter_members
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
+from wasmrt.core.normal_form import normalize
 
 _WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
 _PLAIN_LINK = re.compile(r"(?:https?://)?[a-zA-Z0-9.-]{1,60}(?:/[a-zA-Z0-9._~/-]{0,40})?")
@@ -300,7 +300,7 @@ def _complete_values(result: Any) -> Iterable[str]:
 
 
 def _normalize(value: object) -> bytes:
-    return unicodedata.normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
+    return normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
 
 
 def _known_mark(value: object) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any
 from wasmrt.agent.flows._destinations import Kind
 from wasmrt.agent.flows._forms import find_likely_numbers, parse_number
 from wasmrt.core.limits import MAX_FLOW_IDS, MAX_FLOW_SAID_BYTES
+from wasmrt.core.normal_form import normalize
 
 _NAMES = ("name", "title", "filename", "file_name", "subject", "label", "summary", "display_name", "full_name")
 _MAX_NAME = 200
@@ -207,7 +208,7 @@ class UserText:
 
 
 def _normalize(text: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return normalize("NFC", normalize("NFC", text).casefold())
 
 
 def _iter_positions(text: str, plain: str) -> Iterator[int]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import unicodedata
 
 from wasmrt.capabilities.model._workspace_path import plain_path
+from wasmrt.core.normal_form import normalize
 
 IDENTITY_FILES = ("HEARTBEAT.md", "MEMORY.md", "IDENTITY.md", "SOUL.md", "AGENTS.md", "USER.md")
 """File names that are protected in every folder."""
@@ -44,9 +45,9 @@ def is_prompt_file(path: str) -> bool:
 def _folded(name: str) -> str:
     # SECURITY: for some file systems, two names are equal if they differ only in case, Unicode form, invisible
     # characters, or dots and spaces at the end.
-    plain = unicodedata.normalize("NFKC", name)
+    plain = normalize("NFKC", name)
     seen = "".join(c for c in plain if not is_invisible(c))
-    return unicodedata.normalize("NFKC", seen.casefold()).strip().rstrip(". ")
+    return normalize("NFKC", seen.casefold()).strip().rstrip(". ")
 
 
 def is_invisible(char: str) -> bool:

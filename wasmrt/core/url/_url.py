@@ -9,11 +9,11 @@ import re
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
-from unicodedata import normalize
 from urllib.parse import quote
 
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import MAX_URL_BYTES
+from wasmrt.core.normal_form import normalize
 from wasmrt.core.url._host import UnreadableError, parse_address, read_host
 
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from bisect import bisect_right
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 from wasmrt.core.limits import KIB
+from wasmrt.core.normal_form import normalize
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
 
 _TAG = rb"<[A-Za-z/!?][^<>]{0,512}>"
@@ -261,7 +261,7 @@ def _decode_escape(escape: bytes) -> bytes:
         return _encode_point(int(escape[2:], 16))
     if escape[:1] >= b"\x80":
         letters = escape.decode("utf-8", "replace").translate(_ENCLOSED)
-        return unicodedata.normalize("NFKC", letters).encode()
+        return normalize("NFKC", letters).encode()
     if escape[:2] == b"&#":
         digits = escape[2:].rstrip(b";")
         return _encode_point(int(digits[1:], 16) if digits[:1] in b"xX" else int(digits))

@@ -9,7 +9,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import unicodedata
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import partial
@@ -18,6 +17,7 @@ from pathlib import Path
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, plain_path
 from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.core.model import GrantList, Reason
+from wasmrt.core.normal_form import normalize
 from wasmrt.core.places import find_places
 from wasmrt.runtime.workspace._budget import WriteBudget
 from wasmrt.runtime.workspace._draft import draft, set_owner
@@ -240,7 +240,7 @@ class WorkspaceWriter:
 
 
 def _fold_case(path: Path) -> Path:
-    return Path(unicodedata.normalize("NFKC", str(path).casefold()))
+    return Path(normalize("NFKC", str(path).casefold()))
 
 
 def _stat_name(walk: Walk, name: str) -> os.stat_result | None:

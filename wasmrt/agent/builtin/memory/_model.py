@@ -15,6 +15,7 @@ from wasmrt.core.errors import InvalidParametersError
 from wasmrt.core.limits import MAX_MEMORY_PATH_BYTES, MAX_MEMORY_PATH_DEPTH
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.names import path_key
+from wasmrt.core.normal_form import normalize
 
 
 class Trust(IntEnum):
@@ -139,7 +140,7 @@ def read_path(text: str) -> str:
     Raises:
         InvalidParametersError: the path is invalid.
     """
-    path = "" if path_problem(text) else unicodedata.normalize("NFC", plain_path(text))
+    path = "" if path_problem(text) else normalize("NFC", plain_path(text))
     problem = path_problem(text) or _problem(path)
     if problem is not None:
         raise InvalidParametersError(problem, code=str(Reason.INVALID_PATH), hint="write it like projects/notes.md")

@@ -6,7 +6,6 @@ import heapq
 import math
 import re
 import sqlite3
-import unicodedata
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
@@ -15,6 +14,7 @@ from operator import mul
 from wasmrt.agent.builtin.memory._model import MemoryHit, Trust
 from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.limits import MAX_EMBEDDING_DIMENSIONS, MAX_MEMORY_QUERY_WORDS
+from wasmrt.core.normal_form import normalize
 from wasmrt.runtime.memory import Embedder
 
 CHUNK_CHARS = 1600
@@ -44,7 +44,7 @@ def split_into_chunks(text: str) -> Iterator[tuple[int, int]]:
 
 def index_text(text: str) -> str:
     """Return a text normalized for the full-text index."""
-    return _EACH.sub(r" \1 ", unicodedata.normalize("NFKC", text).casefold())
+    return _EACH.sub(r" \1 ", normalize("NFKC", text).casefold())
 
 
 def match_query(question: str) -> str | None:
@@ -53,7 +53,7 @@ def match_query(question: str) -> str | None:
     SECURITY: the full-text index has a query language (quotes, NEAR, columns, *). The query contains only quoted
     words, so a question cannot use that language.
     """
-    plain = unicodedata.normalize("NFKC", question).casefold()
+    plain = normalize("NFKC", question).casefold()
     words = dict.fromkeys(found[0][:_MAX_WORD_CHARS] for found in _WORDS.finditer(plain))
     phrases = [" ".join(_EACH.sub(r" \1 ", word).split()) for word in words]
     return " OR ".join(f'"{phrase}"' for phrase in phrases[:MAX_MEMORY_QUERY_WORDS]) or None
