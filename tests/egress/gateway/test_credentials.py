@@ -203,6 +203,15 @@ def test_a_value_that_would_break_a_header_is_refused(world: MakeWorld, kind: st
     assert w.server.connections == 0
 
 
+def test_a_signing_key_that_is_too_short_is_reported_with_the_name_of_its_secret(world: MakeWorld) -> None:
+    w = world(ok)
+    signing = mapping(CredentialLocation.aws_sigv4("eu-central-1", "s3"))
+    failure = fail(w, w.call(signing, secrets={"api_token": "an-access-key-id:abc"}))
+    assert failure.message == "the secret api_token is too short to be recognised in a response"
+    assert failure.hint == "set a longer one: wasmrt secret set api_token"
+    assert w.server.connections == 0
+
+
 def test_a_value_cannot_leave_its_place_in_the_url(world: MakeWorld) -> None:
     w = world(ok)
     evil = "../../admin?x=1#&y"

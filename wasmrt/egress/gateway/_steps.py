@@ -154,19 +154,20 @@ def inject_credentials(plan: PlannedRequest, renewed: Mapping[str, SecretValue] 
         raise
     for credential in credentials:
         for name, value in credential.wire_forms():
-            _watch(plan.call, name, value)
+            _watch(plan.call, credential.mapping.secret_name, name, value)
     return plan.injector.place(credentials, plan.request.headers, plan.request.method, plan.request.body)
 
 
-def _watch(call: EgressCall, name: str, value: str) -> None:
-    call.watch(name, value)
+def _watch(call: EgressCall, secret_name: str, form: str, value: str) -> None:
+    """Make the call's scanner watch for `value`, the form of a secret that has the name `form`."""
+    call.watch(form, value)
     # SECURITY: a value that is too short to be recognised in a response is not sent.
     if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
         raise HttpFailure(
             FailureKind.AUTH_REQUIRED,
             "credential-unusable",
-            f"the secret {name} is too short to be recognised in a response",
-            hint=f"set a longer one: wasmrt secret set {name}",
+            f"the secret {secret_name} is too short to be recognised in a response",
+            hint=f"set a longer one: wasmrt secret set {secret_name}",
         )
 
 
