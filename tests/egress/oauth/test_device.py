@@ -146,3 +146,12 @@ def test_the_browser_is_redirected_to_the_requested_port() -> None:
         assert caught.value.code == "login-port" and str(port) in str(caught.value)
     with LoopbackCallback("state", port) as callback:
         assert callback.redirect_uri == f"http://127.0.0.1:{port}/callback"
+
+
+def test_an_error_about_a_port_that_the_system_picks_does_not_name_a_port(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr(socket, "socket", fail)
+    with pytest.raises(OAuthError, match=r"^a free port of 127\.0\.0\.1 cannot be used \(Too many open files\)"):
+        LoopbackCallback("state")

@@ -44,7 +44,7 @@ class LoopbackCallback:
             self._server = ThreadingHTTPServer(("127.0.0.1", port or 0), self._handler())
         except OSError as error:
             raise OAuthError(
-                f"port {port} cannot be used ({error.strerror})",
+                f"{f'port {port}' if port else 'a free port of 127.0.0.1'} cannot be used ({error.strerror})",
                 code="login-port",
                 hint="choose another port with --port",
             ) from None
