@@ -34,6 +34,13 @@ def test_a_name_without_an_address_is_unknown(monkeypatch: pytest.MonkeyPatch, e
         SystemResolver().resolve("a.example", 443, timeout_seconds=10)
 
 
+def test_a_name_with_too_many_addresses_is_reported_with_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: addresses("192.0.2.1", "192.0.2.2", "192.0.2.3"))
+    monkeypatch.setattr(resolver_file, "MAX_DNS_ANSWERS", 2)
+    with pytest.raises(ResolveError, match="the host name has 3 addresses, and at most 2 are checked"):
+        SystemResolver().resolve("a.example", 443, timeout_seconds=10)
+
+
 def test_a_hanging_lookup_keeps_its_slot_and_the_next_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     release = threading.Event()
 

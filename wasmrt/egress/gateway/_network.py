@@ -148,15 +148,15 @@ class _UserResolver:
             raise ResolveError("no thread is available for a name lookup") from None
         if not lookup.done.wait(max(0.0, ends_at - time.monotonic())):
             raise ResolveError("the name server did not respond in time")
-        if lookup.failed:
-            raise ResolveError("the host name is unknown")
+        if lookup.problem:
+            raise ResolveError(lookup.problem)
         return lookup.answers
 
 
 class _Lookup:
     def __init__(self, host: str, port: int, slots: LookupSlots, user: str) -> None:
         self.done = threading.Event()
-        self.failed = False
+        self.problem = ""
         self.answers: tuple[str, ...] = ()
         self._host, self._port, self._slots, self._user = host, port, slots, user
 
@@ -167,10 +167,11 @@ class _Lookup:
             # SECURITY: all addresses are returned for checking, or none if there are too many. A scope id (`%eth0`)
             # stays in the address, and the check refuses such an address.
             addresses = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
-            self.failed = len(addresses) > MAX_DNS_ANSWERS
             self.answers = tuple(addresses)
+            if len(addresses) > MAX_DNS_ANSWERS:
+                self.problem = f"the host name has {len(addresses)} addresses, and at most {MAX_DNS_ANSWERS} are checked"
         except (OSError, UnicodeError):
-            self.failed = True
+            self.problem = "the host name is unknown"
         finally:
             self._slots.give_back(self._user)
             self.done.set()
