@@ -118,9 +118,9 @@ def check_rule(rule: Rule) -> None:
         raise ConfigurationError(f"rule {rule.id}: the expression has over {MAX_EXPRESSION_CHARS} characters")
     compile_rule(rule)
     engine = RuleEngine((rule,))
-    for number, text in enumerate(rule.matching):
+    for number, text in enumerate(rule.matching, start=1):
         if not any(True for _ in engine.find(text.encode("utf-8"))):
             raise ConfigurationError(f'rule {rule.id}: the rule does not find example {number} of "matching"')
-    for number, text in enumerate(rule.not_matching):
+    for number, text in enumerate(rule.not_matching, start=1):
         if any(True for _ in engine.find(text.encode("utf-8"))):
             raise ConfigurationError(f'rule {rule.id}: the rule finds false positive {number} of "not_matching"')
