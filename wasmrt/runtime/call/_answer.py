@@ -33,7 +33,7 @@ from wasmrt.core.strict_json import (
     write_json,
 )
 from wasmrt.egress.leaks import Action, LeakScanner
-from wasmrt.runtime.call._state import Call
+from wasmrt.runtime.call._state import WITHHELD, Call
 from wasmrt.sandbox.component import cut_line, printable
 from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES, cut_log
 
@@ -108,7 +108,6 @@ _LAST_LINES = 4
 _LAST_BYTES = 500
 _ADVICE = "note: run with `RUST_BACKTRACE"
 _PLAIN = "change the tool to return its result unencoded and uncompressed"
-_LATE = "[withheld: it could not be scanned in time]"
 
 
 class Answer(NamedTuple):
@@ -185,8 +184,8 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
     late = False
     for entry in call.guest.logs:
         # If one line could not be scanned in time, skip the rest: otherwise each of a thousand lines would time out.
-        message = _LATE if late else cut_log(_redact_text(call, entry.message, len(cut_log(entry.message))))
-        late = late or message == _LATE
+        message = WITHHELD if late else cut_log(_redact_text(call, entry.message, len(cut_log(entry.message))))
+        late = late or message == WITHHELD
         entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
     return tuple(entries)
 
@@ -215,4 +214,4 @@ def _redact_text(call: Call, text: str, keep: int) -> str:
     try:
         return call.scanner.partial.redact_start(text, keep)
     except DeadlineExceededError:
-        return _LATE
+        return WITHHELD

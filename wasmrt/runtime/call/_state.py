@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from wasmrt.egress.gateway import SecretsView
     from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
 
-_LATE = "[withheld: it could not be scanned in time]"
+WITHHELD = "[withheld: it could not be scanned in time]"
+"""Replaces text for which there was no time to scan it."""
 CLOSING_SECONDS = 0.05
 """Extra time to scan logs and errors of a call after its deadline. Text that is not scanned by then is withheld."""
 
@@ -248,7 +249,7 @@ class Call:
         try:
             return decision.redacted(lambda text: printable(scanner.redact(text, direction=Direction.OUTWARD)))
         except DeadlineExceededError:
-            return decision._replace(rule=_LATE, suggestion=None, subject="")
+            return decision._replace(rule=WITHHELD, suggestion=None, subject="")
 
     def describe(self, redacted: Decision) -> str:
         """Return the message of a denial for the guest. The suggestion is included only if the denial was recorded."""
