@@ -51,6 +51,7 @@ class Reason(StrEnum):
     NOT_FOUND = "not-found"
     NOT_A_FILE = "not-a-file"
     FILE_TOO_LARGE = "file-too-large"
+    TOO_MANY_ENTRIES = "too-many-entries"
     PROTECTED_FILE = "protected-file"
     REMOVE_NOT_ALLOWED = "remove-not-allowed"
     WRITE_BUDGET = "write-budget"

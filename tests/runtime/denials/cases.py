@@ -101,6 +101,7 @@ TRIED = {
 }
 ELSEWHERE: dict[Reason, tuple[str, str]] = {
     Reason.RESPONSE_TOO_LARGE: ("tests/egress/gateway/test_exchange_budget.py", "response-too-large"),
+    Reason.TOO_MANY_ENTRIES: ("tests/runtime/workspace/test_workspace_reader.py", "TOO_MANY_ENTRIES"),
     Reason.NOT_SCANNED: ("tests/egress/gateway/test_not_scanned.py", "not-scanned"),
     Reason.CREDENTIAL_EXPIRED: ("tests/egress/gateway/test_credentials.py", "credential-expired"),
     Reason.NO_SPACE: ("tests/runtime/workspace/test_workspace_writer.py", "NO_SPACE"),

@@ -56,6 +56,11 @@ def _reason(call, *args):
     return caught.value.decision.reason
 
 
+def test_a_denial_names_the_path(reader):
+    with pytest.raises(CapabilityDeniedError, match=r"^the workspace denied reading 'private/key': no entry of"):
+        reader.read("private/key")
+
+
 def test_a_granted_file_is_read_unchanged(reader):
     assert reader.read("context/a.md") == b"alpha"
     assert reader.read("context/deep/b.md") == b"beta"
@@ -182,7 +187,7 @@ def test_a_folder_with_too_many_names_is_refused(root, reader):
     crowded.mkdir()
     for number in range(MAX_WORKSPACE_ENTRIES + 1):
         (crowded / str(number)).touch()
-    assert _reason(reader.list, "context/crowded") == Reason.FILE_TOO_LARGE
+    assert _reason(reader.list, "context/crowded") == Reason.TOO_MANY_ENTRIES
     (crowded / "0").unlink()
     assert len(reader.list("context/crowded")) == MAX_WORKSPACE_ENTRIES
 

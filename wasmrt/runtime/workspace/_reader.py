@@ -135,7 +135,7 @@ def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
             seen += 1
             if seen > MAX_WORKSPACE_ENTRIES:
                 rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries"
-                raise refusal(Reason.FILE_TOO_LARGE, rule, path, "read the files of the directory by name")
+                raise refusal(Reason.TOO_MANY_ENTRIES, rule, path, "read the files of the directory by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
                 entries += _describe_entry(entry)
     return tuple(sorted(entries, key=lambda entry: entry.name))

@@ -29,6 +29,7 @@ _CODES: dict[str, str] = {
     Reason.NOT_FOUND: "no-entry",
     Reason.INVALID_PATH: "not-permitted",
     Reason.FILE_TOO_LARGE: "file-too-large",
+    Reason.TOO_MANY_ENTRIES: "overflow",
 }
 
 
