@@ -169,7 +169,9 @@ class _Lookup:
             addresses = dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in found)
             self.answers = tuple(addresses)
             if len(addresses) > MAX_DNS_ANSWERS:
-                self.problem = f"the host name has {len(addresses)} addresses, and at most {MAX_DNS_ANSWERS} are checked"
+                self.problem = (
+                    f"the host name has {len(addresses)} addresses, and at most {MAX_DNS_ANSWERS} are checked"
+                )
         except (OSError, UnicodeError):
             self.problem = "the host name is unknown"
         finally:

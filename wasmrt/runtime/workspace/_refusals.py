@@ -17,6 +17,4 @@ def refusal(reason: Reason, rule: str, path: str, hint: str, *, writing: bool = 
 def refusal_of(decision: Decision) -> CapabilityDeniedError:
     """Return the error for a decision that denies access to a workspace path."""
     act = "writing" if decision.capability == GrantList.WORKSPACE_WRITE.section else "reading"
-    return CapabilityDeniedError(
-        f"the workspace denied {act} {decision.subject!r}: {decision.rule}", decision=decision
-    )
+    return CapabilityDeniedError(f"the workspace denied {act} {decision.subject!r}: {decision.rule}", decision=decision)
