@@ -21,7 +21,8 @@ from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.call import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.workspace import UndoJournal, WorkspaceReader, WorkspaceWriter
-from wasmrt.sandbox.guest.requests import HostFailure, HttpOpen
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import HttpOpen
 
 if TYPE_CHECKING:
     from wasmrt.egress.oauth import Renewals

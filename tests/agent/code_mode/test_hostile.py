@@ -28,7 +28,7 @@ from wasmrt.core.errors import (
 from wasmrt.core.limits import MAX_CODE_BYTES, MAX_CODE_CALLS, MAX_CODE_RUNS
 from wasmrt.core.model import ToolOutput
 from wasmrt.runtime.context import ToolContext
-from wasmrt.sandbox.guest.requests import HostFailure
+from wasmrt.sandbox.guest.replies import HostFailure
 
 SPELLINGS = (
     *("write_note", "WRITE_NOTE", "Write-Note", "write-note", "writenote", "write.note", " write_note", "write_note "),

@@ -40,7 +40,8 @@ from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
-from wasmrt.sandbox.guest.requests import HostFailure, HttpOpen, InvokeTool, SecretExists, WorkspaceWrite
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import HttpOpen, InvokeTool, SecretExists, WorkspaceWrite
 from wasmrt.sandbox.guest.runner import GuestComponent
 
 TOKEN = "ghp_" + "a1B2c3D4e5" * 3 + "F6g7h8"

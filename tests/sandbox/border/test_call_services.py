@@ -23,8 +23,8 @@ from wasmrt.runtime.backends import GuestHttp
 from wasmrt.runtime.call import Backends, Call, CallServices, ToolRunner
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
+from wasmrt.sandbox.guest.replies import HostFailure
 from wasmrt.sandbox.guest.requests import (
-    HostFailure,
     HttpCheck,
     HttpClose,
     HttpOpen,

@@ -27,7 +27,8 @@ from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall, cut_log
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 from wasmrt.sandbox.guest.outcome import end_cause, guest_failure
-from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, InvokeTool, SecretExists, WorkspaceList, WorkspaceRead
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import HttpCheck, InvokeTool, SecretExists, WorkspaceList, WorkspaceRead
 from wasmrt.sandbox.guest.services import NoServices
 
 LONG = 3600.0

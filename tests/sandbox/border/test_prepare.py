@@ -25,15 +25,8 @@ from wasmrt.core.limits import MAX_LIFTED_VALUES, MAX_LOG_ENTRIES, MAX_TOOLS_PER
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
-from wasmrt.sandbox.guest.requests import (
-    HostFailure,
-    HttpCheck,
-    HttpOpen,
-    InvokeTool,
-    SecretExists,
-    WorkspaceList,
-    WorkspaceRead,
-)
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import HttpCheck, HttpOpen, InvokeTool, SecretExists, WorkspaceList, WorkspaceRead
 from wasmrt.sandbox.guest.services import NoServices
 
 REFUSED = "not-granted: nothing is granted while a tool is prepared"

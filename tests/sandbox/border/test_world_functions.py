@@ -16,11 +16,9 @@ from wasmrt.sandbox.component import Err, Ok, worlds
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import LogicalClock
+from wasmrt.sandbox.guest.replies import DirectoryEntry, HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import (
-    DirectoryEntry,
-    HostFailure,
     HttpClose,
-    HttpHead,
     HttpOpen,
     HttpReadAll,
     Request,

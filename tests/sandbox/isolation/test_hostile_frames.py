@@ -19,9 +19,9 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_LOG_ENTRIES, ResourceLimits
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SystemClock
+from wasmrt.sandbox.guest.replies import DirectoryEntry
 from wasmrt.sandbox.guest.requests import (
     NAMES,
-    DirectoryEntry,
     Request,
     WorkspaceMakeDirectory,
     WorkspaceRemove,

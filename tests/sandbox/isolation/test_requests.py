@@ -10,13 +10,11 @@ import pytest
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.call import _services
 from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.replies import DirectoryEntry, HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import (
     NAMES,
-    DirectoryEntry,
-    HostFailure,
     HttpCheck,
     HttpClose,
-    HttpHead,
     HttpOpen,
     HttpRead,
     HttpReadAll,

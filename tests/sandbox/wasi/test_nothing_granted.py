@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from wasmrt.sandbox.guest.replies import HostFailure
 from wasmrt.sandbox.guest.requests import (
-    HostFailure,
     Request,
     SecretExists,
     WorkspaceCopy,

@@ -40,7 +40,7 @@ from wasmrt.core.model import Reason, ToolOutput
 from wasmrt.core.strict_json import write_json
 from wasmrt.runtime.context import Program, ToolContext
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.requests import HostFailure
+from wasmrt.sandbox.guest.replies import HostFailure
 
 _OVER = (CancelledError, RuntimeClosedError)
 """Errors of a call that end the whole program."""

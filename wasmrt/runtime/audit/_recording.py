@@ -23,7 +23,8 @@ from wasmrt.core.files import read_file, replace_file
 from wasmrt.core.limits import MAX_RECORDING_BYTES, MAX_RECORDINGS_BYTES
 from wasmrt.runtime.audit._chain import Keys, keyed_hash
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock
-from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Refuse, Request, WorkspaceWrite, bytes_as_json, plain
+from wasmrt.sandbox.guest.replies import HostFailure, bytes_as_json, plain
+from wasmrt.sandbox.guest.requests import NAMES, Refuse, Request, WorkspaceWrite
 from wasmrt.sandbox.guest.services import HostServices, Reply
 
 

@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 from wasmrt.core.errors import ToolError
 from wasmrt.runtime.audit._recording import Recording, request_as_json
 from wasmrt.sandbox.guest.clock import LogicalClock
-from wasmrt.sandbox.guest.requests import NAMES, HostFailure, Request
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import NAMES, Request
 from wasmrt.sandbox.guest.services import HostServices, Reply
 
 DIFFERS = "replay-differs"

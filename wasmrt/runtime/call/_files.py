@@ -11,9 +11,8 @@ from wasmrt.core.limits import MAX_PATH_BYTES
 from wasmrt.core.model import Decision, GrantList, Reason
 from wasmrt.runtime.call._state import Call
 from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.replies import DirectoryEntry, HostFailure
 from wasmrt.sandbox.guest.requests import (
-    DirectoryEntry,
-    HostFailure,
     WorkspaceCopy,
     WorkspaceList,
     WorkspaceMakeDirectory,

@@ -28,11 +28,10 @@ from wasmrt.runtime.call._answer import clean_line
 from wasmrt.runtime.call._files import CallFiles
 from wasmrt.runtime.call._state import Call, GuestResponse, ToolRunner
 from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.replies import HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import (
-    HostFailure,
     HttpCheck,
     HttpClose,
-    HttpHead,
     HttpOpen,
     HttpRead,
     HttpReadAll,

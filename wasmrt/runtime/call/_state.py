@@ -22,7 +22,8 @@ from wasmrt.runtime.audit import Tape
 from wasmrt.runtime.context import CallTool, MayInvoke, ToolContext
 from wasmrt.sandbox.component import printable
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.requests import Headers, HttpOpen
+from wasmrt.sandbox.guest.replies import Headers
+from wasmrt.sandbox.guest.requests import HttpOpen
 
 if TYPE_CHECKING:
     from wasmrt.egress.gateway import SecretsView

@@ -14,7 +14,7 @@ from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import Reason
 from wasmrt.runtime.workspace._refusals import refusal, refusal_of
 from wasmrt.runtime.workspace._walk import OutsideError, Walk, walking
-from wasmrt.sandbox.guest.requests import DirectoryEntry
+from wasmrt.sandbox.guest.replies import DirectoryEntry
 
 
 class WorkspaceReader:

@@ -1,181 +1,31 @@
-"""Requests of a guest to its host, and the replies. Both are frozen values, the same in every process and recording.
+"""Requests of a guest to its host. They are frozen values, the same in every process and recording.
 
-`plain` encodes replies as data, and `Request.read_reply` decodes them. `sandbox/isolation/wire/requests.py` puts that
-data into frames; `runtime/audit` puts it into recordings.
+`Request.read_reply` decodes the reply. `sandbox/isolation/wire/requests.py` puts requests and replies into frames;
+`runtime/audit` puts them into recordings.
 """
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES
 from wasmrt.core.model import Decision
-from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.replies import (
+    DirectoryEntry,
+    Headers,
+    HostFailure,
+    HttpHead,
+    malformed,
+    read_bool,
+    read_bytes,
+    read_entry,
+    read_head,
+    read_int,
+    read_none,
+    read_text,
+)
 
 ReplyOf = TypeVar("ReplyOf", covariant=True)
-Headers = tuple[tuple[str, str], ...]
-
-
-class HostFailure(Exception):  # noqa: N818 - the worlds call it a failure
-    """Raised if the host denies a request, or fails to answer it.
-
-    Attributes:
-        kind: The kind of failure, as defined in the WIT worlds.
-        code: The reason as one word, such as `host-not-allowed`.
-        message: A sentence that includes the suggested fix.
-        request_sent: True if at least one byte of an HTTP request was sent.
-        denied: True if a decision denied the request, False if a fault occurred.
-        limit_bytes: The maximum size if the request or its answer was too large, otherwise None.
-    """
-
-    def __init__(
-        self,
-        kind: FailureKind,
-        code: str,
-        message: str,
-        *,
-        request_sent: bool = False,
-        denied: bool = False,
-        limit_bytes: int | None = None,
-    ) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.code = code
-        self.message = message[:MAX_ERROR_TEXT_BYTES]
-        self.request_sent = request_sent
-        self.denied = denied
-        self.limit_bytes = limit_bytes
-
-    def as_dict(self) -> dict[str, object]:
-        """Return the failure as JSON data."""
-        return {
-            "kind": str(self.kind),
-            "code": self.code,
-            "message": self.message,
-            "request_sent": self.request_sent,
-            "denied": self.denied,
-            "limit_bytes": self.limit_bytes,
-        }
-
-    @classmethod
-    def from_dict(cls, data: object) -> HostFailure:
-        """Return the failure that `as_dict` encoded. Raise `ValueError` if the data is malformed."""
-        match data:
-            case {
-                "kind": str(kind),
-                "code": str(code),
-                "message": str(message),
-                "request_sent": bool(request_sent),
-                "denied": bool(denied),
-                "limit_bytes": int() | None as limit_bytes,
-            }:
-                return cls(
-                    FailureKind(kind), code, message, request_sent=request_sent, denied=denied, limit_bytes=limit_bytes
-                )
-        raise _malformed("a failure")
-
-
-# -- replies -----------------------------------------------------------------------------------------------------------
-
-
-class DirectoryEntry(NamedTuple):
-    """A file or directory in a directory of the workspace."""
-
-    name: str
-    is_directory: bool
-    size_bytes: int
-    """0 for a directory."""
-
-
-class HttpHead(NamedTuple):
-    """The status and headers of a response, from which the host has removed secrets.
-
-    `handle` identifies the response in requests that read its body.
-    """
-
-    handle: int
-    status: int
-    headers: Headers
-    """All headers in the order in which they were received, including duplicates."""
-
-
-def plain(reply: object) -> object:
-    """Encode a reply as JSON data, but leave bytes unchanged. `Request.read_reply` decodes the result."""
-    match reply:
-        case HostFailure():
-            return reply.as_dict()
-        case HttpHead(handle, status, headers):
-            return {"handle": handle, "status": status, "headers": [list(pair) for pair in headers]}
-        case DirectoryEntry():
-            return list(reply)
-        case list() | tuple():
-            return [plain(item) for item in reply]
-    return reply
-
-
-def bytes_as_json(data: bytes) -> dict[str, str]:
-    """Encode bytes as JSON data: as text if they are UTF-8, otherwise in base64."""
-    try:
-        return {"text": bytes(data).decode()}
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
-
-
-def _read_bytes(data: object) -> bytes:
-    match data:
-        case bytes():
-            return data
-        case {"text": str(text)}:
-            return text.encode()
-        case {"base64": str(text)}:
-            return base64.b64decode(text)
-    raise _malformed("bytes")
-
-
-def _read_text(data: object) -> str:
-    if not isinstance(data, str):
-        raise _malformed("a string")
-    return data
-
-
-def _read_bool(data: object) -> bool:
-    if not isinstance(data, bool):
-        raise _malformed("true or false")
-    return data
-
-
-def _read_int(data: object) -> int:
-    if not isinstance(data, int):
-        raise _malformed("an integer")
-    return data
-
-
-def _read_none(data: object) -> None:
-    if data is not None:
-        raise _malformed("null")
-
-
-def _read_entry(data: object) -> DirectoryEntry:
-    match data:
-        case [str(name), bool(is_directory), int(size_bytes)]:
-            return DirectoryEntry(name, is_directory, size_bytes)
-    raise _malformed("a directory entry")
-
-
-def _read_head(data: object) -> HttpHead:
-    match data:
-        case {"handle": int(handle), "status": int(status), "headers": list(headers)}:
-            return HttpHead(handle, status, tuple((_read_text(name), _read_text(value)) for name, value in headers))
-    raise _malformed("the head of a response")
-
-
-def _malformed(expected: str) -> ValueError:
-    return ValueError(f"malformed reply of the host: expected {expected}")
-
-
-# -- requests ----------------------------------------------------------------------------------------------------------
 
 
 class Request(Protocol[ReplyOf]):
@@ -215,7 +65,7 @@ class HttpOpen(NamedTuple):
     timeout_seconds: float | None = None
 
     def read_reply(self, data: object) -> HttpHead:
-        return _read_head(data)
+        return read_head(data)
 
 
 class HttpRead(NamedTuple):
@@ -224,7 +74,7 @@ class HttpRead(NamedTuple):
     handle: int
 
     def read_reply(self, data: object) -> bytes:
-        return _read_bytes(data)
+        return read_bytes(data)
 
 
 class HttpReadAll(NamedTuple):
@@ -233,7 +83,7 @@ class HttpReadAll(NamedTuple):
     handle: int
 
     def read_reply(self, data: object) -> bytes:
-        return _read_bytes(data)
+        return read_bytes(data)
 
 
 class HttpClose(NamedTuple):
@@ -242,7 +92,7 @@ class HttpClose(NamedTuple):
     handle: int
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 class WorkspaceRead(NamedTuple):
@@ -252,7 +102,7 @@ class WorkspaceRead(NamedTuple):
     probe: bool = False
 
     def read_reply(self, data: object) -> bytes:
-        return _read_bytes(data)
+        return read_bytes(data)
 
 
 class WorkspaceList(NamedTuple):
@@ -263,8 +113,8 @@ class WorkspaceList(NamedTuple):
 
     def read_reply(self, data: object) -> Sequence[DirectoryEntry]:
         if not isinstance(data, list):
-            raise _malformed("a list of directory entries")
-        return [_read_entry(entry) for entry in data]
+            raise malformed("a list of directory entries")
+        return [read_entry(entry) for entry in data]
 
 
 class WorkspaceStat(NamedTuple):
@@ -273,7 +123,7 @@ class WorkspaceStat(NamedTuple):
     path: str
 
     def read_reply(self, data: object) -> DirectoryEntry:
-        return _read_entry(data)
+        return read_entry(data)
 
 
 class WorkspaceSize(NamedTuple):
@@ -282,7 +132,7 @@ class WorkspaceSize(NamedTuple):
     path: str
 
     def read_reply(self, data: object) -> int | None:
-        return None if data is None else _read_int(data)
+        return None if data is None else read_int(data)
 
 
 class WorkspaceWrite(NamedTuple):
@@ -293,7 +143,7 @@ class WorkspaceWrite(NamedTuple):
     new: bool = False
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 class WorkspaceCopy(NamedTuple):
@@ -303,7 +153,7 @@ class WorkspaceCopy(NamedTuple):
     to: str
 
     def read_reply(self, data: object) -> int:
-        return _read_int(data)
+        return read_int(data)
 
 
 class WorkspaceMakeDirectory(NamedTuple):
@@ -312,7 +162,7 @@ class WorkspaceMakeDirectory(NamedTuple):
     path: str
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 class WorkspaceRemove(NamedTuple):
@@ -322,7 +172,7 @@ class WorkspaceRemove(NamedTuple):
     directory: bool = False
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 class WorkspaceRename(NamedTuple):
@@ -332,7 +182,7 @@ class WorkspaceRename(NamedTuple):
     to: str
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 class SecretExists(NamedTuple):
@@ -341,7 +191,7 @@ class SecretExists(NamedTuple):
     name: str
 
     def read_reply(self, data: object) -> bool:
-        return _read_bool(data)
+        return read_bool(data)
 
 
 class InvokeTool(NamedTuple):
@@ -351,7 +201,7 @@ class InvokeTool(NamedTuple):
     params: str
 
     def read_reply(self, data: object) -> str:
-        return _read_text(data)
+        return read_text(data)
 
 
 class ReportProgress(NamedTuple):
@@ -362,7 +212,7 @@ class ReportProgress(NamedTuple):
     message: str | None
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 class Refuse(NamedTuple):
@@ -371,7 +221,7 @@ class Refuse(NamedTuple):
     decision: Decision
 
     def read_reply(self, data: object) -> None:
-        return _read_none(data)
+        return read_none(data)
 
 
 NAMES: dict[type[object], str] = {

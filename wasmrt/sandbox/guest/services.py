@@ -11,8 +11,8 @@ from typing import Protocol, TypeVar
 
 from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES
 from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.replies import HostFailure, plain
 from wasmrt.sandbox.guest.requests import (
-    HostFailure,
     HttpCheck,
     HttpClose,
     HttpOpen,
@@ -22,7 +22,6 @@ from wasmrt.sandbox.guest.requests import (
     ReportProgress,
     Request,
     SecretExists,
-    plain,
 )
 
 Reply = TypeVar("Reply")

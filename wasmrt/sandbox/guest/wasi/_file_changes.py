@@ -7,7 +7,8 @@ from typing import Any
 
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.requests import HostFailure, Request, WorkspaceMakeDirectory, WorkspaceRemove, WorkspaceRename
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import Request, WorkspaceMakeDirectory, WorkspaceRemove, WorkspaceRename
 from wasmrt.sandbox.guest.wasi._file_writing import (
     FileOutput,
     Written,

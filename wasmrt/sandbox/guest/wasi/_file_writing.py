@@ -12,7 +12,8 @@ from wasmrt.core.limits import MAX_WRITE_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.requests import HostFailure, Refuse, WorkspaceWrite
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import Refuse, WorkspaceWrite
 from wasmrt.sandbox.guest.wasi._io import IoError, OutputStream, failed
 
 _CODES: dict[str, str] = {

@@ -14,14 +14,8 @@ from wasmrt.core.limits import MAX_PATH_BYTES, MAX_WORKSPACE_BYTES_PER_CALL
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.requests import (
-    HostFailure,
-    Refuse,
-    WorkspaceList,
-    WorkspaceRead,
-    WorkspaceSize,
-    WorkspaceWrite,
-)
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import Refuse, WorkspaceList, WorkspaceRead, WorkspaceSize, WorkspaceWrite
 from wasmrt.sandbox.guest.wasi._file_writing import Written, WrittenFiles, open_written, write_code
 
 _READ_BYTES = "bytes of files"

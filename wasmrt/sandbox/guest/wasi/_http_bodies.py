@@ -9,7 +9,8 @@ from wasmrt.core.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.requests import HostFailure, Refuse
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import Refuse
 from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.wasi._io import CLOSED, Handles, InputStream, IoError, OutputStream, Pollable, failed
 

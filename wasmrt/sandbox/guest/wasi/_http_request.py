@@ -16,7 +16,8 @@ from typing import Any
 
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
-from wasmrt.sandbox.guest.requests import HostFailure, HttpCheck, HttpOpen
+from wasmrt.sandbox.guest.replies import HostFailure
+from wasmrt.sandbox.guest.requests import HttpCheck, HttpOpen
 from wasmrt.sandbox.guest.services import HttpResponse
 from wasmrt.sandbox.guest.wasi import _http_fields
 from wasmrt.sandbox.guest.wasi._http_bodies import DENIED, NO_URL, Body, OpenResponses, Receiving, error_code

@@ -12,9 +12,8 @@ from wasmrt.sandbox.component import Err, Ok, worlds
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.replies import DirectoryEntry, HostFailure
 from wasmrt.sandbox.guest.requests import (
-    DirectoryEntry,
-    HostFailure,
     HttpOpen,
     InvokeTool,
     ReportProgress,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from wasmrt.core.limits import MAX_LOG_ENTRY_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.core.model import LogEntry, LogLevel
 from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES, GuestCall
-from wasmrt.sandbox.guest.requests import HostFailure, HttpClose, HttpHead, HttpOpen, HttpRead, HttpReadAll, Request
+from wasmrt.sandbox.guest.replies import HostFailure, HttpHead
+from wasmrt.sandbox.guest.requests import HttpClose, HttpOpen, HttpRead, HttpReadAll, Request
 from wasmrt.sandbox.isolation.wire import Channel, Frame, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.requests import CALL_ENDED, read_request, write_failure, write_reply
 

@@ -10,10 +10,9 @@ from collections.abc import Callable
 
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_LOG_ENTRY_BYTES
 from wasmrt.core.model import Decision, Reason
+from wasmrt.sandbox.guest.replies import Headers, HostFailure, plain
 from wasmrt.sandbox.guest.requests import (
     NAMES,
-    Headers,
-    HostFailure,
     HttpCheck,
     HttpClose,
     HttpOpen,
@@ -33,7 +32,6 @@ from wasmrt.sandbox.guest.requests import (
     WorkspaceSize,
     WorkspaceStat,
     WorkspaceWrite,
-    plain,
 )
 from wasmrt.sandbox.isolation.wire._frames import MAX_TEXT, Frame, Head, ProtocolError
 
