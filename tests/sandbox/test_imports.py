@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from wasmrt.capabilities.kinds import KINDS
 from wasmrt.sandbox.guest import wasi
 from wasmrt.sandbox.guest import worlds as host
 from wasmrt.sandbox.guest.engine import track
@@ -11,8 +12,8 @@ from wasmrt.sandbox.guest.engine import track
 _LIST = Path(__file__).with_name("imports.txt")
 _POLICIES = frozenset(
     (
-        *("clock", "deadline", "empty", "ends-call", "grant-http", "grant-secrets", "grant-tools", "grant-workspace"),
-        *("handles-capped", "log-capped", "own-data", "random-capped", "refused", "unreachable"),
+        *("clock", "deadline", "empty", "ends-call", "handles-capped", "log-capped", "own-data", "random-capped"),
+        *("refused", "unreachable", *(f"grant-{kind.section}" for kind in KINDS)),
     )
 )
 
@@ -42,6 +43,15 @@ def test_every_import_is_listed_with_its_policy() -> None:
 def test_every_policy_is_known() -> None:
     functions = {name: policy for name, policy in _listed_policies().items() if policy != name.rpartition("#")[2]}
     assert {name: policy for name, policy in functions.items() if policy not in _POLICIES} == {}
+
+
+def test_every_import_of_a_capability_exists() -> None:
+    functions = {
+        name.partition("#")[0].partition("@")[0] + "#" + name.rpartition("#")[2] for name in _listed_policies()
+    }
+    functions |= {name.partition("#")[0] for name in functions}
+    declared = {name for kind in KINDS for name in (*kind.imports, *kind.usable_imports)}
+    assert declared - functions == set()
 
 
 def test_every_reachable_function_has_a_checked_type() -> None:
