@@ -14,6 +14,10 @@ from wasmrt.capabilities import (
     Amendment,
     Capabilities,
     EndpointPattern,
+    HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
+    WorkspaceCapability,
     WorkspaceWriteCapability,
     add_to_grant,
     amendment_of,
@@ -26,7 +30,7 @@ from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.kinds.http import read_endpoint
 from wasmrt.capabilities.sentences import diff
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.model import Addition
 
 REQUEST = parse(
     """{"http": {"allowlist": [{"host": "a.org", "path_prefix": "/v1/"}, {"host": "b.org", "methods": ["GET"]}],
@@ -304,13 +308,13 @@ def test_a_grant_beyond_the_request_is_narrowed_to_it() -> None:
     ("addition", "amendment"),
     [
         (
-            Addition(GrantList.HTTP, '{"host": "b.org", "methods": ["GET"]}'),
+            Addition(HttpCapability.grant_list, '{"host": "b.org", "methods": ["GET"]}'),
             'http={"host": "b.org", "methods": ["GET"]}',
         ),
-        (Addition(GrantList.WORKSPACE, '"notes/deep/"'), "workspace=notes/deep/"),
-        (Addition(GrantList.WORKSPACE_WRITE, '"out/"'), "workspace_write=out/"),
-        (Addition(GrantList.SECRETS, '"desk_key"'), "secrets=desk_key"),
-        (Addition(GrantList.TOOLS, '{"say": "speaker"}'), "tool_invoke=say"),
+        (Addition(WorkspaceCapability.grant_list, '"notes/deep/"'), "workspace=notes/deep/"),
+        (Addition(WorkspaceWriteCapability.grant_list, '"out/"'), "workspace_write=out/"),
+        (Addition(SecretsCapability.grant_list, '"desk_key"'), "secrets=desk_key"),
+        (Addition(ToolInvokeCapability.grant_list, '{"say": "speaker"}'), "tool_invoke=say"),
     ],
 )
 def test_a_covered_suggestion_of_any_section_becomes_an_amendment(addition: Addition, amendment: str) -> None:
@@ -323,11 +327,11 @@ def test_a_covered_suggestion_of_any_section_becomes_an_amendment(addition: Addi
 @pytest.mark.parametrize(
     "addition",
     [
-        Addition(GrantList.HTTP, '{"host": "b.org"}'),
-        Addition(GrantList.WORKSPACE, '"other/"'),
-        Addition(GrantList.WORKSPACE_WRITE, '"notes/"'),
-        Addition(GrantList.SECRETS, '"else"'),
-        Addition(GrantList.TOOLS, '{"shout": "speaker"}'),
+        Addition(HttpCapability.grant_list, '{"host": "b.org"}'),
+        Addition(WorkspaceCapability.grant_list, '"other/"'),
+        Addition(WorkspaceWriteCapability.grant_list, '"notes/"'),
+        Addition(SecretsCapability.grant_list, '"else"'),
+        Addition(ToolInvokeCapability.grant_list, '{"shout": "speaker"}'),
     ],
 )
 def test_a_suggestion_beyond_the_request_is_detected(addition: Addition) -> None:

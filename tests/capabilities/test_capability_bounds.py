@@ -28,7 +28,7 @@ from wasmrt.capabilities.model import read_prefix
 from wasmrt.capabilities.sentences import review
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES, MAX_PATH_BYTES
-from wasmrt.core.model import Addition, GrantList, Reason
+from wasmrt.core.model import Addition, Reason
 from wasmrt.core.url import AddressClass, InvalidUrlError, UnreadableError, classify_address, parse_url, read_host
 
 BEARER = CredentialLocation.bearer()
@@ -306,11 +306,15 @@ def test_a_section_without_effect_causes_a_warning(section, warned):
 
 
 def test_the_whole_workspace_can_be_added_to_a_grant():
-    suggested = Addition(GrantList.WORKSPACE, json.dumps(""))
+    suggested = Addition(WorkspaceCapability.grant_list, json.dumps(""))
     assert Capabilities.none().with_addition(suggested).workspace_read.allowed_prefixes == ("",)
     some = Capabilities.none().with_workspace_read(["notes/"])
     assert "" in some.with_addition(suggested).workspace_read.allowed_prefixes
-    for entry, to in (("{", GrantList.HTTP), ("[" * 5000, GrantList.HTTP), ('""', "http.credentials")):
+    for entry, to in (
+        ("{", HttpCapability.grant_list),
+        ("[" * 5000, HttpCapability.grant_list),
+        ('""', "http.credentials"),
+    ):
         with pytest.raises(CapabilityFileError, match="not valid JSON, or its list is unknown"):
             some.with_addition(Addition(to, entry))
 

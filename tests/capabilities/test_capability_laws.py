@@ -13,7 +13,11 @@ from wasmrt.capabilities import (
     Capabilities,
     EndpointPattern,
     HttpCapability,
+    SecretsCapability,
+    ToolInvokeCapability,
     ToolLimits,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
     merge,
     wanted,
 )
@@ -21,7 +25,7 @@ from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.core.errors import CapabilityFileError, WasmrtError
 from wasmrt.core.limits import ResourceLimits
-from wasmrt.core.model import Addition, GrantList, Reason, Step
+from wasmrt.core.model import Addition, Reason, Step
 from wasmrt.core.url import parse_url
 
 EVERY_NETWORK = ("0.0.0.0/0", "::/0")
@@ -224,11 +228,11 @@ def test_no_entry_is_suggested_that_would_send_a_credential_over_plain_http(http
 @given(capabilities, methods, urls, st.sampled_from(FILES), st.sampled_from(SECRETS), st.sampled_from("abcd"))
 def test_a_suggested_entry_widens_one_list_by_one_entry(before, method, url, path, name, alias):
     ask = {
-        GrantList.HTTP: lambda c: c.explain_http(method, url),
-        GrantList.WORKSPACE: lambda c: c.explain_workspace(path),
-        GrantList.WORKSPACE_WRITE: lambda c: c.explain_workspace_write(path),
-        GrantList.SECRETS: lambda c: c.explain_secret(name),
-        GrantList.TOOLS: lambda c: c.explain_tool(alias),
+        HttpCapability.grant_list: lambda c: c.explain_http(method, url),
+        WorkspaceCapability.grant_list: lambda c: c.explain_workspace(path),
+        WorkspaceWriteCapability.grant_list: lambda c: c.explain_workspace_write(path),
+        SecretsCapability.grant_list: lambda c: c.explain_secret(name),
+        ToolInvokeCapability.grant_list: lambda c: c.explain_tool(alias),
     }
     for denied, addition in additions(*(decide_one(before) for decide_one in ask.values())):
         after = before.with_addition(addition)
@@ -290,15 +294,15 @@ def test_a_suggestion_has_a_json_form():
 @pytest.mark.parametrize(
     ("to", "entry"),
     [
-        (GrantList.HTTP, '{"host": "*"}'),
-        (GrantList.HTTP, '{"host": "a.example", "also": 1}'),
-        (GrantList.HTTP, '{"host": "a.example"}, {"host": "b.example"}'),
-        (GrantList.HTTP, '{"host": "a.example"}]}, "secrets": {"allowed_names": ["*"'),
-        (GrantList.WORKSPACE, '"../x"'),
-        (GrantList.WORKSPACE_WRITE, '"a"], "remove": true, "allowed_prefixes": [""'),
-        (GrantList.SECRETS, '"a", "*"'),
-        (GrantList.SECRETS, "[" * 100_000),
-        (GrantList.TOOLS, '{"a b": "c"}'),
+        (HttpCapability.grant_list, '{"host": "*"}'),
+        (HttpCapability.grant_list, '{"host": "a.example", "also": 1}'),
+        (HttpCapability.grant_list, '{"host": "a.example"}, {"host": "b.example"}'),
+        (HttpCapability.grant_list, '{"host": "a.example"}]}, "secrets": {"allowed_names": ["*"'),
+        (WorkspaceCapability.grant_list, '"../x"'),
+        (WorkspaceWriteCapability.grant_list, '"a"], "remove": true, "allowed_prefixes": [""'),
+        (SecretsCapability.grant_list, '"a", "*"'),
+        (SecretsCapability.grant_list, "[" * 100_000),
+        (ToolInvokeCapability.grant_list, '{"a b": "c"}'),
         ("limits.fuel", "1"),
     ],
 )

@@ -24,7 +24,7 @@ from wasmrt.capabilities.sentences import diff, explain, review
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.limits import DEFAULT_WRITE_BYTES, DEFAULT_WRITE_FILE_BYTES, DEFAULT_WRITE_FILES, MAX_WRITE_BYTES
-from wasmrt.core.model import Addition, GrantList, Reason
+from wasmrt.core.model import Addition, Reason
 
 IDENTITY = ["HEARTBEAT.md", "MEMORY.md", "IDENTITY.md", "SOUL.md", "AGENTS.md", "USER.md", "daily", "context"]
 
@@ -89,7 +89,7 @@ def test_the_section_is_written_in_canonical_form(section):
 
 def test_a_denial_suggests_the_entry_that_would_allow_it():
     denied = Capabilities.none().explain_workspace_write("out/a.txt")
-    assert denied.suggestion == Addition(GrantList.WORKSPACE_WRITE, '"out/"', new_section=True)
+    assert denied.suggestion == Addition(WorkspaceWriteCapability.grant_list, '"out/"', new_section=True)
     assert denied.hint == 'add "workspace_write": {"allowed_prefixes": ["out/"]}'
     granted = read({"allowed_prefixes": ["notes/"], "max_bytes": 7})
     widened = granted.with_addition(granted.explain_workspace_write("out/a.txt").suggestion)

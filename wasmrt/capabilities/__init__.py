@@ -14,7 +14,7 @@ from wasmrt.capabilities._amend import (
     asks_for_all,
     revoke_from_grant,
 )
-from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
 from wasmrt.capabilities._effects import effects_of, reached, within_effects
 from wasmrt.capabilities._growth import covers, extended, grown, narrowed, wanted
 from wasmrt.capabilities._imports import capabilities_of, needs_section, uses_section
@@ -98,6 +98,7 @@ __all__ = [
     "is_host_header",
     "is_invisible",
     "is_prompt_file",
+    "kind_of",
     "merge",
     "narrowed",
     "needs_section",

@@ -29,7 +29,7 @@ from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.capabilities.sections import file_error, nested_path, read_tree
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
-from wasmrt.core.model import Addition, Decision, GrantList
+from wasmrt.core.model import Addition, Decision
 from wasmrt.core.url import Network
 
 C = TypeVar("C", bound=Capability)
@@ -359,16 +359,23 @@ def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
             problems.add(f"{at}.secret_name", f"{other} already sets this secret")
 
 
-def kind_of(grant_list: GrantList) -> type[Capability]:
-    """Return the kind of capability whose section contains `grant_list`."""
-    return next(kind for kind in KINDS if kind.grant_list is grant_list)
+def kind_of(grant_list: str) -> type[Capability]:
+    """Return the kind of capability whose section contains the list `grant_list`, such as `http.allowlist`.
+
+    Raises:
+        ValueError: no kind has this list.
+    """
+    for kind in KINDS:
+        if kind.grant_list == grant_list:
+            return kind
+    raise ValueError(f"unknown list {grant_list!r:.60}")
 
 
 def _file_of(addition: Addition) -> str:
     """Return a capability file that requests only this entry."""
     try:
         # SECURITY: the entry is parsed and written again, so that it cannot close its list and open another section.
-        entry, kind = json.loads(addition.entry), kind_of(GrantList(addition.to))
+        entry, kind = json.loads(addition.entry), kind_of(addition.to)
     except (ValueError, RecursionError):
         raise CapabilityFileError("the suggested entry is not valid JSON, or its list is unknown") from None
     return json.dumps({kind.section: kind.addition_tree(entry)})

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 from wasmrt.capabilities._amend import asks_for
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities._merge import section_of
-from wasmrt.capabilities.kinds import KINDS
+from wasmrt.capabilities.kinds import KINDS, HttpCapability, ToolInvokeCapability
 from wasmrt.capabilities.kinds._tools import SOME_TOOL
 from wasmrt.capabilities.kinds.http import read_endpoint
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
-from wasmrt.core.model import Addition, Decision, GrantList, Withheld
+from wasmrt.core.model import Addition, Decision, Withheld
 
 
 def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
@@ -33,7 +33,7 @@ def covers(outer: Addition, inner: Addition) -> bool:
     """Return whether `outer` allows everything that `inner` allows. An alias only covers an equal alias."""
     if outer.to is not inner.to:
         return False
-    if outer.to is GrantList.TOOLS:
+    if outer.to == ToolInvokeCapability.grant_list:
         return _aliases(outer) == _aliases(inner)
     return asks_for(Capabilities.none().with_addition(outer), inner)
 
@@ -101,14 +101,14 @@ def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
 
 
 def _fits(asked: Addition, entry: Addition) -> bool:
-    if asked.to is not GrantList.TOOLS:
+    if asked.to != ToolInvokeCapability.grant_list:
         return covers(asked, entry)
     was, now = _aliases(asked), _aliases(entry)
     return was.keys() == now.keys() and all(was[alias] in (SOME_TOOL, now[alias]) for alias in was)
 
 
 def _aliases(addition: Addition) -> dict[str, str]:
-    if addition.to is not GrantList.TOOLS:
+    if addition.to != ToolInvokeCapability.grant_list:
         return {}
     found = json.loads(addition.entry)
     return found if isinstance(found, dict) else {}
@@ -122,9 +122,9 @@ def _entry(asked: Addition, text: str) -> str:
         read = None
     if isinstance(read, dict | str) and text[:1] in '{"':
         return json.dumps(read, ensure_ascii=False)
-    if asked.to is GrantList.HTTP:
+    if asked.to == HttpCapability.grant_list:
         return read_endpoint(text).as_line()
-    if asked.to is GrantList.TOOLS:
+    if asked.to == ToolInvokeCapability.grant_list:
         alias, given, tool = text.partition("=")
         return json.dumps({alias: tool} if given else dict.fromkeys(_aliases(asked), text))
     return json.dumps(text, ensure_ascii=False)

@@ -7,9 +7,10 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
+from wasmrt.capabilities import kind_of
 from wasmrt.catalog._model import Kept, NewVersion, ToolVersion
 from wasmrt.core.limits import MAX_TOOL_VERSIONS
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.model import Addition
 
 _COLUMNS = (
     "name, number, digest, size_bytes, world, description, tools, origin, installed_at, schema_digest, imports, "
@@ -111,4 +112,4 @@ def kept_text(kept: tuple[Kept, ...]) -> str:
 
 def _kept(row: list[Any]) -> Kept:
     to, entry, tool, by, at = row
-    return Kept(Addition(GrantList(to), entry), tool, by, at)
+    return Kept(Addition(kind_of(to).grant_list, entry), tool, by, at)

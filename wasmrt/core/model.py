@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 if TYPE_CHECKING:
     from decimal import Decimal
@@ -88,14 +88,21 @@ class Reason(StrEnum):
     SOCKETS_DENIED = "sockets-denied"
 
 
-class GrantList(StrEnum):
-    """The lists of a capability file that an addition can extend."""
+class GrantList(str):
+    """The path of a list of a capability file that an addition can extend, such as `http.allowlist`.
 
-    HTTP = "http.allowlist"
-    WORKSPACE = "workspace.allowed_prefixes"
-    WORKSPACE_WRITE = "workspace_write.allowed_prefixes"
-    SECRETS = "secrets.allowed_names"
-    TOOLS = "tool_invoke.aliases"
+    Each kind of capability declares its list. `is_map` is true if the list is an object, to which the members of an
+    entry are added. `everything` is the JSON of the entry that is written as `true` instead of the section, if any.
+    """
+
+    __slots__ = ("everything", "is_map")
+    is_map: bool
+    everything: str | None
+
+    def __new__(cls, path: str, *, is_map: bool = False, everything: str | None = None) -> Self:  # noqa: D102 - see above
+        self = super().__new__(cls, path)
+        self.is_map, self.everything = is_map, everything
+        return self
 
     @property
     def section(self) -> str:
@@ -111,7 +118,7 @@ class Addition(NamedTuple):
 
     to: GrantList
     entry: str
-    """The entry as JSON text: an object for `http.allowlist` and `tool_invoke.aliases`, otherwise a string."""
+    """The entry as JSON text."""
     new_section: bool = False
     """True if the capability file does not contain the section of the list yet."""
 
@@ -119,12 +126,11 @@ class Addition(NamedTuple):
     def hint(self) -> str:
         """The suggestion as text, with the line to add."""
         section, name = self.to.section, self.to.partition(".")[2]
-        is_map = self.to is GrantList.TOOLS
-        if self.to in (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE) and self.entry == '""':
+        if self.entry == self.to.everything:
             return f'add "{section}": true'
         if self.new_section:
-            return f'add "{section}": {{"{name}": {self.entry if is_map else f"[{self.entry}]"}}}'
-        return f"add to {self.to}: {self.entry[1:-1] if is_map else self.entry}"
+            return f'add "{section}": {{"{name}": {self.entry if self.to.is_map else f"[{self.entry}]"}}}'
+        return f"add to {self.to}: {self.entry[1:-1] if self.to.is_map else self.entry}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the addition as JSON data."""

@@ -25,11 +25,12 @@ from wasmrt.agent.access import (
     access_lines,
     answer_access,
 )
+from wasmrt.capabilities import WorkspaceCapability
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.granted import granted_to
 from wasmrt.core.limits import MAX_ACCESS_PER_TOOL, MAX_ACCESS_PER_USER
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.model import Addition
 from wasmrt.core.places import find_places
 
 UPDATE = b"\x00\x02\x01v"
@@ -106,7 +107,7 @@ def _caller(**other: Any) -> Caller:
 
 def test_many_tools_of_one_user_leave_capacity_for_another_user(tmp_path: Any) -> None:
     store = AccessStore(tmp_path / "private" / "access.sqlite3")
-    wish = DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"'))
+    wish = DeniedAccess(addition=Addition(WorkspaceCapability.grant_list, '"a/"'))
     asked = [store.ask(_caller(tool=f"tool-{number}"), wish) for number in range(MAX_ACCESS_PER_USER + 3)]
     assert sum(request is not None for request in asked) == MAX_ACCESS_PER_USER
     assert store.ask(_caller(user="bob"), wish) is not None
@@ -372,7 +373,7 @@ def test_a_grant_ended_by_another_process_ends_immediately(tmp_path: Any) -> Non
     mine, theirs = AccessStore(path), AccessStore(path)
     for number in range(20):
         caller = _caller(trace=f"t{number}")
-        asked = mine.ask(caller, DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"')))
+        asked = mine.ask(caller, DeniedAccess(addition=Addition(WorkspaceCapability.grant_list, '"a/"')))
         assert asked is not None and mine.granted(caller) == ()
         answer_access(
             theirs, asked.id, AccessChoice(granted=True, scope=AccessScope.SESSION), user=caller.user, by="ops"
@@ -385,7 +386,7 @@ def test_a_grant_ended_by_another_process_ends_immediately(tmp_path: Any) -> Non
 def test_answers_are_read_again_only_if_the_file_has_changed(tmp_path: Any) -> None:
     path = tmp_path / "private" / "access.sqlite3"
     store, caller = AccessStore(path), _caller()
-    asked = store.ask(caller, DeniedAccess(addition=Addition(GrantList.WORKSPACE, '"a/"')))
+    asked = store.ask(caller, DeniedAccess(addition=Addition(WorkspaceCapability.grant_list, '"a/"')))
     assert asked is not None
     os.utime(path, ns=(0, 10**18))
     assert store.granted(caller) == store.granted(caller) == ()

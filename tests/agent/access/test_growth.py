@@ -10,9 +10,22 @@ from hypothesis import strategies as st
 
 from tests.tiers import examples
 from wasmrt import Capabilities, ConfigurationError, EndpointPattern
-from wasmrt.capabilities import ToolGrant, covers, for_tool, grown, merge, narrowed, wanted
+from wasmrt.capabilities import (
+    HttpCapability,
+    SecretsCapability,
+    ToolGrant,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
+    covers,
+    for_tool,
+    grown,
+    merge,
+    narrowed,
+    wanted,
+)
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.core.model import Addition, Decision, GrantList, Reason, Withheld
+from wasmrt.core.model import Addition, Decision, Reason, Withheld
 
 PATHS = ("", "notes/", "notes/deep/", "notes/a.md", "plans/", "other/x/")
 HOSTS = ("api.example.com", "*.example.com", "evil.example")
@@ -29,12 +42,12 @@ endpoints = st.builds(
 additions = st.one_of(
     st.builds(
         lambda to, path: Addition(to, json.dumps(path)),
-        st.sampled_from((GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE)),
+        st.sampled_from((WorkspaceCapability.grant_list, WorkspaceWriteCapability.grant_list)),
         paths,
     ),
-    endpoints.map(lambda entry: Addition(GrantList.HTTP, entry.as_line())),
-    st.sampled_from(("k_one", "k_*")).map(lambda name: Addition(GrantList.SECRETS, json.dumps(name))),
-    st.just(Addition(GrantList.TOOLS, '{"mail": "mailer"}')),
+    endpoints.map(lambda entry: Addition(HttpCapability.grant_list, entry.as_line())),
+    st.sampled_from(("k_one", "k_*")).map(lambda name: Addition(SecretsCapability.grant_list, json.dumps(name))),
+    st.just(Addition(ToolInvokeCapability.grant_list, '{"mail": "mailer"}')),
 )
 
 
@@ -122,7 +135,7 @@ def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: A
 
 
 def test_an_alias_needs_a_tool_named_by_the_approver() -> None:
-    asked = Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}')
+    asked = Addition(ToolInvokeCapability.grant_list, '{"mail": "NAME-OF-THE-TOOL"}')
     with pytest.raises(ConfigurationError, match="does not say which tool"):
         grown(Capabilities.none(), (asked,))
     assert narrowed(asked, "mailer") == narrowed(asked, "mail=mailer") == asked._replace(entry='{"mail": "mailer"}')
@@ -135,7 +148,7 @@ def test_an_alias_needs_a_tool_named_by_the_approver() -> None:
 
 
 def test_narrower_entries_are_accepted_in_plain_spelling() -> None:
-    asked = Addition(GrantList.HTTP, EndpointPattern("api.example.com", "/v1/", ("GET", "POST")).as_line())
+    asked = Addition(HttpCapability.grant_list, EndpointPattern("api.example.com", "/v1/", ("GET", "POST")).as_line())
     entry = narrowed(asked, "GET https://api.example.com/v1/items")
     assert alone(entry) == set()
     assert Capabilities.none().with_addition(entry).explain_http("GET", "https://api.example.com/v1/items")
@@ -148,8 +161,11 @@ def test_denials_become_unique_entries_if_an_entry_helps() -> None:
     def denied(suggestion: object) -> Decision:
         return Decision(False, Reason.NOT_GRANTED, "no", suggestion)  # type: ignore[arg-type]
 
-    one, other = Addition(GrantList.WORKSPACE, '"notes/"'), Addition(GrantList.WORKSPACE, '"plans/"')
-    withheld = Withheld(Addition(GrantList.SECRETS, '"k"'), "wasmrt grant x --add secrets=k")
+    one, other = (
+        Addition(WorkspaceCapability.grant_list, '"notes/"'),
+        Addition(WorkspaceCapability.grant_list, '"plans/"'),
+    )
+    withheld = Withheld(Addition(SecretsCapability.grant_list, '"k"'), "wasmrt grant x --add secrets=k")
     found = wanted([denied(one), denied(other), denied(one), denied("a step"), denied(None), denied(withheld)])
     assert list(found) == [one, other, withheld.addition]
     assert wanted([Decision(True, Reason.ALLOWED, "yes", one)]) == {}
@@ -158,7 +174,7 @@ def test_denials_become_unique_entries_if_an_entry_helps() -> None:
 def test_only_the_requesting_tool_of_a_separated_grant_is_extended() -> None:
     section = Capabilities.none().with_workspace_read(["notes/", "plans/"])
     grant = Capabilities.none().with_workspace_read(["notes/"]).with_tools([ToolGrant("b", section)])
-    entry = Addition(GrantList.WORKSPACE, '"plans/"')
+    entry = Addition(WorkspaceCapability.grant_list, '"plans/"')
     after = grown(grant, (entry,), "a")  # it had no section, and therefore allowed nothing
     assert powers(for_tool(after, "a")) == {"read plans/p.md"}
     assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b")) == {"read notes/a.md", "read notes/deep/c.md"}
@@ -169,30 +185,43 @@ def test_only_the_requesting_tool_of_a_separated_grant_is_extended() -> None:
 @pytest.mark.parametrize("entry", ["notes", '{"host": 1}', '["a"]', ""])
 def test_an_invalid_entry_is_not_added(entry: str) -> None:
     with pytest.raises(ConfigurationError):
-        grown(Capabilities.none(), (Addition(GrantList.WORKSPACE, entry),))
-    asked = Addition(GrantList.WORKSPACE, '"notes/"')
+        grown(Capabilities.none(), (Addition(WorkspaceCapability.grant_list, entry),))
+    asked = Addition(WorkspaceCapability.grant_list, '"notes/"')
     for other in ('{"host": "a.example"}', "notes/../x", "\x00"):
         with pytest.raises(ConfigurationError):
             narrowed(asked, other)
 
 
 def test_entries_of_different_lists_do_not_cover_each_other() -> None:
-    read, write = Addition(GrantList.WORKSPACE, '"a/"'), Addition(GrantList.WORKSPACE_WRITE, '"a/"')
+    read, write = (
+        Addition(WorkspaceCapability.grant_list, '"a/"'),
+        Addition(WorkspaceWriteCapability.grant_list, '"a/"'),
+    )
     assert covers(read, read) and not covers(read, write)
-    mail, other = (Addition(GrantList.TOOLS, entry) for entry in ('{"mail": "mailer"}', '{"mail": "other-mailer"}'))
+    mail, other = (
+        Addition(ToolInvokeCapability.grant_list, entry) for entry in ('{"mail": "mailer"}', '{"mail": "other-mailer"}')
+    )
     assert covers(mail, mail) and not covers(mail, other)
-    assert narrowed(Addition(GrantList.SECRETS, '"k_*"'), "k_one").entry == '"k_one"'
+    assert narrowed(Addition(SecretsCapability.grant_list, '"k_*"'), "k_one").entry == '"k_one"'
     assert narrowed(write, '"a/b/"').entry == '"a/b/"'
 
 
 @pytest.mark.parametrize(
     ("had", "entry", "now"),
     [
-        (Capabilities.none().with_secrets(["k_one"]), Addition(GrantList.SECRETS, '"k_two"'), "secret k_two"),
-        (Capabilities.none().with_tool_invoke({"on": "x"}), Addition(GrantList.TOOLS, '{"mail": "y"}'), "tool mail"),
+        (
+            Capabilities.none().with_secrets(["k_one"]),
+            Addition(SecretsCapability.grant_list, '"k_two"'),
+            "secret k_two",
+        ),
+        (
+            Capabilities.none().with_tool_invoke({"on": "x"}),
+            Addition(ToolInvokeCapability.grant_list, '{"mail": "y"}'),
+            "tool mail",
+        ),
         (
             Capabilities.none().with_workspace_read(["notes/"]),
-            Addition(GrantList.WORKSPACE, '"plans/"'),
+            Addition(WorkspaceCapability.grant_list, '"plans/"'),
             "read plans/p.md",
         ),
     ],
@@ -208,15 +237,15 @@ def test_an_entry_is_added_to_existing_ones(had: Capabilities, entry: Addition, 
     [('"nötes/ä/"', '"nötes/ä/"'), ("nötes/ä/", '"nötes/ä/"'), (" nötes/ä/\n", '"nötes/ä/"')],
 )
 def test_a_narrower_entry_keeps_its_spelling(text: str, entry: str) -> None:
-    assert narrowed(Addition(GrantList.WORKSPACE, '"nötes/"'), text).entry == entry
+    assert narrowed(Addition(WorkspaceCapability.grant_list, '"nötes/"'), text).entry == entry
 
 
 def test_a_text_that_only_begins_like_json_is_a_name() -> None:
     with pytest.raises(ConfigurationError, match="is wider than the requested entry") as caught:
-        narrowed(Addition(GrantList.WORKSPACE, '"notes/"'), '{"x')
+        narrowed(Addition(WorkspaceCapability.grant_list, '"notes/"'), '{"x')
     assert caught.value.code == "wider"
 
 
 def test_an_invalid_tool_name_is_rejected_for_an_alias() -> None:
     with pytest.raises(ConfigurationError, match="invalid entry for"):
-        narrowed(Addition(GrantList.TOOLS, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")
+        narrowed(Addition(ToolInvokeCapability.grant_list, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")

@@ -24,10 +24,11 @@ from wasmrt.agent.approvals import (
     Widening,
 )
 from wasmrt.agent.approvals import _store as module
+from wasmrt.capabilities import HttpCapability
 from wasmrt.core import limits
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
-from wasmrt.core.model import Addition, GrantList, Step
+from wasmrt.core.model import Addition, Step
 
 YES = ApprovalAnswer(approved=True, by="bob", note="looks fine")
 ALWAYS = ApprovalAnswer(approved=True, scope=ApprovalScope.ALWAYS, by="bob")
@@ -83,7 +84,9 @@ def test_an_answer_is_used_once(store: ApprovalStore, clock: Clock) -> None:
     assert code(store.take, asked.id) == "answered"
 
 
-@pytest.mark.parametrize("suggestion", [None, Step("ask"), Addition(GrantList.HTTP, '{"host": "a.example"}')])
+@pytest.mark.parametrize(
+    "suggestion", [None, Step("ask"), Addition(HttpCapability.grant_list, '{"host": "a.example"}')]
+)
 def test_a_request_is_stored_unchanged(store: ApprovalStore, clock: Clock, suggestion: Step | Addition | None) -> None:
     asked = timed(clock, why=WHY._replace(suggestion=suggestion), effects=tuple(sorted(Effect)))
     store.add(asked)

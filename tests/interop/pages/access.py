@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from tests.interop.pages.site import Site
 from wasmrt.agent.access import AccessRequest, Caller, DeniedAccess
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.capabilities import WorkspaceCapability
+from wasmrt.core.model import Addition
 
 
 def asking(site: Site, *, tool: str = "reader", user: str = "alice", words: str = "may read notes/") -> AccessRequest:
     caller = Caller(user=user, trace="t1", session="s1", tool=tool, digest="d1", grant="g1", params_digest="p1")
     wish = DeniedAccess(
-        addition=Addition(GrantList.WORKSPACE, '"notes/"'),
+        addition=Addition(WorkspaceCapability.grant_list, '"notes/"'),
         sentences=(words,),
         refused=words,
         origins=(words,),

@@ -10,10 +10,10 @@ import pytest
 
 from tests.sandbox.border.conftest import StandIn
 from wasmrt import Capabilities
-from wasmrt.capabilities import ToolGrant
+from wasmrt.capabilities import ToolGrant, WorkspaceCapability
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import InvalidComponentError
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.model import Addition
 from wasmrt.core.traits import OwnTerms
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.call import Backends, CallTarget
@@ -22,7 +22,7 @@ from wasmrt.sandbox.guest.runner import GuestComponent
 
 PROVIDER = "wasmrt:tool/provider@0.1.0"
 AGENT = "near:agent/tool@0.3.0"
-READ_LOGS = Addition(GrantList.WORKSPACE, '"logs"')
+READ_LOGS = Addition(WorkspaceCapability.grant_list, '"logs"')
 SCHEMA = {"type": "object", "maxProperties": 1}
 
 

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
 from wasmrt.agent.approvals import RequestKind, RequestTable, new_request_id, short_note
-from wasmrt.capabilities import covers
+from wasmrt.capabilities import covers, kind_of
 from wasmrt.core.limits import (
     ACCESS_ONCE_SECONDS,
     ACCESS_REQUEST_SECONDS,
@@ -23,7 +23,7 @@ from wasmrt.core.limits import (
     MAX_DECIDED_ACCESS,
     MAX_PENDING_ACCESS,
 )
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.model import Addition
 
 _SCHEMA = """
 CREATE TABLE access (
@@ -362,7 +362,7 @@ def _encode_addition(addition: Addition) -> list[Any]:
 
 def _decode_addition(row: list[Any]) -> Addition:
     to, entry, new_section = row
-    return Addition(GrantList(to), entry, bool(new_section))
+    return Addition(kind_of(to).grant_list, entry, bool(new_section))
 
 
 _GRANT = RequestKind(

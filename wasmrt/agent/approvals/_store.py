@@ -28,6 +28,7 @@ from wasmrt.agent.approvals._requests import (
     short_note,
     unknown_request_error,
 )
+from wasmrt.capabilities import kind_of
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import (
@@ -37,7 +38,7 @@ from wasmrt.core.limits import (
     MAX_PENDING_APPROVALS,
     MAX_REMEMBERED_ANSWERS,
 )
-from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step
+from wasmrt.core.model import Addition, Decision, Reason, Step
 
 _SCHEMA = """
 CREATE TABLE request (
@@ -354,7 +355,7 @@ def _read_decision(data: dict[str, Any]) -> Decision:
     if (stored := data["suggestion"]) is not None and stored["kind"] == "step":
         suggestion = Step(stored["step"])
     elif stored is not None:
-        suggestion = Addition(GrantList(stored["to"]), json.dumps(stored["entry"], ensure_ascii=False))
+        suggestion = Addition(kind_of(stored["to"]).grant_list, json.dumps(stored["entry"], ensure_ascii=False))
     reason = Reason(data["reason"])
     return Decision(data["allowed"], reason, data["rule"], suggestion, data["capability"], data["subject"])
 

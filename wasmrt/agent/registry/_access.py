@@ -16,7 +16,17 @@ from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.flows import Destination, Kind, Outgoing
 from wasmrt.agent.registry import _flow, _steps
 from wasmrt.agent.registry._state import CallState, denial_error
-from wasmrt.capabilities import Capabilities, covers, effects_of, wanted, within_write_paths
+from wasmrt.capabilities import (
+    Capabilities,
+    HttpCapability,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
+    covers,
+    effects_of,
+    wanted,
+    within_write_paths,
+)
 from wasmrt.capabilities.kinds import widest
 from wasmrt.capabilities.sentences import explain
 from wasmrt.core.errors import (
@@ -31,14 +41,18 @@ from wasmrt.core.errors import (
     TrapError,
 )
 from wasmrt.core.limits import MAX_ACCESS_PARAMS_BYTES, MAX_ACCESS_PER_CALL
-from wasmrt.core.model import Addition, Decision, GrantList, Reason
+from wasmrt.core.model import Addition, Decision, Reason
 from wasmrt.runtime.prepared import PreparedTool
 
 _WHAT = "tool.access"
 _NOTHING_MORE = "no additional access is granted"
 _MAX_LOOKED_AT = 16
 """Maximum number of missing entries that are considered for one call. A tool could cause hundreds of denials."""
-_KINDS = {GrantList.HTTP: Kind.URL, GrantList.WORKSPACE: Kind.PATH, GrantList.WORKSPACE_WRITE: Kind.PATH}
+_KINDS = {
+    HttpCapability.grant_list: Kind.URL,
+    WorkspaceCapability.grant_list: Kind.PATH,
+    WorkspaceWriteCapability.grant_list: Kind.PATH,
+}
 
 
 def add_granted(state: CallState) -> str:
@@ -144,9 +158,11 @@ def _could_help(state: CallState, addition: Addition) -> bool:
     if any(covers(known, addition) for one in state.granted_access for known in one.additions):
         return False  # the entry was granted already, so the denial has another reason
     try:
-        grown = state.known.with_added_grant((addition,)) if addition.to is not GrantList.TOOLS else state.known
+        grown = (
+            state.known.with_added_grant((addition,)) if addition.to != ToolInvokeCapability.grant_list else state.known
+        )
         alone = Capabilities.none().with_addition(addition)
-        for paths in state.restrictions.write_paths if addition.to is GrantList.WORKSPACE_WRITE else ():
+        for paths in state.restrictions.write_paths if addition.to == WorkspaceWriteCapability.grant_list else ():
             writing = within_write_paths(alone, paths).section(addition.to.section)
             if writing is None or writing.is_empty():
                 return False
@@ -164,7 +180,7 @@ def _could_help(state: CallState, addition: Addition) -> bool:
         & probe.view_effects
         & state.restrictions.sandbox_effects(state.services.policy.guard, grown.name)
     )
-    return addition.to is GrantList.TOOLS or effects_of(alone) <= held
+    return addition.to == ToolInvokeCapability.grant_list or effects_of(alone) <= held
 
 
 def _build_caller(state: CallState) -> Caller:
@@ -211,12 +227,12 @@ def _explain_entry(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
 def _explain_consequences(grant: Capabilities, addition: Addition, component: str, name: str) -> tuple[str, ...]:
     """Return sentences about consequences of an entry that depend on the rest of the grant."""
     lines = []
-    if addition.to is GrantList.HTTP and grant.http is not None and grant.http.credentials:
+    if addition.to == HttpCapability.grant_list and grant.http is not None and grant.http.credentials:
         names = ", ".join(dict.fromkeys(each.secret_name for each in grant.http.credentials))
         lines.append(f"requests to the hosts of the tool's credentials carry these secrets: {names}")
     if component != name and grant.tools is None:
         lines.append(f"granted permanently, it applies to every tool of {component}; for a session, only to this tool")
-    if addition.to is GrantList.TOOLS:
+    if addition.to == ToolInvokeCapability.grant_list:
         lines.append("you choose the tool that is invoked; that tool runs under its own grant")
     return tuple(lines)
 

@@ -32,7 +32,7 @@ class SecretsCapability(PatternCapability):
 
     section: ClassVar = "secrets"
     attribute: ClassVar = "secrets"
-    grant_list: ClassVar = GrantList.SECRETS
+    grant_list: ClassVar = GrantList("secrets.allowed_names")
     amendments: ClassVar = ("secrets",)
     act: ClassVar = ("ask", "which secrets are set")
     imports: ClassVar = ("wasmrt:tool/secrets", "near:agent/host#secret-exists")
@@ -108,10 +108,10 @@ def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
         rule = "the name is not a valid secret name"
         return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
     if granted is None:
-        addition = Addition(GrantList.SECRETS, json.dumps(spelled), new_section=True)
+        addition = Addition(SecretsCapability.grant_list, json.dumps(spelled), new_section=True)
         return Decision(False, Reason.NOT_GRANTED, "no secrets section", addition, "secrets", spelled)
     if not granted.allows(spelled):
         rule = "no entry of secrets.allowed_names covers this name"
-        addition = Addition(GrantList.SECRETS, json.dumps(spelled))
+        addition = Addition(SecretsCapability.grant_list, json.dumps(spelled))
         return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, addition, "secrets", spelled)
     return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=spelled)

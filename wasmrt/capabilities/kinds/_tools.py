@@ -40,7 +40,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
 
     section: ClassVar = "tool_invoke"
     attribute: ClassVar = "tool_invoke"
-    grant_list: ClassVar = GrantList.TOOLS
+    grant_list: ClassVar = GrantList("tool_invoke.aliases", is_map=True)
     amendments: ClassVar = ("tool_invoke",)
     example: ClassVar = {"...": "..."}
     act: ClassVar = ("call", "other tools")
@@ -166,10 +166,10 @@ def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
         rule = "the alias is not a valid tool alias"
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
     if granted is None:
-        addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}), new_section=True)
+        addition = Addition(ToolInvokeCapability.grant_list, json.dumps({spelled: SOME_TOOL}), new_section=True)
         return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, "tool_invoke", spelled)
     if granted.resolve(spelled) is None:
         rule = "tool_invoke.aliases has no such alias"
-        addition = Addition(GrantList.TOOLS, json.dumps({spelled: SOME_TOOL}))
+        addition = Addition(ToolInvokeCapability.grant_list, json.dumps({spelled: SOME_TOOL}))
         return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, "tool_invoke", spelled)
     return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)

@@ -128,7 +128,7 @@ class WorkspaceCapability(_Prefixed):
 
     section: ClassVar = "workspace"
     attribute: ClassVar = "workspace_read"
-    grant_list: ClassVar = GrantList.WORKSPACE
+    grant_list: ClassVar = GrantList("workspace.allowed_prefixes", everything='""')
     amendments: ClassVar = ("workspace",)
     act: ClassVar = ("read", "files")
     imports: ClassVar = ("wasmrt:tool/workspace", "wasi:filesystem/preopens", "near:agent/host#workspace-read")
@@ -204,7 +204,7 @@ class WorkspaceWriteCapability(_Prefixed):
 
     section: ClassVar = "workspace_write"
     attribute: ClassVar = "workspace_write"
-    grant_list: ClassVar = GrantList.WORKSPACE_WRITE
+    grant_list: ClassVar = GrantList("workspace_write.allowed_prefixes", everything='""')
     amendments: ClassVar = ("workspace_write",)
     act: ClassVar = ("write", "files")
     imports: ClassVar = tuple(

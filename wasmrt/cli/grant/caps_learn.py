@@ -9,7 +9,16 @@ from pathlib import Path
 
 import click
 
-from wasmrt.capabilities import Capabilities, extended, grown, narrowed, wanted
+from wasmrt.capabilities import (
+    Capabilities,
+    ToolInvokeCapability,
+    WorkspaceCapability,
+    WorkspaceWriteCapability,
+    extended,
+    grown,
+    narrowed,
+    wanted,
+)
 from wasmrt.capabilities.file import CapabilityFile, as_tree, format_file, parse
 from wasmrt.catalog.find import FoundTool
 from wasmrt.catalog.sources import read_capability_file
@@ -19,11 +28,11 @@ from wasmrt.cli.shared.output import is_interactive, print_message, show, show_j
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import find_named, with_invoked
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, NotInstalledError, ToolError, WasmrtError
-from wasmrt.core.model import Addition, Decision, GrantList
+from wasmrt.core.model import Addition, Decision
 
 _MAX_ROUNDS = 100
 _ANSWERS = ("y", "n", "narrower")
-_FOLDERS = (GrantList.WORKSPACE, GrantList.WORKSPACE_WRITE)
+_FOLDERS = (WorkspaceCapability.grant_list, WorkspaceWriteCapability.grant_list)
 
 Run = Callable[[Capabilities, str], list[Decision]]
 """Runs the tool once with a grant and params, and returns the denials."""
@@ -174,7 +183,7 @@ def _ask_narrower(decision: Decision, addition: Addition) -> Addition | None:
 
 def _ask_alias_tools(addition: Addition) -> Addition:
     """Ask for the installed tool behind each alias of an entry; return the entry with these tools filled in."""
-    if addition.to is not GrantList.TOOLS:
+    if addition.to != ToolInvokeCapability.grant_list:
         return addition
     aliases = {}
     for alias in json.loads(addition.entry):

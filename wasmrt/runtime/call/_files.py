@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError
 from wasmrt.core.limits import MAX_PATH_BYTES
-from wasmrt.core.model import Decision, GrantList, Reason
+from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.call._state import Call
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.replies import DirectoryEntry, HostFailure
@@ -114,7 +115,7 @@ class CallFiles:
             decision = call.grant.explain_workspace_write(path)
             if decision.allowed:
                 subject = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
-                decision = _no_workspace_denial(GrantList.WORKSPACE_WRITE.section, subject)
+                decision = _no_workspace_denial(WorkspaceWriteCapability.section, subject)
             raise self._write_failure(decision)
         if self._budget is None:
             self._budget = writer.new_budget(

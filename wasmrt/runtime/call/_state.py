@@ -9,12 +9,12 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from wasmrt.capabilities import BY_SECTION, Capabilities
+from wasmrt.capabilities import BY_SECTION, Capabilities, WorkspaceWriteCapability
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import DeadlineExceededError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
-from wasmrt.core.model import Addition, Decision, GrantList, Reason, Step, ToolOutput, Usage, Withheld
+from wasmrt.core.model import Addition, Decision, Reason, Step, ToolOutput, Usage, Withheld
 from wasmrt.core.url import Network
 from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.egress.rates import RateLimiter
@@ -288,7 +288,7 @@ class Call:
     def _is_denied_by_paths(self, decision: Decision) -> bool:
         if not self.write_paths or decision.reason != Reason.PREFIX_NOT_ALLOWED:
             return False
-        if decision.capability != GrantList.WORKSPACE_WRITE.section:
+        if decision.capability != WorkspaceWriteCapability.section:
             return False
         return self.full_grant.explain_workspace_write(decision.subject).allowed
 

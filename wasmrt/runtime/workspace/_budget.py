@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError
-from wasmrt.core.model import GrantList, Reason
+from wasmrt.core.model import Reason
 from wasmrt.runtime.workspace._journal import CallJournal
 from wasmrt.runtime.workspace._refusals import refusal
 
-_SECTION = GrantList.WORKSPACE_WRITE.section
+_SECTION = WorkspaceWriteCapability.section
 
 
 class WriteBudget:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability, plain_path
 from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
-from wasmrt.core.model import GrantList, Reason
+from wasmrt.core.model import Reason
 from wasmrt.core.normal_form import normalize
 from wasmrt.core.places import find_places
 from wasmrt.runtime.workspace._budget import WriteBudget
@@ -233,7 +233,7 @@ class WorkspaceWriter:
 
     def _check_remove(self, plain: str, path: str, budget: WriteBudget) -> None:
         if not self._granted.remove and not budget.has_created(plain):
-            section = GrantList.WORKSPACE_WRITE.section
+            section = WorkspaceWriteCapability.section
             rule = f"{section}.remove is not granted, and the call did not create this file"
             hint = f'add to {section}: "remove": true'
             raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, path, hint, writing=True)

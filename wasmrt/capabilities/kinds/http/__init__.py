@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.kinds.http._allowlist import AllowlistValidator
+from wasmrt.capabilities.kinds.http._allowlist import (
+    AllowlistValidator,
+    check_addresses,
+    check_host,
+    describe_request,
+    describe_unread,
+)
 from wasmrt.capabilities.kinds.http._capability import HttpCapability, decide_http
-from wasmrt.capabilities.kinds.http._hosts import check_addresses, check_host
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE
 from wasmrt.capabilities.kinds.http._section import MAX_HTTP_TIMEOUT_SECONDS, read_endpoint, read_entry
-from wasmrt.capabilities.kinds.http._subjects import describe_request, describe_unread
 
 __all__ = [
     "ANYWHERE",

@@ -1,17 +1,35 @@
-"""Decide whether an allowlist covers a request. If not, suggest the entry that would allow the request."""
+"""Decide whether an allowlist covers a request, and whether its host is public. Suggest the entry that would allow it.
+
+The text of a decision is ASCII, without parts of a URL that often contain secrets. Callers scan it, then truncate it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 
-from wasmrt.capabilities.kinds.http._hosts import check_host
-from wasmrt.capabilities.kinds.http._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
 from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_URL_BYTES
 from wasmrt.core.model import Addition, Decision, Exemption, GrantList, Reason, Step, Suggestion
-from wasmrt.core.url import DEFAULT_PORTS, InvalidUrlError, Network, ParsedUrl, parse_url
+from wasmrt.core.url import (
+    DEFAULT_PORTS,
+    AddressClass,
+    InvalidUrlError,
+    Network,
+    ParsedUrl,
+    classify_address,
+    is_exempt,
+    parse_address,
+    parse_networks,
+    parse_url,
+)
+
+ALLOWLIST = GrantList("http.allowlist")
 
 _PATH_LENGTH = 512
+_PRIVATE_NAMES = ("localhost", "localdomain", "local", "internal", "home.arpa")
+_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]{0,15}://")
 _PUBLIC_ALONE = Step("use a tool whose capability file lists this host; this entry only allows public addresses")
 # The reasons in the order of the checks. The entry that passes the most checks determines the reason of a denial.
 _STAGES = (
@@ -139,7 +157,7 @@ def suggest_entry(
         entry = _entry_for(url, method)
     except ConfigurationError as problem:
         return Step(f"no entry can cover this request: {problem.message}")
-    return Addition(GrantList.HTTP, entry.as_line(), new_section)
+    return Addition(ALLOWLIST, entry.as_line(), new_section)
 
 
 def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
@@ -160,6 +178,89 @@ def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
         ports=() if url.port == DEFAULT_PORTS[url.scheme] else (url.port,),
         schemes=(url.scheme,),
     )
+
+
+# -- hosts ------------------------------------------------------------------------------------------------------------
+
+
+def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | None:
+    """Return a denial if the host is recognizably internal without a DNS lookup, or None.
+
+    Internal names are reserved by RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa) and ICANN (internal).
+    """
+    rule = internal_host(url.host, networks)
+    if rule is None:
+        return None
+    address = parse_address(url.host)
+    return _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _exemption(None if address is None else str(address)))
+
+
+def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
+    """Return the reason why a host or host pattern in canonical spelling is internal, or None if it is not internal."""
+    if (address := parse_address(host)) is not None:
+        return _address_problem(str(address), networks)
+    last_two = host.split(".")[-2:]
+    private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
+    return "the host name is reserved for private networks" if private and not networks else None
+
+
+def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] = (), subject: str = "") -> Decision:
+    """Decide whether a request may be sent to a host with these addresses.
+
+    The host must have an address, and each address must be public or in one of the exempted `networks`.
+    """
+    exempt = parse_networks(networks)
+    count = 0
+    for address in addresses:
+        count += 1
+        if (problem := _address_problem(address, exempt)) is not None:
+            return _denied(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _exemption(address))
+    if not count:
+        return _denied(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
+    return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
+
+
+def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
+    kind = classify_address(address)
+    if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
+        return None
+    shown = address if kind is not AddressClass.UNREADABLE else "a DNS answer that is not an address"
+    return f"{shown} is {kind}, not public"
+
+
+def _exemption(address: str | None) -> Exemption:
+    """Return the exemption for the network with only this address, or for no network if the address is not valid."""
+    kind = AddressClass.UNREADABLE if address is None else classify_address(address)
+    if address is None or kind in (AddressClass.UNREADABLE, AddressClass.PUBLIC):
+        return Exemption(None)
+    return Exemption(f"{address}/{128 if ':' in address else 32}")
+
+
+# -- the text of a decision --------------------------------------------------------------------------------------------
+
+
+def describe_request(url: ParsedUrl, method: str) -> str:
+    """Return the method and URL of a request, without its query."""
+    return f"{_verb(method)} {url.origin}{url.path}"
+
+
+def describe_unread(url: object, method: str, redact: Callable[[str], str] = str) -> str:
+    """Describe a request whose URL cannot be parsed, without the URL's query, fragment, user name and password.
+
+    Non-printable characters are removed before `redact` is called, because they could hide a secret from `redact`.
+    """
+    text = url if isinstance(url, str) else ""
+    scheme = found[0] if (found := _SCHEME.match(text)) else ""
+    rest = text[len(scheme) :]
+    shown = re.split(r"[?#]", rest, maxsplit=1)[0]
+    if "@" in rest:  # a password may contain `/?#`: omit everything before the last `@`, and any query
+        shown = f"...{shown[shown.rindex('@') :]}" if shown.count("@") == rest.count("@") else "..."
+    text = redact("".join(c for c in f"{scheme}{shown}"[:MAX_URL_BYTES] if c.isprintable()))
+    return f"{_verb(method)} {text.encode('ascii', 'backslashreplace').decode('ascii')}".rstrip()
+
+
+def _verb(method: str) -> str:
+    return method.upper() if isinstance(method, str) and method.upper() in METHODS else "(unknown method)"
 
 
 def _denied(reason: Reason, rule: str, subject: str, hint: str | Suggestion | None) -> Decision:

@@ -20,8 +20,15 @@ from wasmrt.capabilities.kinds._capability import (
     widest,
 )
 from wasmrt.capabilities.kinds._limits import RateLimitConfig
-from wasmrt.capabilities.kinds.http._allowlist import AllowlistValidator, suggest_entry
-from wasmrt.capabilities.kinds.http._hosts import check_addresses, check_host
+from wasmrt.capabilities.kinds.http._allowlist import (
+    ALLOWLIST,
+    AllowlistValidator,
+    check_addresses,
+    check_host,
+    describe_request,
+    describe_unread,
+    suggest_entry,
+)
 from wasmrt.capabilities.kinds.http._meaning import meanings
 from wasmrt.capabilities.kinds.http._reach import each_reach
 from wasmrt.capabilities.kinds.http._section import (
@@ -39,7 +46,6 @@ from wasmrt.capabilities.kinds.http._sentences import (
     format_host,
     http_sentences,
 )
-from wasmrt.capabilities.kinds.http._subjects import describe_request, describe_unread
 from wasmrt.capabilities.model import (
     ANY_HOST,
     READ_METHODS,
@@ -65,7 +71,7 @@ from wasmrt.core.limits import (
     DEFAULT_MAX_RESPONSE_BYTES,
     MAX_CAPABILITY_ENTRIES,
 )
-from wasmrt.core.model import Addition, Decision, GrantList, Reason
+from wasmrt.core.model import Addition, Decision, Reason
 from wasmrt.core.url import InvalidUrlError, Network, ParsedUrl, parse_networks, parse_url
 
 _MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
@@ -92,7 +98,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
 
     section: ClassVar = "http"
     attribute: ClassVar = "http"
-    grant_list: ClassVar = GrantList.HTTP
+    grant_list: ClassVar = ALLOWLIST
     amendments: ClassVar = ("http", "credentials")
     example: ClassVar = {"host": "...", "methods": ["GET"]}
     act: ClassVar = ("send", "anything over the network")

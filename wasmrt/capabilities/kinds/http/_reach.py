@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wasmrt.capabilities.kinds.http._hosts import internal_host
+from wasmrt.capabilities.kinds.http._allowlist import internal_host
 from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from wasmrt.capabilities._fields import child
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning
-from wasmrt.capabilities.kinds.http._hosts import internal_host
+from wasmrt.capabilities.kinds.http._allowlist import internal_host
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, paths_meet
 from wasmrt.capabilities.model import (
     ANY_HOST,
