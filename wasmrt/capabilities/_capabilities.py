@@ -21,9 +21,6 @@ from wasmrt.capabilities.kinds import (
 from wasmrt.capabilities.kinds._capability import attempt
 from wasmrt.capabilities.kinds._limits import ToolLimits
 from wasmrt.capabilities.kinds._login import LoginCapability, read_oauth
-from wasmrt.capabilities.kinds._secrets import decide_secret
-from wasmrt.capabilities.kinds._tools import decide_tool
-from wasmrt.capabilities.kinds._workspace import decide_path
 from wasmrt.capabilities.kinds.http import decide_http
 from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.capabilities.sections import file_error, nested_path, read_tree
@@ -204,6 +201,10 @@ class Capabilities:
         parts = ((part, grant.get(type(part))) for part in self.parts)
         return Capabilities.of(part if theirs is None else theirs.replace_entries(part) for part, theirs in parts)
 
+    def explain(self, kind: type[Capability], use: str) -> Decision:
+        """Decide about one use of a capability: a path, the name of a secret, an alias, or a URL for a GET request."""
+        return kind.decide(self.get(kind), use)
+
     def explain_http(
         self,
         method: str,
@@ -220,19 +221,19 @@ class Capabilities:
 
     def explain_workspace(self, path: str) -> Decision:
         """Decide whether a workspace path may be read. The file need not exist."""
-        return decide_path(WorkspaceCapability, self.workspace_read, path)
+        return WorkspaceCapability.decide(self.workspace_read, path)
 
     def explain_workspace_write(self, path: str) -> Decision:
         """Decide whether a workspace path may be written. The size bounds are checked later, during the write."""
-        return decide_path(WorkspaceWriteCapability, self.workspace_write, path)
+        return WorkspaceWriteCapability.decide(self.workspace_write, path)
 
     def explain_secret(self, name: str) -> Decision:
         """Decide whether a guest may check if a secret exists."""
-        return decide_secret(self.secrets, name)
+        return SecretsCapability.decide(self.secrets, name)
 
     def explain_tool(self, alias: str) -> Decision:
         """Decide whether a guest may call a tool by this alias."""
-        return decide_tool(self.tool_invoke, alias)
+        return ToolInvokeCapability.decide(self.tool_invoke, alias)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 
-from wasmrt.capabilities._amend import asks_for
-from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
 from wasmrt.capabilities._merge import section_of
-from wasmrt.capabilities.kinds import KINDS, HttpCapability, ToolInvokeCapability
-from wasmrt.capabilities.kinds._tools import SOME_TOOL
-from wasmrt.capabilities.kinds.http import read_endpoint
+from wasmrt.capabilities.kinds import KINDS, Capability
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.model import Addition, Decision, Withheld
 
@@ -30,12 +27,8 @@ def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
 
 
 def covers(outer: Addition, inner: Addition) -> bool:
-    """Return whether `outer` allows everything that `inner` allows. An alias only covers an equal alias."""
-    if outer.to is not inner.to:
-        return False
-    if outer.to == ToolInvokeCapability.grant_list:
-        return _aliases(outer) == _aliases(inner)
-    return asks_for(Capabilities.none().with_addition(outer), inner)
+    """Return whether `outer` allows everything that `inner` allows."""
+    return outer.to == inner.to and _capability(outer).covers_entries(_capability(inner))
 
 
 def narrowed(asked: Addition, text: str) -> Addition:
@@ -48,8 +41,7 @@ def narrowed(asked: Addition, text: str) -> Addition:
     """
     entry = asked._replace(entry=_entry(asked, text.strip()))
     try:
-        Capabilities.none().with_addition(entry)
-        fits = _fits(asked, entry)
+        fits = _capability(asked).may_be_narrowed_to(_capability(entry))
     except CapabilityFileError as error:
         raise ConfigurationError(f"invalid entry for {asked.to}: {error.message}", hint=error.hint) from None
     if not fits:
@@ -71,11 +63,9 @@ def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None =
     Raises:
         ConfigurationError: a list of the grant is full, or an alias has a placeholder instead of a tool's name.
     """
-    if any(SOME_TOOL in _aliases(each).values() for each in additions):
-        raise ConfigurationError(
-            "the entry does not say which tool the alias means", hint="pass the tool's name: --narrower TOOL"
-        )
     try:
+        for addition in additions:
+            _capability(addition).check_complete()
         whole = extended(grant, additions)
         if grant.tools is None:
             return whole
@@ -100,18 +90,14 @@ def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
     return base
 
 
-def _fits(asked: Addition, entry: Addition) -> bool:
-    if asked.to != ToolInvokeCapability.grant_list:
-        return covers(asked, entry)
-    was, now = _aliases(asked), _aliases(entry)
-    return was.keys() == now.keys() and all(was[alias] in (SOME_TOOL, now[alias]) for alias in was)
+def _capability(addition: Addition) -> Capability:
+    """Return the capability that contains only one entry.
 
-
-def _aliases(addition: Addition) -> dict[str, str]:
-    if addition.to != ToolInvokeCapability.grant_list:
-        return {}
-    found = json.loads(addition.entry)
-    return found if isinstance(found, dict) else {}
+    Raises:
+        CapabilityFileError: the addition is not one valid entry of a capability file.
+    """
+    (part,) = Capabilities.none().with_addition(addition).parts
+    return part
 
 
 def _entry(asked: Addition, text: str) -> str:
@@ -122,9 +108,4 @@ def _entry(asked: Addition, text: str) -> str:
         read = None
     if isinstance(read, dict | str) and text[:1] in '{"':
         return json.dumps(read, ensure_ascii=False)
-    if asked.to == HttpCapability.grant_list:
-        return read_endpoint(text).as_line()
-    if asked.to == ToolInvokeCapability.grant_list:
-        alias, given, tool = text.partition("=")
-        return json.dumps({alias: tool} if given else dict.fromkeys(_aliases(asked), text))
-    return json.dumps(text, ensure_ascii=False)
+    return kind_of(asked.to).read_entry(text, asked.entry)

@@ -202,6 +202,8 @@ def test_entries_of_different_lists_do_not_cover_each_other() -> None:
         Addition(ToolInvokeCapability.grant_list, entry) for entry in ('{"mail": "mailer"}', '{"mail": "other-mailer"}')
     )
     assert covers(mail, mail) and not covers(mail, other)
+    any_tool = mail._replace(entry='{"mail": "NAME-OF-THE-TOOL"}')
+    assert covers(mail, any_tool) and not covers(any_tool, mail)
     assert narrowed(Addition(SecretsCapability.grant_list, '"k_*"'), "k_one").entry == '"k_one"'
     assert narrowed(write, '"a/b/"').entry == '"a/b/"'
 

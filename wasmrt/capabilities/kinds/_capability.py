@@ -18,27 +18,12 @@ from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.core.model import Addition, GrantList
+from wasmrt.core.model import Addition, Decision, GrantList
 from wasmrt.core.url import Network
 
 E = TypeVar("E")
 T = TypeVar("T")
 WIDER = "is wider than the component's capabilities; a tool can only have a part of them"
-_ABOUT = {
-    "max_request_bytes": "a request's size",
-    "max_response_bytes": "a response's size",
-    "timeout_seconds": "time",
-    "requests_per_minute": "times a minute",
-    "requests_per_hour": "times an hour",
-    "max_file_bytes": "a file's size",
-    "max_bytes": "total size of a call's writes",
-    "max_files": "files that a call writes",
-    "memory_bytes": "memory",
-    "fuel": "units of fuel",
-    "output_bytes": "a result's size",
-    "table_elements": "elements in a table",
-    "instances": "core instances",
-}
 
 
 class Change(NamedTuple):
@@ -77,8 +62,10 @@ class Numbers(NamedTuple):
     narrower: bool
     """True if `before` in `larger` is the new version, so that the changes make it narrower."""
 
-    def larger(self, section: str, before: Mapping[str, float], after: Mapping[str, float]) -> Iterator[Change]:
-        """Yield a change for each number that is larger in `after` than in `before`."""
+    def larger(
+        self, section: str, before: Mapping[str, float], after: Mapping[str, float], names: Mapping[str, str]
+    ) -> Iterator[Change]:
+        """Yield a change for each number that is larger in `after` than in `before`. `names` are in plain words."""
         for name, larger in after.items():
             smaller = before[name]
             if larger <= smaller:
@@ -88,7 +75,7 @@ class Numbers(NamedTuple):
             was, now = format_number(key, old), format_number(key, new)
             if was == now:  # rounding hides the difference
                 was, now = f"{old:,}", f"{new:,}"
-            yield Change(f"{section}.{name}", f"{_ABOUT.get(key, key)}: {now} instead of {was}")
+            yield Change(f"{section}.{name}", f"{names[key]}: {now} instead of {was}")
 
 
 class Capability(ABC):
@@ -105,6 +92,8 @@ class Capability(ABC):
     """The list in the section to which entries can be added."""
     example: ClassVar[Any] = "..."
     """An example entry as JSON data, for hints about missing sections."""
+    number_names: ClassVar[Mapping[str, str]] = {}
+    """A name in plain words for each number of the section."""
     amendments: ClassVar[tuple[str, ...]]
     """The names that `wasmrt grant` accepts for parts of the capability. The first name is the section."""
     imports: ClassVar[tuple[str, ...]]
@@ -113,6 +102,8 @@ class Capability(ABC):
     """Imports that can use this capability, but only require a different capability."""
     replaces: ClassVar[str] = ""
     """The section that imports do not require if they can use this capability instead."""
+    use: ClassVar[tuple[str, str]]
+    """The option of `wasmrt caps explain` for one use, without dashes, and a phrase for the use."""
     act: ClassVar[tuple[str, str]]
     """The verb and the object of the permission, for the sentence that lists missing permissions."""
 
@@ -154,9 +145,34 @@ class Capability(ABC):
         value = json.loads(entry)
         return str(value) if value else None
 
+    @classmethod
+    def read_entry(cls, text: str, asked: str) -> str:
+        """Return the JSON of the entry that a user wrote in plain spelling instead of the requested entry `asked`.
+
+        Raises:
+            ConfigurationError: the text is not a valid entry.
+        """
+        return json.dumps(text, ensure_ascii=False)
+
+    @classmethod
+    @abstractmethod
+    def decide(cls, granted: Self | None, use: str) -> Decision:
+        """Decide whether the granted capability allows one use, such as a path. None if nothing is granted."""
+
     @abstractmethod
     def is_empty(self) -> bool:
         """Return whether the capability allows nothing."""
+
+    def check_complete(self) -> None:  # noqa: B027 - most kinds have no placeholders
+        """Check that no entry contains a placeholder that a user has to replace.
+
+        Raises:
+            ConfigurationError: an entry has a placeholder.
+        """
+
+    def may_be_narrowed_to(self, answer: Self) -> bool:
+        """Return whether a user who is asked for these entries may grant the entries of `answer` instead."""
+        return self.covers_entries(answer)
 
     @abstractmethod
     def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
@@ -297,7 +313,7 @@ class ListedCapability(Capability, Generic[E]):
                 yield Change(str(self.grant_list), self.describe(entry))
         yield from self.added_settings(before)
         if before is not None:
-            yield from numbers.larger(self.section, before.numbers(), self.numbers())
+            yield from numbers.larger(self.section, before.numbers(), self.numbers(), self.number_names)
 
 
 class PatternCapability(ListedCapability[str]):

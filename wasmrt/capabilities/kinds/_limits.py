@@ -14,6 +14,15 @@ from wasmrt.core.limits import DEFAULT_REQUESTS_PER_HOUR, DEFAULT_REQUESTS_PER_M
 
 MAX_REQUESTS = 1_000_000
 MAX_CALL_TIMEOUT_SECONDS = 86_400
+_NAMES = {
+    "memory_bytes": "memory",
+    "fuel": "units of fuel",
+    "timeout_seconds": "time",
+    "output_bytes": "a result's size",
+    "table_elements": "elements in a table",
+    "instances": "core instances",
+}
+RATE_NAMES = {"requests_per_minute": "times a minute", "requests_per_hour": "times an hour"}
 _UNITS = {
     "memory_bytes": "of memory",
     "fuel": "units of fuel",
@@ -109,7 +118,7 @@ class ToolLimits:
 
     def added(self, before: ToolLimits, defaults: ResourceLimits, numbers: Numbers) -> Iterator[Change]:
         """Yield a change for each limit that is larger than in `before`."""
-        return numbers.larger("limits", asdict(before.over(defaults)), asdict(self.over(defaults)))
+        return numbers.larger("limits", asdict(before.over(defaults)), asdict(self.over(defaults)), _NAMES)
 
     def describe(self) -> str:
         """Describe the limits that are set: `64 MiB of memory and 30 seconds for a call`."""

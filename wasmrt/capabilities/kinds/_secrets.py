@@ -34,6 +34,7 @@ class SecretsCapability(PatternCapability):
     attribute: ClassVar = "secrets"
     grant_list: ClassVar = GrantList("secrets.allowed_names")
     amendments: ClassVar = ("secrets",)
+    use: ClassVar = ("secret", "a check whether this secret is set")
     act: ClassVar = ("ask", "which secrets are set")
     imports: ClassVar = ("wasmrt:tool/secrets", "near:agent/host#secret-exists")
     file_section: ClassVar = Property(
@@ -99,19 +100,18 @@ class SecretsCapability(PatternCapability):
         if "*" in self.allowed_names:
             yield FileWarning(str(self.grant_list), "'*' lets the tool check the existence of every secret")
 
-
-def decide_secret(granted: SecretsCapability | None, name: str) -> Decision:
-    """Decide whether a guest may check the existence of a secret."""
-    try:
-        spelled = read_secret_name(name)
-    except ConfigurationError as problem:
-        rule = "the name is not a valid secret name"
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, "secrets")
-    if granted is None:
-        addition = Addition(SecretsCapability.grant_list, json.dumps(spelled), new_section=True)
-        return Decision(False, Reason.NOT_GRANTED, "no secrets section", addition, "secrets", spelled)
-    if not granted.allows(spelled):
-        rule = "no entry of secrets.allowed_names covers this name"
-        addition = Addition(SecretsCapability.grant_list, json.dumps(spelled))
-        return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, addition, "secrets", spelled)
-    return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability="secrets", subject=spelled)
+    @classmethod
+    def decide(cls, granted: Self | None, use: str) -> Decision:
+        try:
+            spelled = read_secret_name(use)
+        except ConfigurationError as problem:
+            rule = "the name is not a valid secret name"
+            return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, problem.message, cls.section)
+        if granted is None:
+            addition = Addition(cls.grant_list, json.dumps(spelled), new_section=True)
+            return Decision(False, Reason.NOT_GRANTED, "no secrets section", addition, cls.section, spelled)
+        if not granted.allows(spelled):
+            rule = "no entry of secrets.allowed_names covers this name"
+            addition = Addition(cls.grant_list, json.dumps(spelled))
+            return Decision(False, Reason.SECRET_NOT_ALLOWED, rule, addition, cls.section, spelled)
+        return Decision(True, Reason.ALLOWED, "secrets.allowed_names", capability=cls.section, subject=spelled)

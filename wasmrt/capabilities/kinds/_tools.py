@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 from wasmrt.capabilities._fields import MapOf, ObjectSchema, Problems, Property, Text, child
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import WIDER, FileWarning, Flow, ListedCapability, attempt
-from wasmrt.capabilities.kinds._limits import RATE, RateLimitConfig
+from wasmrt.capabilities.kinds._limits import RATE, RATE_NAMES, RateLimitConfig
 from wasmrt.capabilities.model import read_alias, read_tool_name, set_tuple
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
@@ -43,6 +43,8 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
     grant_list: ClassVar = GrantList("tool_invoke.aliases", is_map=True)
     amendments: ClassVar = ("tool_invoke",)
     example: ClassVar = {"...": "..."}
+    number_names: ClassVar = RATE_NAMES
+    use: ClassVar = ("alias", "a call of the tool with this alias")
     act: ClassVar = ("call", "other tools")
     imports: ClassVar = ("wasmrt:tool/tools", "near:agent/host#tool-invoke")
     file_section: ClassVar = Property(
@@ -87,6 +89,11 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         return {"aliases": entry}
 
     @classmethod
+    def read_entry(cls, text: str, asked: str) -> str:
+        alias, given, tool = text.partition("=")
+        return json.dumps({alias: tool} if given else dict.fromkeys(json.loads(asked), text))
+
+    @classmethod
     def amendment_value(cls, entry: str) -> str:
         return str(next(iter(json.loads(entry))))
 
@@ -122,9 +129,19 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
     def additions(self) -> Iterator[Addition]:
         return (Addition(self.grant_list, json.dumps({alias: tool})) for alias, tool in self.aliases)
 
+    def check_complete(self) -> None:
+        if any(tool == SOME_TOOL for _, tool in self.aliases):
+            raise ConfigurationError(
+                "the entry does not say which tool the alias means", hint="pass the tool's name: --narrower TOOL"
+            )
+
+    def may_be_narrowed_to(self, answer: Self) -> bool:
+        asked, given = dict(self.aliases), dict(answer.aliases)
+        return asked.keys() == given.keys() and all(asked[alias] in (SOME_TOOL, given[alias]) for alias in asked)
+
     def covers_entries(self, other: Self) -> bool:
-        # A suggested entry contains the placeholder SOME_TOOL instead of a name, so only the aliases are compared.
-        return all(self.resolve(alias) for alias, _ in other.aliases)
+        # A suggested entry contains the placeholder SOME_TOOL instead of a name, which every tool can replace.
+        return all((own := self.resolve(alias)) and tool in (SOME_TOOL, own) for alias, tool in other.aliases)
 
     def covers_value(self, name: str, value: str) -> bool:
         return True
@@ -157,19 +174,18 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
     def warnings(self) -> Iterator[FileWarning]:
         return iter(())
 
-
-def decide_tool(granted: ToolInvokeCapability | None, alias: str) -> Decision:
-    """Decide whether a guest may call a tool by the alias `alias`."""
-    try:
-        spelled = read_alias(alias)
-    except ConfigurationError as problem:
-        rule = "the alias is not a valid tool alias"
-        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, "tool_invoke")
-    if granted is None:
-        addition = Addition(ToolInvokeCapability.grant_list, json.dumps({spelled: SOME_TOOL}), new_section=True)
-        return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, "tool_invoke", spelled)
-    if granted.resolve(spelled) is None:
-        rule = "tool_invoke.aliases has no such alias"
-        addition = Addition(ToolInvokeCapability.grant_list, json.dumps({spelled: SOME_TOOL}))
-        return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, "tool_invoke", spelled)
-    return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability="tool_invoke", subject=spelled)
+    @classmethod
+    def decide(cls, granted: Self | None, use: str) -> Decision:
+        try:
+            spelled = read_alias(use)
+        except ConfigurationError as problem:
+            rule = "the alias is not a valid tool alias"
+            return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, problem.message, cls.section)
+        if granted is None:
+            addition = Addition(cls.grant_list, json.dumps({spelled: SOME_TOOL}), new_section=True)
+            return Decision(False, Reason.NOT_GRANTED, "no tool_invoke section", addition, cls.section, spelled)
+        if granted.resolve(spelled) is None:
+            rule = "tool_invoke.aliases has no such alias"
+            addition = Addition(cls.grant_list, json.dumps({spelled: SOME_TOOL}))
+            return Decision(False, Reason.ALIAS_NOT_ALLOWED, rule, addition, cls.section, spelled)
+        return Decision(True, Reason.ALLOWED, f"tool_invoke.aliases.{spelled}", capability=cls.section, subject=spelled)

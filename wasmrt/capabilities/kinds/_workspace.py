@@ -102,6 +102,10 @@ class _Prefixed(PatternCapability):
         """Return whether a valid path is under one of the prefixes. Only complete path segments match."""
         return is_under_prefixes(path, self.allowed_prefixes)
 
+    @classmethod
+    def decide(cls, granted: Self | None, use: str) -> Decision:
+        return _decide_path(cls, granted, use)
+
     def warnings(self) -> Iterator[FileWarning]:
         if not self.allowed_prefixes:
             yield FileWarning(str(self.grant_list), "an empty list allows nothing; true allows the whole workspace")
@@ -130,6 +134,7 @@ class WorkspaceCapability(_Prefixed):
     attribute: ClassVar = "workspace_read"
     grant_list: ClassVar = GrantList("workspace.allowed_prefixes", everything='""')
     amendments: ClassVar = ("workspace",)
+    use: ClassVar = ("path", "a read of this workspace path")
     act: ClassVar = ("read", "files")
     imports: ClassVar = ("wasmrt:tool/workspace", "wasi:filesystem/preopens", "near:agent/host#workspace-read")
     file_section: ClassVar = Property(
@@ -206,6 +211,12 @@ class WorkspaceWriteCapability(_Prefixed):
     attribute: ClassVar = "workspace_write"
     grant_list: ClassVar = GrantList("workspace_write.allowed_prefixes", everything='""')
     amendments: ClassVar = ("workspace_write",)
+    number_names: ClassVar = {
+        "max_file_bytes": "a file's size",
+        "max_bytes": "total size of a call's writes",
+        "max_files": "files that a call writes",
+    }
+    use: ClassVar = ("write", "a write to this workspace path")
     act: ClassVar = ("write", "files")
     imports: ClassVar = tuple(
         f"wasmrt:tool/workspace#{name}"
@@ -327,7 +338,7 @@ class WorkspaceWriteCapability(_Prefixed):
             yield FileWarning(f"{self.section}.remove", "a call may remove files that existed before it")
 
 
-def decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> Decision:
+def _decide_path(kind: type[_Prefixed], granted: _Prefixed | None, path: str) -> Decision:
     """Decide whether a path may be read (`WorkspaceCapability`) or written (`WorkspaceWriteCapability`).
 
     The decision depends only on the text of the path, not on the file system.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 
 from wasmrt.agent.config import read_config_file
-from wasmrt.capabilities import Capabilities
+from wasmrt.capabilities import KINDS, Capabilities, HttpCapability
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import ANYWHERE
 from wasmrt.cli.grant.caps_subject import read_subject
@@ -23,27 +25,29 @@ from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, par
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.runtime.config_file import HostsResolver
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _use_options(command: F) -> F:
+    """Add an option for one use of each kind of capability."""
+    for kind in reversed(KINDS):
+        name, phrase = kind.use
+        command = click.option(f"--{name}", help=f"Decide {phrase}.")(command)
+    return command
+
 
 @click.command("explain")
 @subject_argument
-@click.option("--url", help="Decide a request to this URL.")
+@_use_options
 @click.option("--method", help="Method of the request (default: GET).")
 @click.option("--resolves-to", multiple=True, metavar="IP", help="Address of the URL's host; may be repeated.")
-@click.option("--path", help="Decide a read of this workspace path.")
-@click.option("--write", help="Decide a write to this workspace path.")
-@click.option("--secret", help="Decide a check whether this secret is set.")
-@click.option("--alias", help="Decide a call of the tool with this alias.")
 @json_option
 def explain(
     subject: str,
-    url: str | None,
     method: str | None,
     resolves_to: tuple[str, ...],
-    path: str | None,
-    write: str | None,
-    secret: str | None,
-    alias: str | None,
     as_json: bool,
+    **uses: str | None,
 ) -> int:
     """Describe what a file allows, or decide one use of it. The network is not used.
 
@@ -58,9 +62,11 @@ def explain(
       wasmrt caps explain search
       wasmrt caps explain grant.json --url https://a.org/ --resolves-to 10.0.0.7
     """
-    asked = [use for use in (url, path, write, secret, alias) if use is not None]
+    asked = [(kind, use) for kind in KINDS if (use := uses[kind.use[0]]) is not None]
     if len(asked) > 1:
-        raise click.UsageError("expected only one of --url, --path, --write, --secret and --alias")
+        options = ", ".join(f"--{kind.use[0]}" for kind in KINDS)
+        raise click.UsageError(f"expected only one of {options}")
+    url = uses[HttpCapability.use[0]]
     if url is None and (method is not None or resolves_to):
         raise click.UsageError("--method and --resolves-to require --url")
     _check_addresses(resolves_to)
@@ -71,13 +77,8 @@ def explain(
         return 0
     if url is not None:
         return _decide_http(granted, method or "GET", url, resolves_to, as_json)
-    if path is not None:
-        return _print_decision(granted.explain_workspace(path), as_json)
-    if write is not None:
-        return _print_decision(granted.explain_workspace_write(write), as_json)
-    if secret is not None:
-        return _print_decision(granted.explain_secret(secret), as_json)
-    return _print_decision(granted.explain_tool(alias or ""), as_json)
+    ((kind, use),) = asked
+    return _print_decision(granted.explain(kind, use), as_json)
 
 
 def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:

@@ -19,7 +19,7 @@ from wasmrt.capabilities.kinds._capability import (
     attempt,
     widest,
 )
-from wasmrt.capabilities.kinds._limits import RateLimitConfig
+from wasmrt.capabilities.kinds._limits import RATE_NAMES, RateLimitConfig
 from wasmrt.capabilities.kinds.http._allowlist import (
     ALLOWLIST,
     AllowlistValidator,
@@ -99,8 +99,14 @@ class HttpCapability(ListedCapability[EndpointPattern]):
     section: ClassVar = "http"
     attribute: ClassVar = "http"
     grant_list: ClassVar = ALLOWLIST
+    number_names: ClassVar = RATE_NAMES | {
+        "max_request_bytes": "a request's size",
+        "max_response_bytes": "a response's size",
+        "timeout_seconds": "time",
+    }
     amendments: ClassVar = ("http", "credentials")
     example: ClassVar = {"host": "...", "methods": ["GET"]}
+    use: ClassVar = ("url", "a request to this URL")
     act: ClassVar = ("send", "anything over the network")
     imports: ClassVar = ("wasmrt:tool/http", "wasi:http/outgoing-handler", "near:agent/host#http-request")
     file_section: ClassVar = HTTP
@@ -242,6 +248,14 @@ class HttpCapability(ListedCapability[EndpointPattern]):
             methods.setdefault(entry.with_methods(), []).extend(entry.methods)
         entries = (place.with_methods(*used) for place, used in methods.items())
         return parts[0].with_entries(widest(entries, endpoint_within))
+
+    @classmethod
+    def read_entry(cls, text: str, asked: str) -> str:
+        return read_endpoint(text).as_line()
+
+    @classmethod
+    def decide(cls, granted: Self | None, use: str) -> Decision:
+        return decide_http(granted, "GET", use, None, ())
 
     @classmethod
     def amendment_value(cls, entry: str) -> str:
