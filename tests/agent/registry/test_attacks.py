@@ -44,7 +44,7 @@ from wasmrt import (
 )
 from wasmrt.agent.policy import ExfiltrationGuard, Permission, Preset, ToolRule
 from wasmrt.agent.registry import Outcome
-from wasmrt.agent.registry._restrictions import ToolRestrictions
+from wasmrt.agent.registry._registered import ToolRestrictions
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import EVERY_EFFECT, NETWORKING
 from wasmrt.core.errors import GuestError, InvalidNameError, InvalidParametersError

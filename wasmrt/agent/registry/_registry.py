@@ -12,8 +12,7 @@ from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.plugins import PluginTool
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._function import FunctionTool
-from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._restrictions import ToolRestrictions
+from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
 from wasmrt.agent.registry._services import RegistryServices
 from wasmrt.agent.registry._tool import Tool, ToolSource, check_tool
 from wasmrt.agent.registry._view import ToolView

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from wasmrt.agent.approvals import ApprovalAnswer, Approver
     from wasmrt.agent.flows import Destination, Flow
     from wasmrt.agent.policy import FlowFinding
-    from wasmrt.agent.registry._registered import RegisteredTool
-    from wasmrt.agent.registry._restrictions import ToolRestrictions
+    from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
     from wasmrt.agent.registry._services import RegistryServices
     from wasmrt.agent.registry._tool import Tool
     from wasmrt.core.telemetry import Operation

@@ -10,8 +10,7 @@ from functools import partial
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
 from wasmrt.agent.registry._calls import parse_arguments
-from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._restrictions import decide_effects
+from wasmrt.agent.registry._registered import RegisteredTool, decide_effects
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.capabilities import RateLimitConfig

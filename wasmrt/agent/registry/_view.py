@@ -14,8 +14,7 @@ from wasmrt.agent.registry._calls import ToolCall, read_call
 from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, run_blocking, run_without_loop
 from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, build_answer, clean
-from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._restrictions import ToolRestrictions, actions_within, is_visible
+from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, actions_within, is_visible
 from wasmrt.agent.registry._services import RegistryServices, Trace
 from wasmrt.agent.registry._state import CallRequest, CallState, denial_error
 from wasmrt.agent.registry._tool import Tool

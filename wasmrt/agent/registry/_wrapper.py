@@ -6,8 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
-from wasmrt.agent.registry._registered import with_actions
-from wasmrt.agent.registry._restrictions import actions_within, decide_effects, is_visible
+from wasmrt.agent.registry._registered import actions_within, decide_effects, is_visible, with_actions
 from wasmrt.agent.registry._state import denial_error
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.effects import READING, Effect
