@@ -7,32 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any, get_type_hints
 
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_LOG_ENTRY_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.sandbox.guest.replies import Headers, HostFailure, plain
-from wasmrt.sandbox.guest.requests import (
-    NAMES,
-    HttpCheck,
-    HttpClose,
-    HttpOpen,
-    HttpRead,
-    HttpReadAll,
-    InvokeTool,
-    Refuse,
-    ReportProgress,
-    Request,
-    SecretExists,
-    WorkspaceCopy,
-    WorkspaceList,
-    WorkspaceMakeDirectory,
-    WorkspaceRead,
-    WorkspaceRemove,
-    WorkspaceRename,
-    WorkspaceSize,
-    WorkspaceStat,
-    WorkspaceWrite,
-)
+from wasmrt.sandbox.guest.requests import NAMES, Request
 from wasmrt.sandbox.isolation.wire._frames import MAX_TEXT, Frame, Head, ProtocolError
 
 MAX_PROGRESS_TEXT = 6 * MAX_LOG_ENTRY_BYTES
@@ -77,7 +57,7 @@ def write_request(
             case str() if name == "params":
                 tail = value.encode("utf-8", "surrogatepass")
             case str():
-                head[name] = value[: MAX_PROGRESS_TEXT if name == "message" else MAX_TEXT]
+                head[name] = value[: _max_text(name)]
             case Decision():
                 head |= {
                     "reason": str(value.reason),
@@ -108,6 +88,10 @@ def read_request(frame: Frame) -> Request[object]:
     return read(head, frame)
 
 
+def _max_text(field: str) -> int:
+    return MAX_PROGRESS_TEXT if field == "message" else MAX_TEXT
+
+
 def _cut_headers(headers: Headers) -> list[tuple[str, str]]:
     kept, size = [], 0
     for name, value in headers[:_MAX_SENT_HEADERS]:
@@ -129,9 +113,13 @@ def _read_headers(head: Head) -> Headers:
     return tuple(pairs)
 
 
-def _read_total(head: Head) -> int | None:
-    total = head.number_or_none("total")
+def _read_total(head: Head, name: str) -> int | None:
+    total = head.number_or_none(name)
     return None if total is None else int(total)
+
+
+def _read_params(_head: Head, _name: str, frame: Frame) -> str:
+    return frame.text()
 
 
 def _read_decision(head: Head) -> Decision:
@@ -144,35 +132,27 @@ def _read_decision(head: Head) -> Decision:
     return Decision(False, reason, head.text("rule", _MAX_RULE), hint, capability, head.text("subject", _MAX_RULE))
 
 
-_READERS: dict[str, Callable[[Head, Frame], Request[object]]] = {
-    "http_refusal": lambda head, _: HttpCheck(head.text("method"), head.text("url")),
-    "http_open": lambda head, frame: HttpOpen(
-        head.text("method"),
-        head.text("url"),
-        _read_headers(head),
-        bytes(frame.tail) if head.flag("body") else None,
-        head.number_or_none("timeout_seconds"),
-    ),
-    "http_read": lambda head, _: HttpRead(head.whole("handle")),
-    "http_read_all": lambda head, _: HttpReadAll(head.whole("handle")),
-    "http_close": lambda head, _: HttpClose(head.whole("handle")),
-    "workspace_read": lambda head, _: WorkspaceRead(head.text("path"), head.flag("probe")),
-    "workspace_list": lambda head, _: WorkspaceList(head.text("path"), head.flag("probe")),
-    "workspace_stat": lambda head, _: WorkspaceStat(head.text("path")),
-    "workspace_size": lambda head, _: WorkspaceSize(head.text("path")),
-    "workspace_write": lambda head, frame: WorkspaceWrite(head.text("path"), bytes(frame.tail), head.flag("new")),
-    "workspace_copy": lambda head, _: WorkspaceCopy(head.text("path"), head.text("to")),
-    "workspace_make_directory": lambda head, _: WorkspaceMakeDirectory(head.text("path")),
-    "workspace_remove": lambda head, _: WorkspaceRemove(head.text("path"), head.flag("directory")),
-    "workspace_rename": lambda head, _: WorkspaceRename(head.text("path"), head.text("to")),
-    "secret_exists": lambda head, _: SecretExists(head.text("name")),
-    "invoke_tool": lambda head, frame: InvokeTool(head.text("alias"), frame.text()),
-    "report_progress": lambda head, _: ReportProgress(
-        head.whole("done"), _read_total(head), head.text_or_none("message", MAX_PROGRESS_TEXT)
-    ),
-    "refuse": lambda head, _: Refuse(_read_decision(head)),
+def _reader(kind: type[Any]) -> Callable[[Head, Frame], Request[object]]:
+    """Return a function that reads the fields of a request, each by its name and type."""
+    hints = get_type_hints(kind).items()
+    readers = [(name, _read_params if name == "params" else _FIELDS[hint]) for name, hint in hints]
+    return lambda head, frame: kind(*[read(head, name, frame) for name, read in readers])
+
+
+_FIELDS: dict[object, Callable[[Head, str, Frame], object]] = {
+    str: lambda head, name, _: head.text(name, _max_text(name)),
+    str | None: lambda head, name, _: head.text_or_none(name, _max_text(name)),
+    bool: lambda head, name, _: head.flag(name),
+    int: lambda head, name, _: head.whole(name),
+    int | None: lambda head, name, _: _read_total(head, name),
+    float | None: lambda head, name, _: head.number_or_none(name),
+    bytes: lambda _head, _name, frame: bytes(frame.tail),
+    bytes | None: lambda head, name, frame: bytes(frame.tail) if head.flag(name) else None,
+    Headers: lambda head, _name, _frame: _read_headers(head),
+    Decision: lambda head, _name, _frame: _read_decision(head),
 }
-"""Functions that read the fields of each request."""
+"""Strict readers of the fields of requests. A request has at most one field in the frame's tail."""
+_READERS = {name: _reader(kind) for kind, name in NAMES.items()}
 
 
 # -- replies: written by the host, read by a worker --------------------------------------------------------------------
