@@ -19,7 +19,7 @@ from wasmrt.sandbox.guest.requests import (
     Request,
     WorkspaceWrite,
 )
-from wasmrt.sandbox.isolation.wire import Channel, Frame, Kind
+from wasmrt.sandbox.isolation.wire import Channel, Frame, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.requests import (
     CALL_ENDED,
     HostEndedError,
@@ -115,3 +115,26 @@ def test_a_malformed_reply_is_refused(request_: Request[object], _reply: object)
         request_.read_reply({"unknown": [1]})
     with pytest.raises(ValueError):
         request_.read_reply([object()])
+
+
+WRONG: dict[object, tuple[object, ...]] = {
+    str: (1, None, "a" * 200_000),
+    str | None: (1, "a" * 200_000),
+    bool: (1, "true", None),
+    int: (-1, 1.5, True, "1", None, 2**64),
+    int | None: (-1, True, "1"),
+    float | None: (-1, True, "1"),
+    bytes | None: (1, None),
+    Headers: (None, ["X-One"], [["X-One"]], [["X-One", 1]]),
+}
+
+
+@pytest.mark.parametrize("kind", NAMES, ids=lambda kind: kind.__name__)
+def test_a_field_of_another_type_or_size_is_refused(kind: type[object]) -> None:
+    request_ = next(request for request, _ in CASES if type(request) is kind)
+    head, tail = write_request(request_, 100, 100)
+    assert read_request(sent(head, tail)) == request_
+    for name, hint in get_type_hints(kind).items():
+        for wrong in WRONG[hint] if name in head and hint in WRONG else ():
+            with pytest.raises(ProtocolError):
+                read_request(sent(head | {name: wrong}, tail))
