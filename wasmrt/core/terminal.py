@@ -18,6 +18,11 @@ def printable(text: str) -> str:
     return _SUSPECT.sub(_escape_unprintable, text)
 
 
+def printable_log(text: str) -> str:
+    """Return `text` as `printable` does, but leave tabs, which many programs indent with."""
+    return "\t".join(map(printable, text.split("\t")))
+
+
 def to_single_line(text: str) -> str:
     """Return `text` as a single line: newlines become spaces, other non-printable characters are escaped.
 

@@ -286,8 +286,8 @@ def test_denials_are_recorded_once_for_each_target_up_to_a_limit() -> None:
     host = CallServices(call)
     for turn in range(2 * MAX_REFUSALS):
         for _ in range(2):
-            host.handle(Refuse(Decision(False, Reason.NOT_GRANTED, "no", capability="http", subject=f"GET {turn}")))
-    assert [d.subject for d in call.decisions] == [f"GET {turn}" for turn in range(MAX_REFUSALS)]
+            host.handle(Refuse(Reason.SOCKETS_DENIED, f"tcp {turn}"))
+    assert [d.subject for d in call.decisions] == [f"tcp {turn}" for turn in range(MAX_REFUSALS)]
 
 
 def test_decisions_over_the_limit_are_counted() -> None:

@@ -43,7 +43,7 @@ HEAD_FIELDS = (
     "total", "message", "reason", "rule", "hint", "capability", "subject", "error", "code", "limit", "used", "setting",
     "kind", "new", "directory", "to",
 )  # fmt: skip
-REFUSES = {"do": "refuse", "capability": "http", "reason": "allowed", "rule": "", "subject": ""}
+REFUSES = {"do": "refuse", "reason": "allowed", "subject": "", "limit": 0}
 LOG = json.dumps({"place": 0, "level": "info", "message": "m", "at": 1}).encode()
 
 
@@ -239,7 +239,14 @@ def test_an_invalid_frame_ends_the_worker(sent: bytes) -> None:
 def test_a_worker_cannot_report_cancellation_or_timeout_of_other_calls() -> None:
     told = json.dumps({"error": "CancelledError", "code": "c", "message": "m", "hint": None}).encode()
     assert isinstance(answer_to(frame(Kind.FAULT, told, COUNTS)), CancelledError)
-    late = {"error": "DeadlineExceededError", "code": "c", "message": "m", "limit": 1, "used": 2, "setting": "s"}
+    late = {
+        "error": "DeadlineExceededError",
+        "code": "c",
+        "message": "m",
+        "limit": 1,
+        "used": 2,
+        "setting": "limits.fuel",
+    }
     assert isinstance(answer_to(frame(Kind.FAULT, json.dumps(late).encode(), COUNTS)), DeadlineExceededError)
 
 
@@ -293,7 +300,7 @@ def test_frames_of_a_writing_worker_are_validated_field_by_field(head: bytes, ta
         {"do": "workspace_remove", "path": "x"},
         {"do": "workspace_rename", "path": "x", "to": ["y"]},
         {"do": "workspace_size", "path": "x" * 10_000_000},
-        {"do": "refuse", "capability": "workspace_write", "reason": "write-budget", "rule": "", "subject": ""},
+        {"do": "refuse", "reason": "write-budget", "subject": "", "limit": 0},
     ],
 )
 def test_an_invalid_write_frame_ends_the_worker(head: dict[str, Any]) -> None:

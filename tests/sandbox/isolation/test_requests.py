@@ -8,7 +8,7 @@ from typing import Any, get_type_hints
 
 import pytest
 
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Reason
 from wasmrt.runtime.call import _services
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.replies import DirectoryEntry, Headers, HostFailure, HttpHead
@@ -31,7 +31,6 @@ from wasmrt.sandbox.isolation.wire.requests import (
 )
 
 FAILURE = HostFailure(FailureKind.CLIENT, "broken", "it broke", request_sent=True, denied=True, limit_bytes=7)
-DECISION = Decision(False, Reason.SOCKETS_DENIED, "no sockets", "use HTTP", "sockets", "tcp")
 HEADERS = (("X-One", "1"), ("X-One", "\ud800"))
 SAMPLES: dict[object, tuple[object, ...]] = {
     type(None): (None,),
@@ -44,7 +43,7 @@ SAMPLES: dict[object, tuple[object, ...]] = {
     float | None: (2.5, None),
     bytes | None: (b"\xff", b"", None),
     Headers: (HEADERS, ()),
-    Decision: (DECISION,),
+    Reason: (Reason.SOCKETS_DENIED, Reason.FILE_TOO_LARGE),
     HostFailure | None: (None,),
     HttpHead: (HttpHead(1, 200, HEADERS), HttpHead(2, 404, ())),
     DirectoryEntry: (DirectoryEntry("a", False, 3), DirectoryEntry("b", True, 0)),

@@ -32,6 +32,7 @@ from wasmrt.core.strict_json import (
     utf8_size,
     write_json,
 )
+from wasmrt.core.terminal import printable_log
 from wasmrt.egress.leaks import Action, LeakScanner
 from wasmrt.runtime.call._state import WITHHELD, Call
 from wasmrt.sandbox.component import cut_line, printable
@@ -176,7 +177,7 @@ def _redact_value(call: Call, scanner: LeakScanner, value: Any) -> Any:
 
 
 def clean_logs(call: Call) -> tuple[LogEntry, ...]:
-    """Return the guest's log lines with secrets redacted, each truncated to its limit."""
+    """Return the guest's log lines without secrets and control characters, each truncated to its limit."""
     if call.guest is None or not call.guest.logs:
         return ()
     call.extend_scan_time()
@@ -186,7 +187,8 @@ def clean_logs(call: Call) -> tuple[LogEntry, ...]:
         # If one line could not be scanned in time, skip the rest: otherwise each of a thousand lines would time out.
         message = WITHHELD if late else cut_log(_redact_text(call, entry.message, len(cut_log(entry.message))))
         late = late or message == WITHHELD
-        entries.append(LogEntry(entry.level, message, entry.timestamp_ms))
+        # SECURITY: escape after the scan, because an escape sequence inside a secret would hide the secret.
+        entries.append(LogEntry(entry.level, printable_log(message), entry.timestamp_ms))
     return tuple(entries)
 
 

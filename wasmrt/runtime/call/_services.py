@@ -28,6 +28,7 @@ from wasmrt.runtime.call._answer import clean_line
 from wasmrt.runtime.call._files import CallFiles
 from wasmrt.runtime.call._state import Call, GuestResponse, ToolRunner
 from wasmrt.sandbox.component.worlds import FailureKind
+from wasmrt.sandbox.guest.refusals import denial_of
 from wasmrt.sandbox.guest.replies import HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import (
     HttpCheck,
@@ -234,7 +235,7 @@ class CallServices:
     # -- denials ---------------------------------------------------------------------------------------------------
 
     def _refuse(self, request: Refuse) -> None:
-        self.refuse(request.decision)
+        self.refuse(denial_of(request))
 
     def refuse(self, decision: Decision) -> None:
         """Record a denial, but only once for each target, and at most `MAX_REFUSALS` denials in total."""

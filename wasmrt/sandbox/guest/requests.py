@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, Protocol, TypeVar
 
-from wasmrt.core.model import Decision
+from wasmrt.core.model import Reason
 from wasmrt.sandbox.guest.replies import (
     DirectoryEntry,
     Headers,
@@ -216,9 +216,12 @@ class ReportProgress(NamedTuple):
 
 
 class Refuse(NamedTuple):
-    """Record a denial that the guest's side decided without asking the host."""
+    """Record a denial that the guest's side decided without asking the host; `refusals.py` lists the reasons."""
 
-    decision: Decision
+    reason: Reason
+    subject: str
+    limit: int = 0
+    """The limit in bytes, if the reason is a size."""
 
     def read_reply(self, data: object) -> None:
         return read_none(data)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from wasmrt.core.errors import BudgetExceededError, ToolError
 from wasmrt.core.limits import MAX_WRITE_BYTES
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Reason
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure
@@ -103,9 +103,8 @@ def set_size(ctx: GuestCall, file: Written, size: int) -> str | None:
     most = ctx.services.max_write_bytes
     if size > most:
         # Recorded here, because the content is never sent to the host, which checks the size of sent content itself.
-        rule, hint = f"a file may have {most} bytes", "if the tool needs more, raise workspace_write.max_file_bytes"
         subject = file.path.encode("unicode_escape").decode("ascii")
-        ctx.services.handle(Refuse(Decision(False, Reason.FILE_TOO_LARGE, rule, hint, "workspace_write", subject)))
+        ctx.services.handle(Refuse(Reason.FILE_TOO_LARGE, subject, most))
         return "file-too-large"
     if size < len(file.content):
         del file.content[size:]

@@ -11,7 +11,7 @@ from typing import Any
 
 from wasmrt.core.errors import BudgetExceededError
 from wasmrt.core.limits import MAX_PATH_BYTES, MAX_WORKSPACE_BYTES_PER_CALL
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Reason
 from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure
@@ -124,18 +124,8 @@ def refuse_write(ctx: GuestCall, path: str) -> Err:
 
 def refuse_change(ctx: GuestCall, subject: str) -> Err:
     """Deny a change that no grant allows, record the denial, and return an error code."""
-    ctx.services.handle(
-        Refuse(
-            Decision(
-                allowed=False,
-                reason=Reason.FILESYSTEM_DENIED,
-                rule="links, timestamps and files in read-only folders cannot be changed",
-                hint="have the tool return the data as its result",
-                capability="workspace",
-                subject=subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii"),
-            )
-        )
-    )
+    shown = subject[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
+    ctx.services.handle(Refuse(Reason.FILESYSTEM_DENIED, shown))
     return Err("read-only")
 
 

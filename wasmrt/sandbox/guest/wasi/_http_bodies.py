@@ -6,7 +6,7 @@ from collections import Counter
 
 from wasmrt.core.errors import BudgetExceededError
 from wasmrt.core.limits import MAX_HELD_HTTP_BYTES, MAX_OPEN_ANSWERS
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Reason
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure
@@ -96,9 +96,7 @@ class BodyStream(OutputStream):
 def _refuse(ctx: GuestCall, body: Body) -> Err:
     if body.limit != body.declared:
         # Recorded, because language runtimes trap on stream errors, and the trap does not contain the reason.
-        rule = "the request has more bytes than http.max_request_bytes"
-        hint = f"send less, or raise http.max_request_bytes (currently {body.limit})"
-        ctx.services.handle(Refuse(Decision(False, Reason.REQUEST_TOO_LARGE, rule, hint, "http", "a body")))
+        ctx.services.handle(Refuse(Reason.REQUEST_TOO_LARGE, "a body", body.limit))
     size = Case("HTTP-request-body-size", body.limit)
     return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
 

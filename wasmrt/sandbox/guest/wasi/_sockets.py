@@ -6,7 +6,7 @@ methods of these resources.
 
 from __future__ import annotations
 
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Reason
 from wasmrt.sandbox.component import Err
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
@@ -32,18 +32,7 @@ class Network:
 
 
 def _refuse(ctx: GuestCall, subject: str) -> Err:
-    ctx.services.handle(
-        Refuse(
-            Decision(
-                allowed=False,
-                reason=Reason.SOCKETS_DENIED,
-                rule="sockets are not available to tools",
-                hint="use HTTP: add the host to http.allowlist and send the request through the http import",
-                capability="sockets",
-                subject=subject,
-            )
-        )
-    )
+    ctx.services.handle(Refuse(Reason.SOCKETS_DENIED, subject))
     return Err("access-denied")
 
 

@@ -19,10 +19,13 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import (
     MAX_DESCRIPTION_BYTES,
     MAX_LOG_ENTRIES,
+    MAX_SCHEMA_BYTES,
     MAX_TOOLS_PER_COMPONENT,
     MIB,
 )
-from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec
+from wasmrt.core.names import MAX_NAME_LENGTH
+from wasmrt.core.strict_json import JsonError, check_size, check_text, write_json
+from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec, printable_line
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS
@@ -256,15 +259,20 @@ def _spec(head: Head) -> ToolSpec:
     if not all(isinstance(problem, str) for problem in problems):
         raise ProtocolError("a worker sent malformed problems")
     schema: dict[str, Any] = head.mapping("schema")
+    try:
+        check_text(schema)
+        check_size(write_json(schema), max_bytes=MAX_SCHEMA_BYTES)
+    except JsonError as error:
+        raise ProtocolError(f"the schema of a tool is {error}") from error
     return ToolSpec(
-        head.text("name", 256),
-        head.text("description", 4 * MAX_DESCRIPTION_BYTES),
+        head.name("name", MAX_NAME_LENGTH),
+        head.line("description", 4 * MAX_DESCRIPTION_BYTES),
         schema or dict(ANY_OBJECT),
         read_only=notes.flag("read_only"),
         destructive=notes.flag("destructive"),
         network=notes.flag("network"),
-        problems=tuple(problem[:1000] for problem in problems),
-        schema_problem=head.text("schema_problem", MAX_DESCRIPTION_BYTES)[:1000],
+        problems=tuple(printable_line(problem, 1000) for problem in problems),
+        schema_problem=printable_line(head.text("schema_problem", MAX_DESCRIPTION_BYTES), 1000),
     )
 
 

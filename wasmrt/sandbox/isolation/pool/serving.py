@@ -10,6 +10,8 @@ from wasmrt.sandbox.guest.requests import HttpClose, HttpOpen, HttpRead, HttpRea
 from wasmrt.sandbox.isolation.wire import Channel, Frame, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.requests import CALL_ENDED, read_request, write_failure, write_reply
 
+_LAST_MS = 253_402_300_799_999
+"""The end of the year 9999, the last that Python's dates have."""
 _MAX_OPEN = 4 * MAX_OPEN_ANSWERS
 
 
@@ -72,4 +74,4 @@ def read_log(frame: Frame) -> tuple[int, LogEntry]:
     except ValueError as error:
         raise ProtocolError("a worker logged at an unknown level") from error
     message = head.text("message", MAX_LOG_ENTRY_BYTES + LOG_OVERLAP_BYTES)
-    return head.whole("place"), LogEntry(level, message, head.whole("at"))
+    return head.whole("place"), LogEntry(level, message, head.whole("at", _LAST_MS))

@@ -81,7 +81,7 @@ class Template:
                 frame = self._control.greeting(lifetime)
                 if frame.kind == Kind.REFUSED:
                     raise read_error(frame.fields())
-                self.world = frame.fields().text("world", 1000)
+                self.world = frame.fields().name("world", 1000)
             except (GoneError, ProtocolError) as error:
                 raise crashed(self.close(lifetime)) from error
 

@@ -5,17 +5,15 @@ from wasmrt.sandbox.isolation.wire._frames import (
     MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
-    MAX_TEXT,
     NO_EXCHANGE,
     Channel,
     ClosedError,
     Frame,
-    Head,
     Kind,
-    ProtocolError,
     receive_with_descriptors,
     send_with_descriptors,
 )
+from wasmrt.sandbox.isolation.wire._head import MAX_TEXT, Head, ProtocolError
 
 __all__ = [
     "FRAME_BYTES",

@@ -21,13 +21,12 @@ from typing import Any, NamedTuple
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.core.strict_json import JsonError, read_json
+from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 MAX_HEAD_BYTES = 1 * MIB
 MAX_DESCRIPTION_HEAD = 16 * MIB
 MAX_DESCRIPTION_DEPTH = 64
 """Bounds of a head with the schemas of all tools of a component."""
-MAX_TEXT = 32 * KIB
-"""Maximum characters of a string in a head, unless the field sets its own; more than any host accepts."""
 MAX_HEAD_DEPTH = 8
 MAX_CONTROL_BYTES = 64 * KIB
 MAX_DESCRIPTORS = 4
@@ -73,12 +72,6 @@ class Kind(IntEnum):
     BYE = 53
 
 
-class ProtocolError(WasmrtError):
-    """A frame violates the protocol; its sender is ended."""
-
-    code = "protocol"
-
-
 class ClosedError(WasmrtError):
     """The other end was closed."""
 
@@ -118,63 +111,6 @@ class Frame(NamedTuple):
         if not isinstance(value, dict):
             raise ProtocolError("head of a frame: expected a JSON object")
         return Head(value)
-
-
-class Head:
-    """The fields of a frame's head, read by name and type; a missing field or one of another type is an error."""
-
-    __slots__ = ("_fields",)
-
-    def __init__(self, fields: dict[str, Any]) -> None:
-        self._fields = fields
-
-    def text(self, name: str, most: int = MAX_TEXT) -> str:
-        """Return a string of at most `most` characters."""
-        value = self._fields.get(name)
-        if not isinstance(value, str) or len(value) > most:
-            raise ProtocolError(f"field {name}: expected a string of at most {most} characters")
-        return value
-
-    def text_or_none(self, name: str, most: int = MAX_TEXT) -> str | None:
-        """Return a string, or None if the field is absent or null."""
-        return None if self._fields.get(name) is None else self.text(name, most)
-
-    def whole(self, name: str, most: int = 2**63) -> int:
-        """Return an integer from 0 to `most`."""
-        value = self._fields.get(name)
-        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-            raise ProtocolError(f"field {name}: expected an integer from 0 to {most}")
-        return value
-
-    def number_or_none(self, name: str) -> float | None:
-        """Return a non-negative number, or None if the field is absent or null."""
-        value = self._fields.get(name)
-        if value is None:
-            return None
-        if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < 1e300:
-            raise ProtocolError(f"field {name}: expected a non-negative number")
-        return float(value)
-
-    def flag(self, name: str) -> bool:
-        """Return a boolean."""
-        value = self._fields.get(name)
-        if not isinstance(value, bool):
-            raise ProtocolError(f"field {name}: expected true or false")
-        return value
-
-    def items(self, name: str, most: int) -> list[Any]:
-        """Return a list of at most `most` items, which the caller validates."""
-        value = self._fields.get(name)
-        if not isinstance(value, list) or len(value) > most:
-            raise ProtocolError(f"field {name}: expected a list of at most {most} items")
-        return value
-
-    def mapping(self, name: str) -> dict[str, Any]:
-        """Return an object, whose values the caller validates."""
-        value = self._fields.get(name)
-        if not isinstance(value, dict):
-            raise ProtocolError(f"field {name}: expected an object")
-        return value
 
 
 def _never() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from typing import Any, NamedTuple
 
+from wasmrt.core import limits
 from wasmrt.core.errors import (
     BudgetExceededError,
     CancelledError,
@@ -33,10 +34,10 @@ from wasmrt.core.errors import (
     UnknownWorldError,
     WasmrtError,
 )
-from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES, MAX_HOST_CALLS
+from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES, MAX_HOST_CALLS, ResourceLimits
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock, SystemClock
-from wasmrt.sandbox.isolation.wire._frames import Head, ProtocolError
+from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 _CALL = struct.Struct("<dQQI4?16sQ")
 _COUNTS = struct.Struct("<4Q")
@@ -133,6 +134,10 @@ _KNOWN = {
     "InternalError",
     "WasmrtError",
 }
+_SETTINGS = {
+    f"limits.{name}"
+    for name in (*ResourceLimits.__dataclass_fields__, *(name for name in vars(limits) if name.startswith("MAX_")))
+}
 _TEXT = 6 * MAX_ERROR_TEXT_BYTES
 """Longer than the host's own limit, which it applies after the scan for secrets."""
 
@@ -161,14 +166,15 @@ def read_error(head: Head) -> WasmrtError:
         ProtocolError: a worker may not report such an error.
     """
     name = head.text("error", 64)
-    code, message, hint = head.text("code", 200), head.text("message", _TEXT), head.text_or_none("hint", _TEXT)
+    code, message, hint = head.line("code", 200), head.line("message", _TEXT), head.line_or_none("hint", _TEXT)
     if name == CancelledError.__name__:
         return CancelledError(message)
     if name in _LIMITS:
-        limit = head.number_or_none("limit")
-        return _LIMITS[name](
-            message, limit=limit or 0, used=head.number_or_none("used"), setting=head.text("setting", 64), hint=hint
-        )
+        setting = head.text("setting", 64)
+        if setting not in _SETTINGS:
+            raise ProtocolError("a worker reported an unknown limit")
+        limit, used = head.number_or_none("limit") or 0, head.number_or_none("used")
+        return _LIMITS[name](message, limit=limit, used=used, setting=setting, hint=hint)
     if name == _EXIT:
         return GuestExitError(message, exit_code=head.whole("exit_code", 255), hint=hint)
     if name in _TOOL_ERRORS:

@@ -10,24 +10,21 @@ from collections.abc import Callable
 from typing import Any, get_type_hints
 
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_LOG_ENTRY_BYTES
-from wasmrt.core.model import Decision, Reason
+from wasmrt.core.model import Reason
+from wasmrt.sandbox.guest.refusals import REFUSALS
 from wasmrt.sandbox.guest.replies import Headers, HostFailure, plain
 from wasmrt.sandbox.guest.requests import NAMES, Request
-from wasmrt.sandbox.isolation.wire._frames import MAX_TEXT, Frame, Head, ProtocolError
+from wasmrt.sandbox.isolation.wire._frames import Frame
+from wasmrt.sandbox.isolation.wire._head import MAX_TEXT, Head, ProtocolError
 
 MAX_PROGRESS_TEXT = 6 * MAX_LOG_ENTRY_BYTES
 _MAX_SENT_HEADERS = 1024
 _MAX_HEADER_TEXT = 2 * MAX_HEADER_BYTES
 _MAX_READ_HEADERS = 4096
 """Bounds the work of reading; the gateway's own limit is far lower, and its decision is recorded."""
-_MAX_RULE = 1000
-_REFUSALS = {
-    "sockets": Reason.SOCKETS_DENIED,
-    "workspace": Reason.FILESYSTEM_DENIED,
-    "workspace_write": Reason.FILE_TOO_LARGE,
-    "http": Reason.REQUEST_TOO_LARGE,
-}
-"""The capabilities that the guest's side may refuse, each with its only reason."""
+_MAX_TEXTS = {"message": MAX_PROGRESS_TEXT, "subject": 1000}
+"""Characters of the fields whose limit is not `MAX_TEXT`."""
+_REFUSALS = {str(reason): reason for reason in REFUSALS}
 _OK, _BYTES, _TEXT, _FAILURE = b'{"end":"ok"}', b'{"end":"bytes"}', b'{"end":"text"}', b'{"end":"failure"}'
 CALL_ENDED = b'{"end":"over"}'
 
@@ -57,15 +54,7 @@ def write_request(
             case str() if name == "params":
                 tail = value.encode("utf-8", "surrogatepass")
             case str():
-                head[name] = value[: _max_text(name)]
-            case Decision():
-                head |= {
-                    "reason": str(value.reason),
-                    "rule": value.rule,
-                    "hint": value.hint,
-                    "capability": value.capability,
-                    "subject": value.subject[:_MAX_RULE],
-                }
+                head[name] = value[: _MAX_TEXTS.get(name, MAX_TEXT)]
             case tuple():
                 head[name] = _cut_headers(value)
             case None if name == "body":
@@ -86,10 +75,6 @@ def read_request(frame: Frame) -> Request[object]:
     if read is None:
         raise ProtocolError("unknown request")
     return read(head, frame)
-
-
-def _max_text(field: str) -> int:
-    return MAX_PROGRESS_TEXT if field == "message" else MAX_TEXT
 
 
 def _cut_headers(headers: Headers) -> list[tuple[str, str]]:
@@ -113,23 +98,16 @@ def _read_headers(head: Head) -> Headers:
     return tuple(pairs)
 
 
-def _read_total(head: Head, name: str) -> int | None:
-    total = head.number_or_none(name)
-    return None if total is None else int(total)
-
-
 def _read_params(_head: Head, _name: str, frame: Frame) -> str:
     return frame.text()
 
 
-def _read_decision(head: Head) -> Decision:
-    capability = head.text("capability", 32)
-    reason = _REFUSALS.get(capability)
-    # SECURITY: a worker may only record refusals that its own side decides.
-    if reason is None or head.text("reason", 64) != str(reason):
+def _read_reason(head: Head, name: str) -> Reason:
+    # SECURITY: a worker may only record denials that its own side decides.
+    reason = _REFUSALS.get(head.text(name, 64))
+    if reason is None:
         raise ProtocolError("a worker may not decide this refusal")
-    hint = head.text_or_none("hint", _MAX_RULE)
-    return Decision(False, reason, head.text("rule", _MAX_RULE), hint, capability, head.text("subject", _MAX_RULE))
+    return reason
 
 
 def _reader(kind: type[Any]) -> Callable[[Head, Frame], Request[object]]:
@@ -140,16 +118,16 @@ def _reader(kind: type[Any]) -> Callable[[Head, Frame], Request[object]]:
 
 
 _FIELDS: dict[object, Callable[[Head, str, Frame], object]] = {
-    str: lambda head, name, _: head.text(name, _max_text(name)),
-    str | None: lambda head, name, _: head.text_or_none(name, _max_text(name)),
+    str: lambda head, name, _: head.text(name, _MAX_TEXTS.get(name, MAX_TEXT)),
+    str | None: lambda head, name, _: head.text_or_none(name, _MAX_TEXTS.get(name, MAX_TEXT)),
     bool: lambda head, name, _: head.flag(name),
     int: lambda head, name, _: head.whole(name),
-    int | None: lambda head, name, _: _read_total(head, name),
+    int | None: lambda head, name, _: head.whole_or_none(name),
     float | None: lambda head, name, _: head.number_or_none(name),
     bytes: lambda _head, _name, frame: bytes(frame.tail),
     bytes | None: lambda head, name, frame: bytes(frame.tail) if head.flag(name) else None,
     Headers: lambda head, _name, _frame: _read_headers(head),
-    Decision: lambda head, _name, _frame: _read_decision(head),
+    Reason: lambda head, name, _: _read_reason(head, name),
 }
 """Strict readers of the fields of requests. A request has at most one field in the frame's tail."""
 _READERS = {name: _reader(kind) for kind, name in NAMES.items()}

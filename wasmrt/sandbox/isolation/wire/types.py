@@ -25,7 +25,7 @@ from wasmrt.sandbox.component import (
     VariantType,
     WitType,
 )
-from wasmrt.sandbox.isolation.wire._frames import Head, ProtocolError
+from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 MAX_TYPES = 20_000
 MAX_SPELLED = 200_000
@@ -175,6 +175,6 @@ class _Types:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or len(value) > 4096:
+    if not isinstance(value, str) or len(value) > 4096 or not value.isprintable():
         raise ProtocolError("malformed name in a type")
     return value
