@@ -46,9 +46,9 @@ def _starters() -> re.Pattern[str]:
     """Return an expression for a character that no normal form combines with the one before it."""
     seconds = {0x1161 + n for n in range(21)} | {0x11A8 + n for n in range(27)}  # Hangul vowels and final consonants
     for code in range(0x80, _LAST):
-        first, _, second = unicodedata.decomposition(chr(code)).partition(" ")
-        if second and not first.startswith("<"):
-            seconds.add(int(second, 16))
+        parts = unicodedata.decomposition(chr(code)).split()
+        if len(parts) == 2 and not parts[0].startswith("<"):
+            seconds.add(int(parts[1], 16))
     joined = "".join(
         re.escape(chr(code))
         for code in range(0x80, _LAST)
