@@ -52,8 +52,8 @@ def grant(
 
     The command shows the changes first. It never grants more than the tool's capability file requests.
 
-    WHAT is SECTION or SECTION=VALUE. The sections are http, credentials, workspace, workspace_write, secrets,
-    tool_invoke, logins and tools. --add with only a SECTION grants everything that the tool requests in it.
+    WHAT is SECTION or SECTION=VALUE. The sections are those of capability files, such as http, and credentials, logins
+    and tools. --add with only a SECTION grants everything that the tool requests in it.
 
     \b
     Examples:
