@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing
 from wasmrt.agent.flows._forms import skeleton
-from wasmrt.agent.flows._labels import Provenance, labels_of, read_labels
+from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
 from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
 from wasmrt.agent.flows._private import WrittenText
 from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced, flow_texts
@@ -30,6 +30,7 @@ __all__ = [
     "find_outgoing",
     "flow_texts",
     "labels_of",
+    "only_transforms",
     "picture",
     "read_labels",
     "skeleton",

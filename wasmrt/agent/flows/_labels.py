@@ -43,7 +43,7 @@ def labels_of(
     true if the tool is from an untrusted source. `files_untrusted` is true if files, and memory without labels, may
     contain untrusted text.
     """
-    labels = set() if effects & _READS else set(seen) - {Label.TRUSTED}
+    labels = set(seen) - {Label.TRUSTED} if only_transforms(effects) else set()
     if foreign or effects & NETWORKING:
         labels.add(Label.UNTRUSTED)
     if effects & {Effect.USE_SECRET, *_KEPT}:
@@ -53,6 +53,11 @@ def labels_of(
     if effects & {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.READ_DESKTOP}:
         labels |= {Label.PRIVATE, Label.UNTRUSTED}
     return frozenset(labels)
+
+
+def only_transforms(effects: frozenset[Effect]) -> bool:
+    """Return whether the results of a tool with these effects depend only on its params."""
+    return not effects & _READS
 
 
 def read_labels(names: Iterable[Label | str]) -> frozenset[Label]:

@@ -139,7 +139,7 @@ _HOST = re.compile(  # every repetition is bounded, to bound the time
 
 
 class WrittenText(PrivateText):
-    """Marks of texts that calls wrote after their trace had read untrusted content. All traces share it. Thread-safe.
+    """Marks of untrusted or private texts that calls wrote, so that every trace recognizes them. Thread-safe.
 
     In addition to the runs and significant words, the hosts of links are stored, and each short text as a whole. A
     single word of fewer than eight letters is not stored, because it would match many other texts.

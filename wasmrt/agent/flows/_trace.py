@@ -20,6 +20,8 @@ from wasmrt.core.normal_form import normalize
 
 _WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
 _PLAIN_LINK = re.compile(r"(?:https?://)?[a-zA-Z0-9.-]{1,60}(?:/[a-zA-Z0-9._~/-]{0,40})?")
+_PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
+"""The name of a file or folder that carries no text, such as `notes.txt`."""
 _AMOUNT = b"\0#"
 """The prefix of the mark of a known amount."""
 _LOCAL_PART = re.compile(r"[\w.+'=&~-]{1,64}")
@@ -54,6 +56,13 @@ class Flow:
     """True if the content includes private text."""
     guessed_all: bool = False
     cut: bool = False
+
+
+def _carries_text(destination: Destination) -> bool:
+    """Return whether another conversation that reads a destination, such as the name of a file, can read text in it."""
+    if destination.kind is Kind.PATH:
+        return not all(map(_PLAIN_NAME.fullmatch, str(destination.value).split("/")))
+    return destination.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)
 
 
 def _never(_: object) -> bool:
@@ -107,12 +116,14 @@ class FlowTrace:
         ids: Sequence[str] = (),
         vouched: Sequence[str] = (),
         asked: Any = None,
+        computed: bool = False,
     ) -> None:
         """Record the result of a call, or other text that the model reads, with its labels.
 
         `ids` are the names of parameters, of this or any other tool, that accept identifiers from this result.
         `vouched` are the names of object members in the result that the operator trusts, because only the service
-        itself writes them. `asked` are the params of the call that returned the result.
+        itself writes them. `asked` are the params of the call that returned the result. If `computed` is true, the
+        result follows from these params, and none of its other values is known.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
@@ -120,7 +131,7 @@ class FlowTrace:
             self._labels |= given
             if Label.UNTRUSTED in given:
                 self._untrusted.add(text, tool, call)
-            elif given:
+            elif given and not computed:
                 self._record_trusted(_complete_values(result), asked)
             if vouched:
                 self._record_trusted(iter_members(result, vouched), asked)
@@ -171,9 +182,19 @@ class FlowTrace:
         """
         if Label.UNTRUSTED not in self._labels:
             return ()
-        values = [str(each.value) for each in outgoing.destinations if each.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)]
+        values = [str(each.value) for each in outgoing.destinations if _carries_text(each)]
         with self._lock:
             return (*outgoing.bodies, *(value for value in values if not self._user_text.names(value, Kind.NAME)))
+
+    def private_text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
+        """Return the content of a call that includes private text of the trace.
+
+        The caller marks this text, so that it is private when it is read again.
+        """
+        if Label.PRIVATE not in self._labels:
+            return ()
+        with self._lock:
+            return tuple(body for body in outgoing.bodies if self._private.occurs_in(body))
 
     def clear(self, *labels: Label) -> frozenset[Label]:
         """Remove labels and the content that has them; return the removed labels. By default, remove all labels.

@@ -16,6 +16,7 @@ from wasmrt.agent.flows import (
     find_outgoing,
     flow_texts,
     labels_of,
+    only_transforms,
     read_labels,
 )
 from wasmrt.agent.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
@@ -158,12 +159,16 @@ def record_approval(state: CallState) -> None:
 
 
 def record_written(state: CallState) -> None:
-    """Record the text that a call writes, if its trace contains untrusted text."""
-    trace = state.services.traces.find(state.request.user, state.request.trace)
-    if trace is None or state.effects <= READING or Label.UNTRUSTED not in trace.labels:
+    """Record the text that a call writes, if its trace contains untrusted or private text."""
+    traces = state.services.traces
+    trace = traces.find(state.request.user, state.request.trace)
+    if trace is None or state.effects <= READING or not trace.labels & {Label.UNTRUSTED, Label.PRIVATE}:
         return
-    for text in trace.text_to_mark(_find_outgoing(state)):
-        state.services.traces.written.add(text)
+    outgoing = _find_outgoing(state)
+    for text in trace.text_to_mark(outgoing):
+        traces.written.add(text)
+    for text in trace.private_text_to_mark(outgoing):
+        traces.private_written.add(text)
 
 
 def labels_of_trace(state: CallState) -> frozenset[Label] | None:
@@ -183,16 +188,30 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
     policy, name = state.services.policy, state.known.name
     own = None if declared is None or state.known.source not in OWN_SOURCES else read_labels(declared)
     labels = result_labels(state, trace.labels, result, own)
+    # SECURITY: a result that follows from the params, such as a program's, is a choice of the model.
+    computed = own is None and not _has_stated_labels(state) and only_transforms(state.effects)
     marked = own is not None and Label.UNTRUSTED in own
-    if Label.UNTRUSTED not in labels and (
-        marked or any(map(state.services.traces.written.occurs_in, flow_texts(result)))
-    ):
+    texts = tuple(flow_texts(result))
+    if Label.UNTRUSTED not in labels and (marked or any(map(state.services.traces.written.occurs_in, texts))):
         # SECURITY: untrusted text remains untrusted if one trace writes it to a file or memory and another reads it.
         labels = (labels | {Label.UNTRUSTED}) - {Label.TRUSTED}
+    # SECURITY: likewise for private text. In a text from the network it was public, or has already been sent.
+    may_add = Label.PRIVATE not in labels and not state.effects & NETWORKING
+    if may_add and any(map(state.services.traces.private_written.occurs_in, texts)):
+        labels |= {Label.PRIVATE}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
     ids = (*policy.ids_for(name), *ids)
     vouched = policy.vouched_for(name)
-    trace.saw(result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params)
+    trace.saw(
+        result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params,
+        computed=computed,
+    )  # fmt: skip
+
+
+def _has_stated_labels(state: CallState) -> bool:
+    """Return whether the operator's rules, or a tool of the program, set the labels of all results of the tool."""
+    own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
+    return own or state.services.policy.results_for(state.known.name) is not None
 
 
 def result_labels(

@@ -106,6 +106,8 @@ class Traces:
         self._open: dict[tuple[str, str], Trace] = {}
         self.written = WrittenText()
         """Marks of text that calls wrote after untrusted text was read. Other traces recognize the text by them."""
+        self.private_written = WrittenText()
+        """Marks of text that calls wrote and that contained private text of their traces."""
         self.receipts: Callable[[Receipt], None] | None = None
         self.on_end: Callable[[str, str], None] | None = None
         """Receives user and name of each trace that ends."""
