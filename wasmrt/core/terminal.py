@@ -6,16 +6,25 @@ import re
 
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _SUSPECT = re.compile(r"[^\n\x20-\x7e]")
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
+    "|(?<![\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
+)
+"""Characters that Python takes for printable, but that are not drawn (default ignorable, Unicode 16, section 5.21).
+
+The two selectors of the form of an emoji may follow one.
+"""
 
 
 def printable(text: str) -> str:
-    """Return `text` with every non-printable character except newline escaped.
+    """Return `text` with every non-printable or invisible character except newline escaped.
 
-    SECURITY: text of tools, sidecars and file names is untrusted, and can contain terminal control sequences.
+    SECURITY: text of tools, sidecars and file names is untrusted, and can contain terminal control sequences, or text
+    that the reader does not see.
     """
-    if text.replace("\n", " ").isprintable():
-        return text
-    return _SUSPECT.sub(_escape_unprintable, text)
+    if not text.replace("\n", " ").isprintable():
+        text = _SUSPECT.sub(_escape_unprintable, text)
+    return text if text.isascii() else _INVISIBLE.sub(_escape, text)
 
 
 def printable_log(text: str) -> str:
