@@ -52,6 +52,6 @@ def _starters() -> re.Pattern[str]:
     joined = "".join(
         re.escape(chr(code))
         for code in range(0x80, _LAST)
-        if (first := ord(unicodedata.normalize("NFKD", chr(code))[0])) in seconds or unicodedata.combining(chr(first))
+        if ord(one := unicodedata.normalize("NFKD", chr(code))[0]) in seconds or unicodedata.combining(one)
     )
     return re.compile(f"[^{joined}]")

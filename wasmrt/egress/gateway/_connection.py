@@ -15,6 +15,7 @@ import h11
 
 from wasmrt.core.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait, WireRequest
+from wasmrt.egress.http1 import new_connection
 from wasmrt.sandbox.component.worlds import FailureKind
 
 _READ_BYTES = 64 * 1024
@@ -332,7 +333,7 @@ class Connection:
 
 
 def _new_http() -> h11.Connection:
-    return h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEADER_BYTES)
+    return new_connection(h11.CLIENT, max_head_bytes=MAX_HEADER_BYTES)
 
 
 def content_length(head: h11.Response) -> int:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import h11
 
 from wasmrt.core.limits import KIB, MAX_PROXY_HELLO_BYTES, PROXY_BODY_BYTES
+from wasmrt.egress.http1 import new_connection
 
 _HANDSHAKE, _CLIENT_HELLO = 22, 1
 _MAX_RECORD = 16 * 1024
@@ -158,7 +159,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Prox
         RefusedError: the request is not valid HTTP, lacks the credential of the run, is too long or arrives too late.
         OSError: the connection failed.
     """
-    http = h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
+    http = new_connection(h11.SERVER, max_head_bytes=_MAX_HEAD_BYTES)
     ends_at = time.monotonic() + seconds
     try:
         head = _next_event(http, client, ends_at)

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import h11
 
+from wasmrt.egress.http1 import new_connection
 from wasmrt.interop.web._message import Handler, Request, Response, WebBounds, plain, response_headers
 from wasmrt.interop.web._reader import END_OF_HEAD, ClientReader, GoneError, Refused, body_length, check_shape, parse
 
@@ -44,7 +45,7 @@ class Connection:
         self.reader, self._writer, self._service, self.client = reader, writer, service, client
         self._bounds = service.bounds
         self._ahead = b""
-        self._h11 = h11.Connection(h11.SERVER)
+        self._h11 = new_connection(h11.SERVER, max_head_bytes=self._bounds.head_bytes)
         self.busy = False
         """A request has begun, and its response is not finished."""
         self.admitted = False
@@ -71,7 +72,7 @@ class Connection:
 
     async def _exchange(self) -> bool:
         """Answer one request; return whether another may follow."""
-        self._h11 = h11.Connection(h11.SERVER, max_incomplete_event_size=self._bounds.head_bytes)
+        self._h11 = new_connection(h11.SERVER, max_head_bytes=self._bounds.head_bytes)
         request: Request | None = None
         try:
             head = await self._head()
