@@ -144,6 +144,11 @@ def bound():
     call("umount2", b"point", 2)
 
 
+def watch():
+    handle = call("inotify_init1", 0)
+    call("inotify_add_watch", handle, SECRET.encode(), 2)
+
+
 def own_keyring():
     call("keyctl", 0, -2, 1)
 
@@ -231,6 +236,7 @@ ATTEMPTS = {
     "type into the terminal": type_into_terminal,
     "a terminal": lambda: os.openpty(),
     "/dev/mem": lambda: read("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK),
+    "a watch on the secret": watch,
     "host name": lambda: socket.sethostname(socket.gethostname()),
     "chroot": lambda: fork_and(lambda: os.chroot("/")),
 }

@@ -133,9 +133,8 @@ _FILES: Group = {
         " renameat renameat2 mkdir mkdirat rmdir link linkat unlink unlinkat symlink symlinkat readlink readlinkat"
         " umask truncate ftruncate fallocate fadvise64 readahead sync_file_range fsync fdatasync sync syncfs"
         " copy_file_range sendfile splice tee vmsplice utime utimes futimesat utimensat flock fcntl dup dup2 dup3 pipe"
-        " pipe2 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr inotify_init inotify_init1"
-        " inotify_add_watch inotify_rm_watch cachestat close_range chown"
-        " lchown fchown fchownat"
+        " pipe2 getxattr lgetxattr fgetxattr listxattr llistxattr flistxattr cachestat close_range"
+        " chown lchown fchown fchownat"
     ),
     # SECURITY: no set-user-ID file may be created for other users to run. The mode of openat2 is in memory.
     "open": Rule(_creating(1, 2)),
@@ -192,14 +191,22 @@ _LOCAL_SOCKETS: Group = {
     **allow("recvfrom recvmsg recvmmsg shutdown getsockopt setsockopt getsockname getpeername"),
 }
 
-PROGRAM: tuple[Group, ...] = (_FILES, _PROCESSES, _MEMORY, _WAITING, _LOCAL_SOCKETS)
+_WATCHING = allow("inotify_init inotify_init1 inotify_add_watch inotify_rm_watch")
+
+_UNWATCHING: tuple[Group, ...] = (_FILES, _PROCESSES, _MEMORY, _WAITING, _LOCAL_SOCKETS)
+PROGRAM = (*_UNWATCHING, _WATCHING)
 """Groups for a program without network access."""
 
-_LEAVING = ("setsid", "setpgid")
-GROUPED_PROGRAM: tuple[Group, ...] = tuple(
-    {name: rule for name, rule in group.items() if name not in _LEAVING} for group in PROGRAM
-)
+
+def _grouped(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+    """Return the groups without the calls with which a process leaves its process group."""
+    return tuple({name: each for name, each in group.items() if name not in ("setsid", "setpgid")} for group in groups)
+
+
+GROUPED_PROGRAM = _grouped(PROGRAM)
 """SECURITY: for programs that cannot leave their process group, so that killing the group ends all their processes."""
+COMMAND = _grouped(_UNWATCHING)
+"""SECURITY: for a shell, which must not watch files that were not granted: Landlock does not cover inotify."""
 
 NETWORK: Group = {
     # SECURITY: only plain TCP and UDP: Landlock's port rules do not cover MPTCP, and raw sockets have no ports.

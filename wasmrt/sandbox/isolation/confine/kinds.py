@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wasmrt.sandbox.isolation.confine._calls import CONNECTION, GROUPED_PROGRAM, PROGRAM, WORKER_GROUPS, Group
+from wasmrt.sandbox.isolation.confine._calls import COMMAND, CONNECTION, GROUPED_PROGRAM, PROGRAM, WORKER_GROUPS, Group
 
 _MIB = 1024 * 1024
 _GIB = 1024 * _MIB
@@ -150,7 +150,7 @@ SHELL = _program(
     Kind.SHELL,
     ProcessLimits(data_bytes=4 * _GIB, cpu_seconds=600, new_processes=256, file_bytes=_GIB, descriptors=1024),
     parent_death=True,
-    calls=GROUPED_PROGRAM,
+    calls=COMMAND,
 )
 """A command written by an agent. The thread that starts it waits for it; its processes stay in one group."""
 
