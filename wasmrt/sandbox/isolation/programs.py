@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
 from wasmrt.core.errors import ConfineError, ToolError, ToolErrorKind
@@ -22,6 +23,9 @@ _LOOK_SECONDS = 0.05
 """Seconds between checks whether the call was cancelled."""
 _POLL_SECONDS = 0.02
 """Seconds between checks whether a process has ended, on systems without pidfds."""
+_END_SECONDS = 5.0
+"""Seconds to wait for the other processes of a killed group."""
+_END_POLL_SECONDS = 0.002
 _DRAIN_SECONDS = 1.0
 """Seconds to read the rest of a finished program's pipes."""
 
@@ -177,7 +181,30 @@ def end_group(process: subprocess.Popen[bytes]) -> int:
     if process.returncode is None:
         # SECURITY: kill the group before reaping its leader: afterwards, its number could belong to another process.
         signal_group(process, signal.SIGKILL)
-    return process.wait()
+        code = process.wait()
+        _wait_for_group(process.pid)
+        return code
+    return process.returncode
+
+
+def _wait_for_group(group: int) -> None:
+    """Wait until every process of a killed group has ended: until then, it may finish its last system call."""
+    until = time.monotonic() + _END_SECONDS
+    while _has_living(group) and time.monotonic() < until:
+        time.sleep(_END_POLL_SECONDS)
+
+
+def _has_living(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    for process in Path("/proc").glob("[0-9]*/stat"):  # a process that nobody reaps belongs to the group for ever
+        with suppress(OSError):
+            state, _, its_group = process.read_bytes().rpartition(b")")[2].split(None, 3)[:3]
+            if int(its_group) == group and state not in (b"Z", b"X"):
+                return True
+    return False
 
 
 def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
