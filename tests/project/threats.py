@@ -710,6 +710,8 @@ THREATS = (
                 "test_confined.py::test_long_output_keeps_its_beginning_and_its_end",
                 "test_confined.py::test_memory_of_a_command_is_limited",
                 "test_confined.py::test_secrets_in_the_output_of_a_command_are_redacted",
+                "test_git_files.py::test_planted_program_does_not_run_in_the_next_git_status",
+                "test_git_files.py::test_hooks_and_nested_repositories_are_restored",
             )
         ),
     ),

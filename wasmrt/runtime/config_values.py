@@ -52,6 +52,8 @@ class ShellSettings(NamedTuple):
     """True if commands may run; if False, every command is denied."""
     unsafe_host: bool = False
     """Run commands without confinement, as this user. Only for operators who isolate the program in another way."""
+    unsafe_write_git: bool = False
+    """Keep hooks and settings of git that a command writes, which may make git run programs without confinement."""
     timeout_seconds: int = 120
     """Timeout of a command whose call sets no timeout."""
     max_timeout_seconds: int = 600
@@ -203,6 +205,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "shell": {
         "enabled": boolean_reader("enabled"),
         "unsafe_host": boolean_reader("unsafe_host"),
+        "unsafe_write_git": boolean_reader("unsafe_write_git"),
         "timeout_seconds": keyed("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
         "max_timeout_seconds": keyed("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
         "memory_mib": keyed("memory_mib", whole_number(16, _SHELL_MIB)),

@@ -1,6 +1,7 @@
 """Workspace files for guests: reads and writes below the granted prefixes, and undo."""
 
 from wasmrt.runtime.workspace._budget import WriteBudget
+from wasmrt.runtime.workspace._draft import draft
 from wasmrt.runtime.workspace._journal import CallJournal, UndoJournal
 from wasmrt.runtime.workspace._journal_file import JournalHead
 from wasmrt.runtime.workspace._reader import WorkspaceReader
@@ -25,6 +26,7 @@ __all__ = [
     "WorkspaceWriter",
     "WriteBudget",
     "check_conflicts",
+    "draft",
     "folder_name",
     "plan_undo",
     "plan_undo_all",

@@ -12,9 +12,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MIB
-from wasmrt.core.places import find_places
 from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.sandbox.isolation.confine import OUTLET_LAYER, SHELL, Command, confined_command, layers
@@ -116,32 +114,6 @@ def _missing_layers(*, with_outlet: bool = False) -> str:
     if with_outlet:
         return ", ".join(sorted((needed | {OUTLET_LAYER}) - standing))
     return "" if "sandbox" in standing else ", ".join(sorted(needed - standing))
-
-
-def check_workspace(folder: Path) -> Path:
-    """Return a workspace's real path.
-
-    Raises:
-        ConfigurationError: it is not a folder, or contains files that no command may read.
-    """
-    try:
-        real = folder.resolve(strict=True)
-    except OSError as error:
-        raise ConfigurationError(f"the workspace cannot be used ({error.strerror})", hint="name a folder") from None
-    if not real.is_dir():
-        raise ConfigurationError("the workspace is not a folder", hint="name a folder")
-    places = find_places()
-    # SECURITY: the kernel's rules grant everything below the workspace; no subfolder can be excluded.
-    for kept, words in (
-        (places.data, "wasmrt's own folder"), (places.cache, "wasmrt's cache"),
-        (places.config.parent, "wasmrt's configuration"), (Path.home(), "the home of this user"),
-    ):  # fmt: skip
-        kept = kept.resolve()
-        if kept.is_relative_to(real) or (words != "the home of this user" and real.is_relative_to(kept)):
-            raise ConfigurationError(
-                f"the shell cannot use a workspace that contains {words}", hint="name a different folder"
-            )
-    return real
 
 
 @contextmanager

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -19,12 +19,14 @@ from wasmrt.agent.builtin.shell._backend import (
     STDOUT_BYTES,
     Backend,
     HeadAndTail,
-    check_workspace,
     choose_backend,
     shell_command,
 )
+from wasmrt.agent.builtin.shell._guard import guarded_git
+from wasmrt.agent.builtin.shell._scan import scan
 from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used_variables
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
+from wasmrt.agent.builtin.shell._workspace import check_workspace, folder_in, writable_folders
 from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import (
@@ -276,14 +278,18 @@ class ShellTool(ToolDefaults):
         started = time.monotonic()
         root = self._root(context)
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
-        with self._outlet(context.user) as outlet:
-            try:
-                code, notes = self._run_command(params, root, lifetime, context.write_paths, held, outlet, out, err)
-            except ToolError as error:
-                if outlet is not None:
-                    error.decisions = (*error.decisions, *outlet.decisions())
-                raise
-            decisions = () if outlet is None else outlet.decisions()
+        undone: list[Decision] = []
+        decisions: tuple[Decision, ...] = ()
+        try:
+            with self._outlet(context.user) as outlet, self._guarded(root, undone):
+                try:
+                    code, notes = self._run_command(params, root, lifetime, context.write_paths, held, outlet, out, err)
+                finally:
+                    decisions = () if outlet is None else outlet.decisions()
+        except ToolError as error:
+            _add_decisions(error, decisions, undone)
+            raise
+        decisions = (*undone, *decisions)
         stdout, stderr = _DETECTOR.redact(out.text()), _DETECTOR.redact(err.text())
         if (problem := not_started("the command", code, stderr)) is not None:
             raise problem
@@ -303,12 +309,15 @@ class ShellTool(ToolDefaults):
     def _outlet(self, user: str) -> AbstractContextManager[EgressProxySession | None]:
         return self._outlets.open(user) if self._settings.network else nullcontext()
 
+    def _guarded(self, root: Path, undone: list[Decision]) -> AbstractContextManager[None]:
+        return nullcontext() if self._settings.unsafe_write_git else guarded_git(root, partial(scan, root), undone)
+
     def _run_command(
         self, params: dict[str, Any], root: Path, lifetime: Lifetime, write_paths: tuple[tuple[str, ...], ...],
         held: BoundSession | None, outlet: EgressProxySession | None, out: HeadAndTail, err: HeadAndTail,
     ) -> tuple[int, list[str]]:  # fmt: skip
         """Run a command line to its end; return its exit code and messages about its session."""
-        cwd = _folder_in(root, _workdir_of(params))
+        cwd = folder_in(root, _workdir_of(params))
         with ExitStack() as stack:
             text, report = params["command"], None
             if held is not None:
@@ -317,7 +326,7 @@ class ShellTool(ToolDefaults):
             stack.enter_context(starting("the command"))
             command = stack.enter_context(
                 shell_command(
-                    self.backend, text, self._settings, workspace=root, writable=_writable(root, write_paths),
+                    self.backend, text, self._settings, workspace=root, writable=writable_folders(root, write_paths),
                     report=report, outlet=outlet,
                 )
             )  # fmt: skip
@@ -344,6 +353,13 @@ class ShellTool(ToolDefaults):
             raise ToolError(error.message, code=error.code, hint=error.hint, kind=ToolErrorKind.SANDBOX) from error
 
 
+def _add_decisions(error: ToolError, decisions: Sequence[Decision], undone: Sequence[Decision]) -> None:
+    error.decisions = (*error.decisions, *undone, *decisions)
+    if undone:
+        error.message = "; ".join([error.message, *(each.refusal for each in undone[:_MAX_REFUSALS_SHOWN])])
+        error.args = (error.message,)
+
+
 def _command_of(params: Any) -> str:
     command = params.get("command") if isinstance(params, Mapping) else None
     if not isinstance(command, str):
@@ -358,34 +374,3 @@ def _workdir_of(params: Mapping[str, Any]) -> str:
 
 def _with_folder(start: Start, workdir: str) -> Start:
     return start._replace(folder=workdir) if workdir else start
-
-
-def _folder_in(root: Path, given: str) -> Path:
-    """Return a folder of the workspace.
-
-    Raises:
-        InvalidParametersError: it is not a folder in the workspace.
-    """
-    try:
-        found = (root / given).resolve(strict=True)
-    except (OSError, ValueError):
-        found = None
-    if found is None or not found.is_relative_to(root) or not found.is_dir():
-        raise InvalidParametersError(
-            f"workdir {given!r:.80} is not a folder of the workspace", hint="omit it, or name a folder of the workspace"
-        )
-    return found
-
-
-def _writable(root: Path, write_paths: tuple[tuple[str, ...], ...]) -> list[Path]:
-    """Return the folders that a call may write: the workspace, restricted by each list of the presets."""
-    found = [root]
-    for listed in write_paths:
-        wanted = [(root / path).resolve() for path in listed]
-        found = [
-            max(one, other, key=lambda path: len(path.parts))
-            for one in found
-            for other in wanted
-            if one.is_relative_to(other) or other.is_relative_to(one)
-        ]
-    return [path for path in dict.fromkeys(found) if path.exists()]
