@@ -32,7 +32,7 @@ from wasmrt.sandbox.guest.requests import (
 )
 from wasmrt.sandbox.guest.services import HostServices, NoServices
 from wasmrt.sandbox.isolation.pool.handle import Worker
-from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Head, Kind, ProtocolError
+from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Frame, Head, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.calls import pack_counts
 from wasmrt.sandbox.isolation.wire.types import read_type
 
@@ -307,6 +307,18 @@ def test_an_invalid_write_frame_ends_the_worker(head: dict[str, Any]) -> None:
     services = WritableServices()
     answer = answer_to(frame(Kind.IMPORT, json.dumps(head).encode()), a_call(services))
     assert isinstance(answer, ProtocolError) and not services.written
+
+
+def test_a_long_head_is_read_until_the_deadline_only() -> None:
+    """A head of numbers is within the bounds of frames, and takes a second to read."""
+
+    def late() -> None:
+        raise DeadlineExceededError("late", limit=1, used=2, setting="limits.timeout_seconds")
+
+    numbers = b'{"a":[' + b"0," * 500_000 + b"0]}"
+    assert Frame(Kind.IMPORT, b'{"a":[0]}', memoryview(b""), late).fields()
+    with pytest.raises(DeadlineExceededError):
+        Frame(Kind.IMPORT, numbers, memoryview(b""), late).fields()
 
 
 def test_an_oversized_frame_ends_the_worker_before_it_is_read() -> None:

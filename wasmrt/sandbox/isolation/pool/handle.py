@@ -31,8 +31,8 @@ from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS
 from wasmrt.sandbox.isolation.pool.serving import Server, read_log
 from wasmrt.sandbox.isolation.wire import (
+    DESCRIPTION_BOUNDS,
     FRAME_BYTES,
-    MAX_DESCRIPTION_DEPTH,
     MAX_DESCRIPTION_HEAD,
     Channel,
     ClosedError,
@@ -111,7 +111,7 @@ class Worker:
             raise read_error(frame.fields())
         if frame.kind != Kind.DESCRIBED:
             raise ProtocolError("expected a description from a worker, got another frame")
-        return _description(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
+        return _description(frame.fields(DESCRIPTION_BOUNDS))
 
     def adopt(self, description: Description, lifetime: Lifetime) -> None:
         """Send a component's known description to a new worker.

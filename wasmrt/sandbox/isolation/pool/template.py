@@ -15,7 +15,7 @@ from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, u
 from wasmrt.sandbox.isolation.pool.handle import Worker, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file, socket_pair
-from wasmrt.sandbox.isolation.wire import MAX_DESCRIPTION_HEAD, Frame, Kind, ProtocolError
+from wasmrt.sandbox.isolation.wire import DESCRIPTION_BOUNDS, Frame, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.calls import read_error
 from wasmrt.sandbox.isolation.wire.types import read_type
 
@@ -139,7 +139,7 @@ class Template:
 
         frame = unbroken(ask)
         try:
-            return read_type(frame.fields(MAX_DESCRIPTION_HEAD))
+            return read_type(frame.fields(DESCRIPTION_BOUNDS))
         except ProtocolError as error:
             raise GoneError("a template did not send the types of its component") from error
 

@@ -23,11 +23,8 @@ from wasmrt.core.limits import KIB, MIB
 from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
-MAX_HEAD_BYTES = 1 * MIB
 MAX_DESCRIPTION_HEAD = 16 * MIB
-MAX_DESCRIPTION_DEPTH = 64
-"""Bounds of a head with the schemas of all tools of a component."""
-MAX_HEAD_DEPTH = 8
+"""Maximum size of a head with the schemas or types of a component."""
 MAX_CONTROL_BYTES = 64 * KIB
 MAX_DESCRIPTORS = 4
 NO_EXCHANGE = 0
@@ -78,12 +75,30 @@ class ClosedError(WasmrtError):
     code = "closed"
 
 
+class HeadBounds(NamedTuple):
+    """Bounds of a head's JSON."""
+
+    size: int
+    depth: int
+    parts: int
+    """Maximum number of lists and objects. The reader holds the GIL for up to 1 us for each."""
+
+
+_HEAD_BOUNDS = HeadBounds(1 * MIB, 8, 20_000)
+DESCRIPTION_BOUNDS = HeadBounds(MAX_DESCRIPTION_HEAD, 64, 200_000)
+
+
+def _never() -> None:
+    return None
+
+
 class Frame(NamedTuple):
-    """One frame with an unparsed head."""
+    """One frame with an unparsed head. `check` is called during long parsing, and may raise."""
 
     kind: int
     head: bytes
     tail: memoryview
+    check: Callable[[], None] = _never
 
     def text(self) -> str:
         """Return the tail as a string.
@@ -96,25 +111,20 @@ class Frame(NamedTuple):
         except UnicodeDecodeError as error:
             raise ProtocolError("tail of a frame: expected UTF-8") from error
 
-    def fields(self, most: int = MAX_HEAD_BYTES, depth: int = MAX_HEAD_DEPTH) -> Head:
-        """Read the head, of at most `most` bytes that nest at most `depth` deep.
+    def fields(self, bounds: HeadBounds = _HEAD_BOUNDS) -> Head:
+        """Read the head.
 
         Raises:
             ProtocolError: it is not a JSON object within bounds.
         """
-        if len(self.head) > most:
-            raise ProtocolError("the head of a frame is too long")
+        size, depth, parts = bounds
         try:
-            value = read_json(self.head, max_bytes=most, max_depth=depth)
+            value = read_json(self.head, max_bytes=size, max_depth=depth, max_parts=parts, check=self.check)
         except JsonError as error:
-            raise ProtocolError("head of a frame: expected JSON") from error
+            raise ProtocolError("head of a frame: expected JSON within bounds") from error
         if not isinstance(value, dict):
             raise ProtocolError("head of a frame: expected a JSON object")
         return Head(value)
-
-
-def _never() -> None:
-    return None
 
 
 class Channel:
@@ -184,7 +194,7 @@ class Channel:
         if head > size - _HEAD.size:
             raise ProtocolError("the head of a frame is longer than the frame")
         body = self._take(size - _HEAD.size)
-        return Frame(kind, bytes(body[:head]), memoryview(body)[head:])
+        return Frame(kind, bytes(body[:head]), memoryview(body)[head:], self.between)
 
     def cancel(self) -> None:
         """Send a cancel frame without waiting; ignore a closed or full socket."""

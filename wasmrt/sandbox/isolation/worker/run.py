@@ -18,8 +18,7 @@ from wasmrt.sandbox.guest.requests import Request
 from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.guest.services import Reply
 from wasmrt.sandbox.isolation.wire import (
-    MAX_DESCRIPTION_DEPTH,
-    MAX_DESCRIPTION_HEAD,
+    DESCRIPTION_BOUNDS,
     NO_EXCHANGE,
     Channel,
     ClosedError,
@@ -136,7 +135,7 @@ class RunWorker:
             elif frame.kind == Kind.DESCRIBE:
                 self._describe()
             elif frame.kind == Kind.ADOPT:
-                self._adopt(frame.fields(MAX_DESCRIPTION_HEAD, MAX_DESCRIPTION_DEPTH))
+                self._adopt(frame.fields(DESCRIPTION_BOUNDS))
             elif frame.kind != Kind.CANCEL:  # a late cancel
                 raise ProtocolError("the host sent a frame of an unknown kind")
 
