@@ -22,6 +22,11 @@ from wasmrt.core.normal_form import split_text
 MIN_SQUEEZED = 8
 """Minimum length of a value that may match inside a word. Shorter values must match a complete word."""
 _ROUNDS = 4
+_BLOCK_CHARS = 4_096
+_LONGEST_BLOCK = 5_760 * 8
+"""A multiple of the lengths of groups in encoded text."""
+_OVERLAP_CHARS = 512
+_BETWEEN_WORDS = re.compile(r"[^\w+/=%.@-]")
 _MAX_NUMBER = 60
 """Maximum length of the text of a number."""
 _ESCAPED = re.compile(
@@ -98,8 +103,36 @@ def decode_escapes(text: str) -> str:
     return text
 
 
+def split_blocks(text: str) -> Iterator[tuple[str, str]]:
+    """Yield short blocks of a text, each alone, and with the beginning of the next block.
+
+    SECURITY: an expression is one C call that holds the GIL, so each is applied to one block. A block ends at white
+    space, or else between two encoded words, or else, in a longer run of letters, at a whole number of encoded bytes.
+    """
+    start, length = 0, len(text)
+    while length - start > 2 * _BLOCK_CHARS:
+        low, high = start + _BLOCK_CHARS, start + 2 * _BLOCK_CHARS
+        end = max(text.rfind("\n", low, high), text.rfind(" ", low, high)) + 1
+        if not end:
+            found = _BETWEEN_WORDS.search(text, low, start + _LONGEST_BLOCK)
+            end = found.end() if found else min(length, start + _LONGEST_BLOCK)
+        wider = text.rfind(" ", end + 1, end + _OVERLAP_CHARS)
+        yield text[start:end], text[start : wider if wider > 0 else end + _OVERLAP_CHARS]
+        start = end
+    yield text[start:], text[start:]
+
+
 def iter_readings(text: str) -> Iterator[str]:
-    """Yield the skeletons of a text, of its decoded words and lines, and of other ways to read the text."""
+    """Yield the skeletons of a text, of its decoded words and lines, and of other ways to read the text.
+
+    A long text is read in blocks.
+    """
+    for _, block in split_blocks(text):
+        yield from iter_block_readings(block)
+
+
+def iter_block_readings(text: str) -> Iterator[str]:
+    """Yield the readings of one block; the first is its skeleton."""
     plain = skeleton(text)
     yield plain
     for word in decode_words(text):

@@ -16,9 +16,10 @@ from wasmrt.agent.flows._forms import (
     decode_escapes,
     find_numbers,
     find_short_words,
-    iter_readings,
+    iter_block_readings,
     parse_amount,
     skeleton,
+    split_blocks,
     squeeze,
     value_forms,
 )
@@ -87,12 +88,17 @@ class _Index:
 
     def add(self, text: str, space: int) -> bool:
         """Add a text if it needs at most `space` bytes; return whether it was added."""
-        letters, words = bytearray(), set()
-        for plain in iter_readings(text):
-            letters += squeeze(plain) + _GAP
-            words |= {b"w" + word.encode("utf-8", "replace") for word in find_short_words(plain)}
-            words |= {f"#{found}".encode() for found in find_numbers(plain)}
-            words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _normalize_ip(host))}
+        letters, decoded, words = bytearray(), bytearray(), set()
+        for block, wider in split_blocks(text):
+            if len(letters) + len(decoded) > space:
+                return False
+            letters += squeeze(skeleton(block))
+            for place, plain in enumerate(iter_block_readings(wider)):
+                decoded += squeeze(plain) + _GAP if place else b""
+                words |= {b"w" + word.encode("utf-8", "replace") for word in find_short_words(plain)}
+                words |= {f"#{found}".encode() for found in find_numbers(plain)}
+                words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _normalize_ip(host))}
+        letters += _GAP + decoded
         if len(letters) + 4 * len(words) > space:
             words = {word for word in words if word not in self._marks}
             if len(letters) + 4 * len(words) > space:

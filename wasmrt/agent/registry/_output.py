@@ -17,7 +17,7 @@ from wasmrt.agent.registry._services import RegistryServices
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.safety import Flag, Sanitizer, wrap_tool_output
 from wasmrt.core.errors import ConfigurationError, GuestOutputError, LeakError, ToolError
-from wasmrt.core.limits import MAX_TOOL_OUTPUT_BYTES, MIB
+from wasmrt.core.limits import KIB, MAX_TOOL_OUTPUT_BYTES, MIB
 from wasmrt.core.model import Decision, LogEntry, Reason, ToolOutput
 from wasmrt.core.strict_json import JsonError, encode_json, utf8_size, write_json
 from wasmrt.egress.leaks import Action, LeakDetector
@@ -87,6 +87,8 @@ def _redact_value(detector: LeakDetector, value: Any) -> Any:
 MAX_BLOCKS = 64
 MAX_MEDIA_BYTES = 4 * MIB
 """Maximum size of all media of a result, as base64 text."""
+_PIECE_CHARS = 256 * KIB
+"""Of base64 text that is decoded in one C call; a multiple of four."""
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,100}")
 _URI = re.compile(r"[a-z][a-z0-9+.-]{0,30}:[\x21-\x7e]{1,2000}")
 _LINKED = re.compile(r"https?:", re.IGNORECASE)
@@ -170,9 +172,12 @@ def _decoded_size(data: Any) -> int | None:
     if not isinstance(data, str) or len(data) > MAX_MEDIA_BYTES:
         return None
     try:
-        return len(base64.b64decode(data, validate=True))
+        pieces = [data[start : start + _PIECE_CHARS] for start in range(0, len(data), _PIECE_CHARS)]
+        # Only the last piece may have padding.
+        sizes = [len(base64.b64decode(piece, validate=True)) for piece in pieces]
     except (binascii.Error, ValueError):
         return None
+    return sum(sizes) if all(size == _PIECE_CHARS // 4 * 3 for size in sizes[:-1]) else None
 
 
 _READERS: dict[str, Callable[[Block, Clean], tuple[str, Block | None] | None]] = {

@@ -37,6 +37,7 @@ from wasmrt.core.limits import (
     MAX_TOML_BYTES,
 )
 from wasmrt.core.names import check_installed_name, is_alias
+from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.component import ToolSpec
 
 PACKAGE_FILE = "wasmrt.toml"
@@ -193,8 +194,8 @@ def check_digests(files: PackageFiles) -> dict[str, str]:
     if not isinstance(files, ArchiveFiles) or not files.has(DIGESTS):
         return {}
     try:
-        told = json.loads(files.read(DIGESTS, max_bytes=MAX_DIGESTS_BYTES))
-    except (ValueError, RecursionError):
+        told = read_json(files.read(DIGESTS, max_bytes=MAX_DIGESTS_BYTES), max_bytes=MAX_DIGESTS_BYTES, max_depth=1)
+    except JsonError:
         told = None
     found = {name: digest_of(files.read(name, max_bytes=MAX_PACKAGE_BYTES)) for name in files.names()}
     del found[DIGESTS]

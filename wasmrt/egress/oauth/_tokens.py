@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 import secrets as randomness
 import time
 from collections.abc import Callable
@@ -13,7 +12,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from wasmrt.core.errors import SecretError
-from wasmrt.core.limits import OAUTH_TIMEOUT_SECONDS
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_OWN_RESPONSE_BYTES, OAUTH_TIMEOUT_SECONDS
+from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse
 
 
@@ -169,7 +169,7 @@ class TokenEndpoint:
 def json_object(body: bytes) -> dict[str, Any]:
     """Return the JSON object in a response body, or an empty dict if the body is not a JSON object."""
     try:
-        data = json.loads(body)
-    except (ValueError, RecursionError):
+        data = read_json(body, max_bytes=MAX_OWN_RESPONSE_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+    except JsonError:
         data = None
     return data if isinstance(data, dict) else {}

@@ -12,7 +12,8 @@ from typing import Any
 
 from wasmrt.core.errors import ToolError, ToolErrorKind
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.limits import MIB, PROGRAM_TAIL_CHARS
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MIB, PROGRAM_TAIL_CHARS
+from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.isolation.confine import Command
 from wasmrt.sandbox.isolation.programs import end_group
 
@@ -73,8 +74,8 @@ class Conversation:
         line, _, rest = bytes(self._ahead).partition(b"\n")
         self._ahead = bytearray(rest)
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = read_json(line, max_bytes=2 * _MAX_LINE, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
+        except JsonError:
             raise _invalid_line() from None
         if not isinstance(found, dict):
             raise _invalid_line()

@@ -18,6 +18,8 @@ _OPERATORS = re.compile(r"[\s\d.,+*/%()=<>!&?:;{}-]*")
 _SUBSTITUTION = re.compile(r"\s*(?:s|tr|y)/((?:[^/\\\n]|\\.)*)/((?:[^/\\\n$@]|\\.|\$\d)*)/[gimsxr]*;?\s*")
 _PATTERN_CODE = re.compile(r"\(\?\??\{|[$@][{(\w]")
 _PRINTS = re.compile(r"\s*print(\s+if\s+/[\w\s.*^$-]*/)?;?\s*")
+_TOKEN = re.compile(r"\w+|[^\w \t\f]")
+_MAX_TOKENS = 4_096
 _NODES = (
     ast.Module, ast.Expr, ast.Expression, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If,
     ast.With, ast.withitem, ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom, ast.alias, ast.BoolOp,
@@ -65,6 +67,9 @@ def _is_known_substitution(code: str) -> bool:
 
 
 def _is_known_python(code: str) -> bool:
+    # SECURITY: the parser is one C call that holds the GIL, for up to 6 us per token.
+    if len(_TOKEN.findall(code)) > _MAX_TOKENS:
+        return False
     try:
         nodes = list(ast.walk(ast.parse(code)))
     except (SyntaxError, ValueError, MemoryError, RecursionError):

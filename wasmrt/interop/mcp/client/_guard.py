@@ -66,7 +66,8 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
         return None
     try:
         value = read_json(text, max_bytes=MAX_MCP_MESSAGE_BYTES, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
-        check_text(value)
+        if b"\\u" in text:
+            check_text(value)
     except JsonError as error:
         if text.startswith(b"[") and text[1:2].isalpha():
             return None  # log output
