@@ -177,7 +177,10 @@ def run(*arguments: object, code: int = 0) -> Result:
 
 def test_shell_from_the_command_line_runs_and_leaves_a_receipt(home: Path, folder: Path) -> None:
     shown = run("run", "shell", '{"command": "echo a > b; ls"}', "--workspace", folder).stdout
-    assert json.loads(shown) == {"exit_code": 0, "stdout": "b\n", "stderr": "", "truncated": False}
+    changed = [{"path": "b", "change": "created"}]
+    assert json.loads(shown) == {
+        "exit_code": 0, "stdout": "b\n", "stderr": "", "truncated": False, "changed": changed,
+    }  # fmt: skip
     assert "shell" in run("audit", "tail").stdout
     data = json.loads(run("run", "shell_exec", '{"command": "ls"}', "--workspace", folder, "--json").stdout)
     assert data["result"]["stdout"] == "b\n" and data["decisions"]

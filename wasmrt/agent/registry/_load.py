@@ -231,7 +231,9 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
     if runtime.config.workspace is not None and (why := lacking(config.shell)):
         registry.absent = dict.fromkeys((SHELL_NAME, *SHELL_ALIASES), why)
     elif runtime.config.workspace is not None:
-        shell = ShellTool(runtime.config.workspace, config.shell, network=runtime.config.network)
+        shell = ShellTool(
+            runtime.config.workspace, config.shell, network=runtime.config.network, undo=runtime.config.undo
+        )
         registry.register(shell, builtin=True)
         registry.on_close(shell.close)
 

@@ -15,8 +15,8 @@ from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.registry import Tool, ToolRegistry, approver_of
-from wasmrt.catalog.bundled import DESKTOP_NAMES, OwnTool, missing_part
-from wasmrt.cli.shared.calls import parse_context, run_interruptible, show_denials
+from wasmrt.catalog.bundled import DESKTOP_NAMES, SHELL_NAME, OwnTool, missing_part
+from wasmrt.cli.shared.calls import parse_context, run_interruptible, show_denials, show_undo_hint
 from wasmrt.cli.shared.output import print_message, show_json, status
 from wasmrt.cli.shared.registry import AnnouncingApprover
 from wasmrt.cli.shared.runtime import open_runtime
@@ -89,6 +89,8 @@ def run_host_tool(
     show_json(output.as_dict() if as_json else output.result)
     if own.name == "memory_write" and not as_json:
         _show_undo_hint(output.result, user)
+    elif own.name == SHELL_NAME and not as_json:
+        show_undo_hint(output.call_id)
     return 0
 
 
@@ -113,7 +115,8 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
         return [desktop_tool(own.name, file.desktop, runtime.open_gateway)]
     if runtime.config.workspace is None:
         raise ConfigurationError("the shell needs a workspace", hint="pass one with --workspace DIR")
-    return [ShellTool(runtime.config.workspace, file.shell, network=runtime.config.network)]
+    own_workspace, network = runtime.config.workspace, runtime.config.network
+    return [ShellTool(own_workspace, file.shell, network=network, undo=runtime.config.undo)]
 
 
 def _show_undo_hint(result: dict[str, Any], user: str) -> None:

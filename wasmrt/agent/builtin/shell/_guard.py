@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from wasmrt.agent.builtin.shell._changes import shown_path
 from wasmrt.agent.builtin.shell._git import (
     CONFIG_FILES,
     REBASE_PLAN,
@@ -30,7 +31,6 @@ from wasmrt.core.files import UnfitFileError, open_file
 from wasmrt.core.limits import MIB
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.workspace import LinkError, Walk, draft, walking
-from wasmrt.sandbox.component import printable_line
 
 _MAX_BYTES = 64 * MIB
 _HINT = "make the change outside the agent, or set unsafe_write_git = true in [shell] to keep such changes"
@@ -62,15 +62,16 @@ _starting: dict[int, list[_Baseline]] = {}
 
 
 @contextmanager
-def guarded_git(root: Path, look: Callable[[], Scan], undone: list[Decision]) -> Iterator[None]:
+def guarded_git(root: Path, found: Scan, look: Callable[[], Scan], undone: list[Decision]) -> Iterator[None]:
     """Run a command in the `with` block; afterwards, undo its dangerous changes of git's files.
 
-    `look` scans the workspace; a decision about each undone change is added to `undone`.
+    `found` is a scan of the workspace, and `look` scans it again. A decision about each undone change is added to
+    `undone`.
 
     Raises:
         ToolError: the files are too large to be restored, or could not be restored.
     """
-    baseline = _start(root, look)
+    baseline = _start(root, found)
     try:
         yield
     finally:
@@ -81,13 +82,13 @@ def guarded_git(root: Path, look: Callable[[], Scan], undone: list[Decision]) ->
                 _running.remove(baseline)
 
 
-def _start(root: Path, look: Callable[[], Scan]) -> _Baseline:
+def _start(root: Path, found: Scan) -> _Baseline:
     # SECURITY: a command that starts while another one runs must not take the other's changes for the original.
     with _lock:
         others = [*_running]
         _starting[id(others)] = others
     try:
-        baseline = _read_baseline(root, look())
+        baseline = _read_baseline(root, found)
         with _lock:
             for other in others:
                 _remove_changes_of(other, baseline)
@@ -115,7 +116,7 @@ def _read_baseline(root: Path, found: Scan) -> _Baseline:
             folder = path.rpartition("/")[0]
             inside = (_resolve(root, folder, each) for each in included_files(file.content))
             included += [each for each in inside if each is not None]
-    files |= _read_files(root, Scan({}, (), (), True, ()), included)
+    files |= _read_files(root, Scan({}, frozenset(), (), (), True), included)
     if sum(len(file.content) for file in files.values()) > _MAX_BYTES:
         raise ToolError(
             f"the hooks and settings of git in the workspace exceed {_MAX_BYTES // MIB} MiB, so a command's changes of"
@@ -187,7 +188,7 @@ def _restore(baseline: _Baseline, found: Scan, undone: list[Decision]) -> None:
         else:
             if done:
                 rule = f"the file was {done}, because {why}"
-                undone.append(Decision(False, Reason.PROTECTED_FILE, rule, _HINT, "tool.command", printable_line(path)))
+                undone.append(Decision(False, Reason.PROTECTED_FILE, rule, _HINT, "tool.command", shown_path(path)))
     if problems:
         raise ToolError(
             f"the command changed files that make git run programs, which could not be restored: {', '.join(problems)}",

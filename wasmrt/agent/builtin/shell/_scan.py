@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_FILES = 20_000
-"""Files and folders whose changes are noticed, those near the root first."""
+"""Files and folders whose changes are noticed, in whole folders, those near the root first."""
 MAX_GIT_SEARCH = 200_000
 """Files and folders among which repositories of git are searched."""
 _LOOSE_OBJECTS = re.compile(r"[0-9a-f]{2}|pack|info")
@@ -43,50 +43,55 @@ class Scan(NamedTuple):
     """The content of a workspace at one time. All paths are relative to it."""
 
     stamps: dict[str, Stamp]
-    """The first `MAX_FILES` files and folders, by path."""
+    """Up to `MAX_FILES` files and folders, by path; nothing in folders named `.git`."""
+    listed: frozenset[str]
+    """The folders whose content is in `stamps`."""
     repositories: tuple[str, ...]
     """Folders that git would use as a repository; empty text is the workspace itself."""
     pointers: tuple[str, ...]
     """Files and links named `.git`."""
     is_complete: bool
-    """False if the workspace has more than `MAX_FILES` files and folders."""
-    unread: tuple[str, ...]
-    """Folders that this process cannot read."""
+    """False if `stamps` lacks files, because there are too many or a folder cannot be read."""
 
 
 def scan(root: Path) -> Scan:
-    """Scan a workspace, beginning with the files near its root. Objects of git are left out."""
+    """Scan a workspace, beginning with the files near its root."""
     stamps: dict[str, Stamp] = {}
-    repositories, pointers, unread = [], [], []
-    waiting, seen, base = deque([""]), 0, str(root)
+    repositories: list[str] = []
+    pointers: list[str] = []
+    listed: set[str] = set()
+    waiting, seen, base, is_complete = deque([("", True)]), 0, str(root), True
     while waiting and seen < MAX_GIT_SEARCH:
-        folder = waiting.popleft()
+        folder, is_watched = waiting.popleft()
         prefix = f"{folder}/" if folder else ""
         try:
             entries = list(_entries(f"{base}/{folder}"))
         except OSError:
-            unread.append(folder)
+            is_complete = False
             continue
         seen += len(entries)
-        if folder.rpartition("/")[2] == _DOT_GIT or _is_repository({entry.name for entry in entries}):
+        name = folder.rpartition("/")[2]
+        if name == _DOT_GIT or _is_repository({entry.name for entry in entries}):
             repositories.append(folder)
-        of_objects = folder.endswith("/objects") and folder.removesuffix("/objects") in repositories
-        for entry in entries:
-            path = prefix + entry.name
-            is_folder = entry.is_dir(follow_symlinks=False)
-            if is_folder and not (of_objects and _LOOSE_OBJECTS.fullmatch(entry.name)):
-                waiting.append(path)
-            if entry.name == _DOT_GIT and not is_folder:
-                pointers.append(path)
-            if len(stamps) < MAX_FILES:
+        if is_watched and name != _DOT_GIT and len(stamps) + len(entries) <= MAX_FILES:
+            listed.add(folder)
+            for entry in entries:
                 with suppress(FileNotFoundError):  # another process deleted it
-                    stamps[path] = stamp_of(entry.stat(follow_symlinks=False))
-    is_complete = not waiting and seen <= MAX_FILES
-    return Scan(stamps, tuple(repositories), tuple(pointers), is_complete, tuple(unread))
+                    stamps[prefix + entry.name] = stamp_of(entry.stat(follow_symlinks=False))
+        elif is_watched and name != _DOT_GIT:
+            is_complete = False
+        of_objects = name == "objects" and folder.rpartition("/")[0] in repositories
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                if not (of_objects and _LOOSE_OBJECTS.fullmatch(entry.name)):
+                    waiting.append((prefix + entry.name, folder in listed and entry.name != _DOT_GIT))
+            elif entry.name == _DOT_GIT:
+                pointers.append(prefix + entry.name)
+    return Scan(stamps, frozenset(listed), tuple(repositories), tuple(pointers), is_complete and not waiting)
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file or folder. A folder's size and times are left out: its content is compared itself."""
+    """Return the stamp of a file or folder, without the size and times of a folder: its content has its own stamps."""
     if stat.S_ISDIR(status.st_mode):
         return Stamp(status.st_mode, 0, 0, 0, 0)
     return Stamp(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

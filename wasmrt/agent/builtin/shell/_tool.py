@@ -8,7 +8,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -22,10 +22,10 @@ from wasmrt.agent.builtin.shell._backend import (
     choose_backend,
     shell_command,
 )
-from wasmrt.agent.builtin.shell._guard import guarded_git
-from wasmrt.agent.builtin.shell._scan import scan
+from wasmrt.agent.builtin.shell._changes import Notices, shown_changes
 from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used_variables
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
+from wasmrt.agent.builtin.shell._watch import Recorder, Watched, watched
 from wasmrt.agent.builtin.shell._workspace import check_workspace, folder_in, writable_folders
 from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.core.effects import Effect
@@ -39,6 +39,7 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import NOTHING_USED, Decision, Reason, ToolOutput
+from wasmrt.core.places import find_places
 from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.egress.gateway import NetworkConfig
@@ -47,6 +48,7 @@ from wasmrt.egress.outlet import EgressProxySession, EgressProxySessions, descri
 from wasmrt.runtime.call import read_params
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.workspace import JournalHead, UndoJournal
 from wasmrt.sandbox.isolation.confine import Command
 from wasmrt.sandbox.isolation.programs import not_started, run_to_end, starting
 from wasmrt.sandbox.schema import Validator
@@ -77,6 +79,7 @@ class ShellTool(ToolDefaults):
         workspace: The folder that commands read and write, or a function that returns the folder of a user.
         settings: The section [shell] of the configuration.
         network: The operator's network settings, for the hosts that `settings` grants.
+        undo: Whether `wasmrt undo` can take back changes of commands.
 
     Example:
         >>> from wasmrt import ShellTool, ToolRegistry
@@ -98,11 +101,14 @@ class ShellTool(ToolDefaults):
         settings: ShellSettings | None = None,
         *,
         network: NetworkConfig | None = None,
+        undo: bool = True,
     ) -> None:
         self._workspace = Path(workspace) if isinstance(workspace, str) else workspace
         self._settings = settings or ShellSettings()
         self._sessions = Sessions()
         self._held: BoundSession | None = None
+        self._notices, self._conversation = Notices(), ("local", "")
+        self._recorder = Recorder(UndoJournal(find_places().undo)) if undo else None
         self._outlets = EgressProxySessions(self._settings.network, name=SHELL_NAME, network=network)
         self._validator = Validator(_SCHEMA)
         self.timeout_seconds = float(max(self._settings.timeout_seconds, self._settings.max_timeout_seconds))
@@ -129,7 +135,7 @@ class ShellTool(ToolDefaults):
         network = f"the network is limited to {hosts}, through HTTPS_PROXY" if hosts else "there is no network"
         return (
             f"Run a bash command line in the workspace. {session}The system is read-only, the home directory is empty"
-            f" and new for each call, {network}. Returns exit_code, stdout and stderr."
+            f" and new for each call, {network}. Returns exit_code, stdout, stderr and changed files."
         )
 
     @property
@@ -150,12 +156,14 @@ class ShellTool(ToolDefaults):
     def in_conversation(self, user: str, trace_id: str) -> ShellTool:
         """Return the tool for one conversation, bound to its session if sessions are enabled.
 
+        Its previews list the files that earlier commands of the conversation changed, if other programs execute them.
+
         SECURITY: the lists check the command with the current state of the session; it never runs with a different one.
         """
-        if self.backend is not Backend.SESSION or not trace_id:
-            return self
+        keeps = self.backend is Backend.SESSION and trace_id
         bound = copy(self)
-        bound._held = BoundSession(self._sessions.of((user, trace_id)))
+        bound._conversation = (user, trace_id)
+        bound._held = BoundSession(self._sessions.of((user, trace_id))) if keeps else None
         return bound
 
     def session_digest(self) -> str | None:
@@ -163,8 +171,10 @@ class ShellTool(ToolDefaults):
         return None if self._held is None else self._held.start.digest
 
     def close(self) -> None:
-        """Delete the sessions and close the network proxy."""
+        """Delete the sessions and copies of files, and close the network proxy."""
         self._sessions.close()
+        if self._recorder is not None:
+            self._recorder.close()
         self._outlets.close()
 
     def decide(self, command: str, workdir: str = "") -> Verdict:
@@ -225,7 +235,8 @@ class ShellTool(ToolDefaults):
         variables = "".join(
             f"\nwith {name}={quote(value)}" for name, value in used_variables(start, _command_of(params))
         )
-        return f"{_command_of(params)}\n({where}){variables}{why}"
+        noticed = "".join(f"\n{line}" for line in self._notices.lines(self._conversation))
+        return f"{_command_of(params)}\n({where}){variables}{why}{noticed}"
 
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run one command line and return its exit code and output.
@@ -275,42 +286,48 @@ class ShellTool(ToolDefaults):
     def _output(
         self, params: dict[str, Any], context: ToolContext, lifetime: Lifetime, held: BoundSession | None
     ) -> ToolOutput:
-        started = time.monotonic()
+        started, call_id = time.monotonic(), uuid.uuid4().hex
         root = self._root(context)
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
-        undone: list[Decision] = []
+        head = JournalHead(call_id, SHELL_NAME, context.user, str(root), time.time_ns() // 1_000_000)
+        seen = Watched()
         decisions: tuple[Decision, ...] = ()
         try:
-            with self._outlet(context.user) as outlet, self._guarded(root, undone):
+            with (
+                self._outlet(context.user) as outlet,
+                watched(head, self._recorder, keep_git=self._settings.unsafe_write_git) as seen,
+            ):
                 try:
                     code, notes = self._run_command(params, root, lifetime, context.write_paths, held, outlet, out, err)
                 finally:
                     decisions = () if outlet is None else outlet.decisions()
         except ToolError as error:
-            _add_decisions(error, decisions, undone)
+            error.call_id = call_id
+            _add_decisions(error, decisions, seen.undone)
             raise
-        decisions = (*undone, *decisions)
+        finally:
+            conversation = (context.user, context.trace_id)
+            self._notices.add(conversation, seen.changes, was_shown=context.shown is not None)
+        decisions = (*seen.undone, *decisions)
         stdout, stderr = _DETECTOR.redact(out.text()), _DETECTOR.redact(err.text())
         if (problem := not_started("the command", code, stderr)) is not None:
             raise problem
         duration = round(time.monotonic() - started, 6)
-        messages = [*notes, *islice(describe_denials(decisions), _MAX_REFUSALS_SHOWN)]
+        messages = [*notes, *seen.notes, *islice(describe_denials(decisions), _MAX_REFUSALS_SHOWN)]
         stderr = "\n".join([stderr.removesuffix("\n"), *messages, ""]).lstrip("\n") if messages else stderr
         result = {"exit_code": code, "stdout": stdout, "stderr": stderr, "truncated": out.cut or err.cut}
         if held is not None:
             result["directory"] = held.start.folder or "."
+        result |= shown_changes(seen.changes)
         raw = json.dumps(result, ensure_ascii=False)
         usage = NOTHING_USED._replace(wall_seconds=duration, output_bytes=len(raw.encode()))
         return ToolOutput(
             result=result, raw=raw, duration=duration, usage=usage, logs=(), decisions=decisions,
-            call_id=uuid.uuid4().hex,
+            call_id=call_id,
         )  # fmt: skip
 
     def _outlet(self, user: str) -> AbstractContextManager[EgressProxySession | None]:
         return self._outlets.open(user) if self._settings.network else nullcontext()
-
-    def _guarded(self, root: Path, undone: list[Decision]) -> AbstractContextManager[None]:
-        return nullcontext() if self._settings.unsafe_write_git else guarded_git(root, partial(scan, root), undone)
 
     def _run_command(
         self, params: dict[str, Any], root: Path, lifetime: Lifetime, write_paths: tuple[tuple[str, ...], ...],
