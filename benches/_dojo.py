@@ -64,7 +64,7 @@ class Call:
 class DojoTool(ToolDefaults):
     """One of AgentDojo's functions as a tool of the program."""
 
-    ends_by_itself = True
+    ends_at_deadline = True
 
     def __init__(self, function: Any, world: Live | Recorded) -> None:
         self._world = world
