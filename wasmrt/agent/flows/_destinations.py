@@ -11,6 +11,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
+from wasmrt.agent.flows._addresses import find_links, remove_links
 from wasmrt.core.limits import MAX_FLOW_VALUES
 
 ADDRESSES = """
@@ -48,11 +49,6 @@ _EMAIL = re.compile(r"[^\s@<>\"',;]+@([^\s@<>\"',;]+)")
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
 _WWW = re.compile(r"(?:www\.)?(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}/\S+|www\.(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|\+\d[\d ()-]{6,18}|0x[0-9a-fA-F]{40}")
-_LINKS = re.compile(  # every repetition is bounded, to bound the time
-    r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://[^\s<>\"'`]+|[^\s@<>\"',;:()]{1,64}@[^\s@<>\"',;:()]{1,253}\.[a-zA-Z]{2,24}"
-    r"|\b(?:www\.)(?:[a-zA-Z0-9-]+\.)+[a-zA-Z]{2,24}(?:/[^\s<>\"'`]*)?"
-)
-_ENDS = ".,;:!?)]}'\""
 _NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
 """Text that may surround an address in a value. Text with line breaks or other brackets could add a recipient."""
 _MAX_WHEN = 32
@@ -110,17 +106,12 @@ class Outgoing:
 
     destinations: tuple[Destination, ...]
     bodies: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    """The names of object members that the caller chose, and numbers. They can carry data, too."""
     guessed_all: bool = False
     """True if the meaning of the parameters is unknown, so that every string is treated as a destination."""
     cut: bool = False
     """True if the params had more values than the limit, and the others were ignored."""
-
-    @property
-    def carried(self) -> tuple[Destination, ...]:
-        """The links and addresses inside the content."""
-        found = dict.fromkeys(link for body in self.bodies for link in find_links(body))
-        kinds = (Kind.ADDRESS if is_email(link) else Kind.URL for link in found)
-        return tuple(Destination("text", link, kind) for link, kind in zip(found, kinds, strict=True))
 
 
 def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
@@ -130,11 +121,12 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
     destinations. If `named` is None, destinations are guessed from the names and formats in the schema, and from the
     values. If this finds no destination, every string is treated as a destination.
     """
-    leaves = list(islice(_iter_values(params), MAX_FLOW_VALUES + 1))
-    cut = len(leaves) > MAX_FLOW_VALUES
-    leaves = leaves[:MAX_FLOW_VALUES]
+    members: list[str] = []
+    leaves = list(islice(_iter_values(params, members), MAX_FLOW_VALUES + 1))
     properties = schema.get("properties")
     formats = properties if isinstance(properties, Mapping) else {}
+    cut = len(leaves) > MAX_FLOW_VALUES
+    leaves = leaves[:MAX_FLOW_VALUES]
     destinations: list[Destination] = []
     others: list[tuple[str, str, Any]] = []
     for path, key, value in leaves:
@@ -147,10 +139,12 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
     cut = cut or len(destinations) > MAX_FLOW_VALUES
     destinations = destinations[:MAX_FLOW_VALUES]
     texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
+    numbers = (str(value) for *_, value in others if not isinstance(value, str))
+    carrying = (*(name for name in members if name not in formats), *numbers)
     known = any(each.kind is not Kind.AMOUNT for each in destinations)
     bodies = [value for _, key, value in texts if not _is_time_value(key, value)]
     if known or named is not None:
-        return Outgoing(tuple(destinations), tuple(bodies), cut=cut)
+        return Outgoing(tuple(destinations), tuple(bodies), carrying, cut=cut)
     chosen = [each for each in texts if not (_word_set(each[1]) & _TIMES) and not _is_enumerated(formats, each[1])]
     names = [each for each in chosen if not _word_set(each[1]) & _BODIES] or chosen
     destinations += [Destination(path, value, Kind.NAME) for path, _, value in names if value.strip()]
@@ -159,14 +153,7 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
         for path, key, value in texts
         if ((path, key, value) not in names or len(names) == len(texts)) and not _is_time_value(key, value)
     ]
-    return Outgoing(tuple(destinations), tuple(rest), guessed_all=True, cut=cut)
-
-
-def find_links(text: str) -> tuple[str, ...]:
-    """Return the links and addresses inside a text, without trailing punctuation."""
-    if not any(mark in text for mark in ("@", "://", "www.")):
-        return ()
-    return tuple(found.rstrip(_ENDS) for found in _LINKS.findall(text))
+    return Outgoing(tuple(destinations), tuple(rest), carrying, guessed_all=True, cut=cut)
 
 
 def is_email(text: str) -> bool:
@@ -180,24 +167,28 @@ def _split_addresses(value: Any, kind: Kind) -> tuple[Any, ...]:
     if kind is not Kind.ADDRESS or not isinstance(value, str) or is_email(value.strip()):
         return (value,)
     found = find_links(value)
-    rest = _LINKS.sub("", value).replace("<>", "")
+    rest = remove_links(value).replace("<>", "")
     if found and (not rest.strip() or _NAME_AROUND.fullmatch(rest)):
         return tuple(found)
     parts = tuple(part.strip() for part in re.split(r"[,;]", value) if part.strip())
     return (*found, *parts) if len(parts) > 1 else (*found, value)
 
 
-def _iter_values(value: Any, path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yield each value in the params, with its path and the name of the innermost object member that contains it."""
+def _iter_values(value: Any, names: list[str], path: str = "", key: str = "") -> Iterator[tuple[str, str, Any]]:
+    """Yield each value in the params, with its path and the name of the innermost object member that contains it.
+
+    Add the names of all object members to `names`.
+    """
     if isinstance(value, Mapping):
         for name, part in value.items():
+            names.append(str(name))
             if path and _kind_by_syntax(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
                 yield path, key, name
             cut = str(name)[:_MAX_KEY]
-            yield from _iter_values(part, f"{path}.{cut}" if path else cut, cut)
+            yield from _iter_values(part, names, f"{path}.{cut}" if path else cut, cut)
     elif isinstance(value, (list, tuple)):
         for part in value:
-            yield from _iter_values(part, path, key)
+            yield from _iter_values(part, names, path, key)
     elif value is not None and not isinstance(value, bool):
         yield path, key, value
 

@@ -44,11 +44,13 @@ _SETS = (0x1F150, 0x1F170, 0x1F1E6)
 """The first letters of three alphabets (in circles, in squares, for flags) that Unicode does not decompose."""
 _FILLERS = (0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
 """Invisible letters."""
+_INVISIBLE = (0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+"""Characters without a width, and marks of the direction."""
 CAPITALS: dict[int, str] = {ord(char): plain for char, plain in _UNLIKE.items()}
 CAPITALS |= {first + place: chr(ord("a") + place) for first in _SETS for place in range(26)}
 _MARKS = (*range(0x300, 0x370), *range(0x1AB0, 0x1B00), *range(0x1DC0, 0x1E00), *range(0x20D0, 0x2100))
 """Combining marks, which remain after Unicode decomposes a letter."""
-CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS))
+CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS, *_INVISIBLE, *range(0xFE00, 0xFE10)))
 CONFUSABLES |= {ord(char): plain for plain, alike in _ALIKE.items() for char in alike}
 
 

@@ -40,6 +40,7 @@ _UNICODE_ESCAPE = re.compile(
     r"|\\x([0-9a-f]{2})|=([0-9a-f]{2})",
     re.I,
 )
+_EXCEPT_QUOTED_PRINTABLE = re.compile(_UNICODE_ESCAPE.pattern.rpartition("|=")[0], re.I)
 _OCTAL = re.compile(r"\\([0-3][0-7]{2})")
 _CSS = re.compile(r"(?:\\[0-9a-f]{2,6} ?){3,}", re.I)
 _CSS_ONE = re.compile(r"\\([0-9a-f]{2,6}) ?", re.I)
@@ -88,13 +89,14 @@ def _has_escape(text: str) -> bool:
     return any(mark in text for mark in _ESCAPES) and _ESCAPED.search(text) is not None
 
 
-def decode_escapes(text: str) -> str:
+def decode_escapes(text: str, *, quoted_printable: bool = True) -> str:
     """Decode percent, HTML, Unicode and Punycode escapes in a skeleton, including nested escapes."""
+    unicode_escape = _UNICODE_ESCAPE if quoted_printable else _EXCEPT_QUOTED_PRINTABLE
     for _ in range(_ROUNDS):
         if not _has_escape(text):
             break
         before, text = text, html.unescape(unquote(text))
-        text = _CSS.sub(_decode_css, _OCTAL.sub(_decode_octal, _UNICODE_ESCAPE.sub(_decode_escape, text)))
+        text = _CSS.sub(_decode_css, _OCTAL.sub(_decode_octal, unicode_escape.sub(_decode_escape, text)))
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         text = skeleton(_PUNYCODE.sub(_decode_punycode, text))
@@ -136,15 +138,25 @@ def iter_block_readings(text: str) -> Iterator[str]:
     plain = skeleton(text)
     yield plain
     for word in decode_words(text):
-        yield decode_escapes(skeleton(word))
-        for inner in decode_words(word):
-            yield decode_escapes(skeleton(inner))
+        for each in (word, *decode_words(word)):
+            yield from dict.fromkeys((skeleton(each), *_iter_decoded(skeleton(each))))
     for reading in _iter_other_readings(text):
         yield skeleton(reading)
     if _has_escape(plain):
         for line in plain.splitlines():
-            if _has_escape(line) and (reading := decode_escapes(line)) != line:
-                yield reading
+            yield from _iter_decoded(line)
+
+
+def _iter_decoded(text: str) -> Iterator[str]:
+    """Yield the forms of a skeleton without escapes. In `?id=12`, the text after "=" is probably not an escape."""
+    if not _has_escape(text):
+        return
+    found = {text}
+    for quoted_printable in (True, False):
+        reading = decode_escapes(text, quoted_printable=quoted_printable)
+        if reading not in found:
+            found.add(reading)
+            yield reading
 
 
 def _iter_other_readings(text: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 
-from wasmrt.agent.flows._forms import MIN_SQUEEZED, iter_readings, squeeze
+from wasmrt.agent.flows._forms import MIN_SQUEEZED, iter_readings, skeleton, squeeze
 from wasmrt.core.limits import MAX_FLOW_BYTES
 
 _BYTES = 4
@@ -63,6 +63,10 @@ _ANCHOR = re.compile(rb"[0-9bgmp]")
 _MAY_TELL = re.compile(r"[0-9@]")
 _TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\w-]{0,63}\d)[\w-]{6,64}\b")
 """Short strings that carry information: email addresses, and words with a digit, such as codes and card numbers."""
+_GROUPED = re.compile(r"(?<![^\W_])(?:[^\W_]{0,6}\d[^\W_]{0,6}[\s./-]{1,2}){1,24}[^\W_]{0,6}\d[^\W_]{0,6}")
+"""Codes in groups, such as account and telephone numbers."""
+_DIGITS = re.compile(rb"\d{8,64}")
+_MIN_GROUPED = 10
 _PENDING_BYTES = 256 * 1024
 
 
@@ -97,6 +101,11 @@ class PrivateText:
             return False
         return (self.blind and bool(text)) or any(mark in self._marks for mark in self._marks_to_find(text))
 
+    def is_one_word(self, text: str) -> bool:
+        """Return whether a text is, as a whole, a significant word of an added text."""
+        self._store_pending()
+        return b"t" + squeeze(skeleton(text)) in self._marks
+
     def _store_pending(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         for text in pending:
@@ -124,7 +133,10 @@ def compute_marks(text: str) -> set[bytes]:
         starts = [anchor.start() for anchor in _ANCHOR.finditer(letters, 0, max(0, len(letters) - RUN + 1))]
         found |= {letters[start : start + RUN] for start in starts}
         if _MAY_TELL.search(plain):
-            found |= {b"t" + squeeze(word) for word in _TELLING.findall(plain)}
+            codes = {squeeze(word) for word in _TELLING.findall(plain)}
+            codes |= {code for each in _GROUPED.findall(plain) if len(code := squeeze(each)) >= _MIN_GROUPED}
+            found |= {b"t" + code for code in codes}
+            found |= {b"t" + digits for code in codes for digits in _DIGITS.findall(code)}
     return found
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from wasmrt.agent.flows._addresses import Form, find_addresses
 from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, is_email
 from wasmrt.agent.flows._forms import parse_number
+from wasmrt.agent.flows._known import is_plain_link, matches_pattern
 from wasmrt.agent.flows._labels import Provenance, read_labels
 from wasmrt.agent.flows._private import Marks, PrivateText
 from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText, find_inner_values
@@ -18,17 +20,11 @@ from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 from wasmrt.core.normal_form import normalize
 
-_WEB_HOST = re.compile(r"(?:(?:https?|wss?)://)?([\w.-]+)(?::\d{1,5})?(?:[/?#]\S*)?")
-_PLAIN_LINK = re.compile(r"(?:https?://)?[a-zA-Z0-9.-]{1,60}(?:/[a-zA-Z0-9._~/-]{0,40})?")
+_KINDS = {Form.WEB: Kind.URL, Form.FILE: Kind.URL, Form.SPLIT: Kind.URL, Form.MAIL: Kind.ADDRESS, Form.CODE: Kind.NAME}
 _PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
 """The name of a file or folder that carries no text, such as `notes.txt`."""
 _AMOUNT = b"\0#"
 """The prefix of the mark of a known amount."""
-_LOCAL_PART = re.compile(r"[\w.+'=&~-]{1,64}")
-"""The part of an email address before the @ sign.
-
-Characters that old servers interpret as a route to another host are excluded (`eve%evil.example@example.com`).
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +166,7 @@ class FlowTrace:
                 for link in self._untrusted.neighboring_links(traced.destination.value)
                 if "://" in link or not is_email(link)
             ]
-            if not 0 < len(found) < MAX_FLOW_LINKS or not all(map(_is_plain_link, found)):
+            if not 0 < len(found) < MAX_FLOW_LINKS or not all(map(is_plain_link, found)):
                 return ()
             known = {Provenance.SAID, Provenance.KNOWN}
             return tuple(each for each in found if self._find_provenance("", each, ()) not in known)
@@ -232,23 +228,76 @@ class FlowTrace:
                 Traced(each, self._find_provenance(tool, each, known, is_described, reads=reads))
                 for each in outgoing.destinations
             )
-            carried = outgoing.carried  # computed on each access
-            links = tuple(
-                Traced(each, self._find_provenance(tool, each, known, is_described))
-                for each in carried[:MAX_FLOW_VALUES]
-            )
             labels = self._labels
+            sent = [*outgoing.bodies, *outgoing.names, *self._list_unsaid_texts(traced)]
+            links = self._trace_addresses(tool, "\n".join(sent), known, is_described)
             if any(each.provenance is Provenance.UNTRUSTED for each in (*traced, *links)):
                 labels |= {Label.UNTRUSTED}
-            body = "\n".join(outgoing.bodies)
-            private = Label.PRIVATE in self._labels and self._private.occurs_in(body)
-            fresh = not outgoing.destinations or any(
-                (tool, _destination_key(each)) not in self._approved for each in outgoing.destinations
+            private = Label.PRIVATE in labels and self._private.occurs_in("\n".join(sent))
+            fresh = (
+                not traced
+                or any(not each.provenance.vouched for each in links)
+                or any((tool, _destination_key(each)) not in self._approved for each in outgoing.destinations)
             )
             return Flow(
-                labels, traced, links, private_body=private and fresh, guessed_all=outgoing.guessed_all,
-                cut=outgoing.cut or len(carried) > MAX_FLOW_VALUES,
+                labels, traced, links[:MAX_FLOW_VALUES], private_body=private and fresh,
+                guessed_all=outgoing.guessed_all, cut=outgoing.cut or len(links) > MAX_FLOW_VALUES,
             )  # fmt: skip
+
+    def _list_unsaid_texts(self, traced: Iterable[Traced]) -> list[str]:
+        """Return the destinations that nobody named and that can carry data.
+
+        An address that is itself private text, such as that of a contact, carries no other private text. A name, a path
+        or an identifier can carry data to another destination only if it contains an address.
+        """
+        values = [(str(each.destination.value), each.destination.kind) for each in traced
+                  if not each.provenance.vouched and each.destination.kind is not Kind.AMOUNT]  # fmt: skip
+        return [
+            value for value, kind in values
+            if kind is Kind.URL or (kind is Kind.ADDRESS and not self._private.is_one_word(value))
+            or (kind is not Kind.ADDRESS and next(find_addresses(value), None) is not None)
+        ]  # fmt: skip
+
+    def _trace_addresses(
+        self, tool: str, text: str, known: Sequence[str], is_described: Callable[[object], bool]
+    ) -> tuple[Traced, ...]:
+        """Return the addresses inside outgoing text, up to one more than the limit.
+
+        If nothing untrusted contains them, these are omitted: numbers, and email addresses that are private text.
+        """
+        found: dict[str, Traced] = {}
+        for value, form in find_addresses(text):
+            if value.casefold() in found or (form is Form.FILE and not self._private.occurs_in(value)):
+                continue
+            if form is Form.SPLIT and any(
+                value.startswith(name) for name, other in found.items() if other.provenance.vouched
+            ):
+                continue
+            if len(found) > MAX_FLOW_VALUES:
+                break
+            each = Destination("text", value, _KINDS[form])
+            provenance = self._find_address_provenance(tool, each, known, is_described)
+            if provenance is Provenance.UNSAID and (
+                form is Form.CODE or (form is Form.MAIL and self._private.is_one_word(value))
+            ):
+                continue
+            found[value.casefold()] = Traced(each, provenance)
+        return tuple(found.values())
+
+    def _find_address_provenance(
+        self, tool: str, each: Destination, known: Sequence[str], is_described: Callable[[object], bool]
+    ) -> Provenance:
+        bare = str(each.value).lstrip("/\\")
+        found = self._find_provenance(tool, each, known, is_described)
+        if each.kind is not Kind.URL or "://" in bare or found.vouched:
+            return found
+        if self._user_text.names(bare, Kind.NAME):
+            return Provenance.SAID
+        for value in (bare, f"//{bare}"):
+            other = self._find_provenance(tool, replace(each, value=value), known, is_described)
+            if other.vouched or other is Provenance.UNTRUSTED:
+                return other
+        return found
 
     def origin(self, destination: Destination) -> Origin | None:
         """Return the source of a destination in untrusted content, or None if no stored text contains it."""
@@ -276,9 +325,7 @@ class FlowTrace:
             and not self._contains_untrusted_link(each)
         ):
             return Provenance.SAID
-        if (tool, _destination_key(each)) in self._approved or any(
-            _matches_pattern(each, pattern) for pattern in known
-        ):
+        if (tool, _destination_key(each)) in self._approved or any(matches_pattern(each, pattern) for pattern in known):
             return Provenance.KNOWN
         if reads and (tool, _destination_key(each)) in self._approved_links:
             return Provenance.KNOWN
@@ -335,28 +382,6 @@ def _known_marks(destination: Destination) -> tuple[bytes, ...]:
     found = parse_number(destination.value) if destination.kind is Kind.AMOUNT else None
     whole = _normalize(destination.value)
     return (whole,) if found is None else (whole, _AMOUNT + found.encode())
-
-
-def _is_plain_link(link: Destination) -> bool:
-    return _PLAIN_LINK.fullmatch(link.value) is not None
-
-
-def _matches_pattern(destination: Destination, pattern: str) -> bool:
-    """Return whether an operator's pattern matches a destination: an address, `*@DOMAIN`, a host or `*.HOST`."""
-    if not str(destination.value).isprintable():
-        return False  # contains a line break or an invisible character
-    value = str(destination.value).strip().lower()
-    if destination.kind is Kind.URL:
-        found = _WEB_HOST.fullmatch(value)
-        if found is None or "@" in value or "\\" in value:
-            return False
-        value = found[1]
-        if pattern.startswith("*."):
-            return value.endswith(pattern[1:].lower())
-    if pattern.startswith("*@") and destination.kind is Kind.ADDRESS:
-        local, _, domain = value.partition("@")
-        return _LOCAL_PART.fullmatch(local) is not None and domain == pattern[2:].lower()
-    return value == pattern.lower()
 
 
 def flow_texts(value: Any) -> Iterator[str]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from blake3 import blake3
 
-from wasmrt.agent.flows._destinations import find_links
+from wasmrt.agent.flows._addresses import find_links
 from wasmrt.agent.flows._forms import (
     MIN_SQUEEZED,
     decode_escapes,
@@ -40,8 +40,8 @@ _HOST = re.compile(
 )
 _OF_A_HOST = re.compile(r"[\w.-]+")
 _NUMERIC = re.compile(  # an IP address as host, in every spelling that programs accept
-    r"(?<=[/\\@])((?:0x[0-9a-f]{1,8}|\d{1,11})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,11})){0,3}|\[[0-9a-f:.]{2,45}\])"
-    r"(?=[/?#:\s\"'<>]|$)"
+    r"(?:(?<=[/\\@])|(?<![\w.])(?=(?:\d{1,3}\.){3}\d))((?:0x[0-9a-f]{1,8}|\d{1,11})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,11})){0,3}|\[[0-9a-f:.]{2,45}\])"
+    r"(?=[/?#:\s\"'<>,;!)]|\.(?!\d)|$)"
 )
 _PHONE = re.compile(r"[+(]?[\d ()/.-]{6,24}")
 _IN_A_LINK = re.compile(r"(?<=[^a-z])(https?:/\S{1,2048})|(?<==)((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/?)(?=[&#]|$)")
@@ -214,7 +214,7 @@ class UntrustedText:
             value,
             *deciding_parts(value),
             *within,
-            *(part for each in within for part in deciding_parts(each)),
+            *(part for each in (*within, f"//{value}") for part in deciding_parts(each)),
         ):
             for source in self._sources:
                 text = source.text

@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from wasmrt.agent.flows._addresses import FILE_ENDINGS
 from wasmrt.agent.flows._destinations import Kind
 from wasmrt.agent.flows._forms import find_likely_numbers, parse_number
 from wasmrt.core.limits import MAX_FLOW_IDS, MAX_FLOW_SAID_BYTES
@@ -94,15 +95,6 @@ _REMINDER = re.compile(
     r"\b(?:(?:do not|don'?t|don’t|never) (?:forget|hesitate|fail)|(?:not|nicht) (?:only|just|nur)|why not)\b"
 )
 """Phrases that look like a negation but express a request."""
-_FILE_ENDINGS = frozenset(re.findall(r"\w+", """
-    7z as avi bak bash bat bin bmp bz bz2 c cab cc cfg cl class cmd conf cpp cs css csv dat db deb diff dll dmg
-    doc docs docx dot env eps epub exe fish gd gif go gz h hpp hs htm html ico ini ipynb iso jar java jpeg jpg
-    js json jsonl jsx key kt la lock log lua m mak md mdx mk ml mm mo mov mp3 mp4 msi odp ods odt old orig out
-    parquet patch pdf phar php pl pm png po ppt pptx properties proto ps ps1 psd pub py pyc pyi r rar rb rpm rs
-    rst rtf sass scala scss sh so sql sqlite st svg swift tar tex tf tgz tif tiff toml ts tsv tsx txt vb vue
-    wasm wav webp whl wit xhtml xls xlsx xml xz yaml yml zig zip zsh
-"""))  # fmt: skip
-"""File name extensions that are also top-level domains (README.md, build.sh), or could be in a private network."""
 _PARTS = re.compile(r"([a-z][a-z0-9+.-]*://)?([^/?#\\\s]+)([^?#\\\s]*)[^\\\s]*")
 _TRAILING = ".,;:!?)]}>'\""
 _NUMBERED = r"(?:#|\b(?:ids?|no|nr|num|number|{noun})\b)[\s.:=#'\"`(]*"
@@ -257,12 +249,12 @@ def _is_host(host: str, path: str) -> bool:
     labels = name.split(".")
     if all(label.isdigit() for label in labels):
         return len(labels) == 4 and bool(path or port)
-    return labels[0] == "www" or labels[-1] not in _FILE_ENDINGS or (bool(path) and not _is_file(path))
+    return labels[0] == "www" or labels[-1] not in FILE_ENDINGS or (bool(path) and not _is_file(path))
 
 
 def _is_file(path: str) -> bool:
     """Return whether a path ends like a file name. `README.md/NOTES.md`, for example, is not a page of a host."""
-    return path.rpartition(".")[2] in _FILE_ENDINGS
+    return path.rpartition(".")[2] in FILE_ENDINGS
 
 
 def _is_below(path: str, above: str) -> bool:

@@ -82,6 +82,8 @@ class FlowRule:
         found = self._with_listed_provenance(flow.destinations)
         if self.carries is Carries.PRIVATE:
             fixed = not flow.destinations or flow.guessed_all
+            # SECURITY: the recipient's program may send the private text on to an address in the payload.
+            found += self._with_listed_provenance(each for each in flow.carried if not each.provenance.vouched)
             return found if flow.private_body and (found or fixed) else None
         if _has_trusted_destination(flow):
             found = tuple(each for each in found if not _is_unsaid_name(each))
