@@ -197,12 +197,13 @@ class DeadConnectionError(Exception):
 class Connection:
     """An HTTP/1.1 connection that carries one exchange at a time."""
 
-    __slots__ = ("_http", "_idle_since", "_socket")
+    __slots__ = ("_http", "_idle_since", "_socket", "_stays_open")
 
     def __init__(self, socket: BoundedSocket) -> None:
         self._socket = socket
         self._http = _new_http()
         self._idle_since = 0.0
+        self._stays_open = False
 
     def send(self, request: WireRequest, budget: ExchangeBudget) -> h11.Response:
         """Send the request and return the response header.
@@ -218,6 +219,7 @@ class Connection:
             while True:
                 event = self._next_event(budget)
                 if isinstance(event, h11.Response):
+                    self._stays_open = _stays_open(event)
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                     raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 rejects it first
@@ -249,7 +251,7 @@ class Connection:
             # Only a known number of bytes is left. Reading them directly avoids a copy through h11's buffer, which is
             # slower than TLS.
             yield from self._read_rest(left, budget)
-            self._http = _new_http() if _stays_open(head) else self._http
+            self._http = _new_http()
             return
         except (OSError, h11.RemoteProtocolError) as error:
             failure = self._to_failure(error, budget)
@@ -271,6 +273,8 @@ class Connection:
         h11, and pools built on it, would keep such bytes. Here the connection is closed because of them, and because of
         any data that arrives before the connection is reused.
         """
+        if not self._stays_open:
+            return False
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             if self._http.trailing_data != (b"", False):
                 return False
@@ -348,6 +352,10 @@ def content_length(head: h11.Response) -> int:
 
 
 def _stays_open(head: h11.Response) -> bool:
-    # RFC 9112 9.3: HTTP/1.1 without `close`.
+    """Return whether the connection can carry another exchange after this response (RFC 9112 9.3)."""
+    names = {name for name, _ in head.headers}
+    # SECURITY: with a length and chunks, a proxy may have used the length, so the rest may be anything (RFC 9112 6.3).
+    if head.http_version != b"1.1" or {b"content-length", b"transfer-encoding"} <= names:
+        return False
     options = b",".join(value.lower() for name, value in head.headers if name == b"connection")
-    return head.http_version == b"1.1" and b"close" not in {option.strip() for option in options.split(b",")}
+    return b"close" not in {option.strip() for option in options.split(b",")}
