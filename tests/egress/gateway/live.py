@@ -11,7 +11,7 @@ from pathlib import Path
 
 import trustme
 import wasmtime
-from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection, http_response
+from wasmrt.testing import MemorySecrets, ReceivedRequest, ScriptedServer, ServerConnection, http_response
 from wasmrt.testing.attacks._build import TEXT_AT, Body, tool
 
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
@@ -23,7 +23,7 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
 )
-from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.egress.gateway import NetworkConfig, Resolver
 from wasmrt.egress.secrets import Secret
 
 API, OTHER, UNGRANTED = "api.example.com", "other.example.com", "ungranted.example.com"
@@ -75,7 +75,6 @@ class Live:
     other: ScriptedServer
     plain: ScriptedServer
     inside: ScriptedServer
-    resolver: FakeResolver
     runtime: WasmToolRuntime = field(init=False)
     script: Script = ok
     _prepared: dict[str, PreparedTool] = field(default_factory=dict)
@@ -132,7 +131,8 @@ def grant(ports: dict[str, int]) -> Capabilities:
 
 
 @contextmanager
-def live_web(folder: Path) -> Iterator[Live]:
+def live_web(folder: Path, resolver: Resolver | None) -> Iterator[Live]:
+    """Serve; `resolver` is None for the system's."""
     authority, tls = trustme.CA(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.cert_pem.write_to_path(str(folder / "ca.pem"))
     authority.issue_cert(*ANSWERS, INSIDE).configure_cert(tls)
@@ -140,17 +140,16 @@ def live_web(folder: Path) -> Iterator[Live]:
     for user in ("ann", "eve"):
         store.set(user, "api_token", Secret(SECRET))
     with ExitStack() as stack:
-        servers = [
-            ScriptedServer(lambda request, connection: live.script(request, connection), tls=tls),
-            ScriptedServer(ok, tls=tls),
-            ScriptedServer(ok),
-            ScriptedServer(ok, tls=tls, host=INSIDE),
-        ]
-        for server in servers:
+        live = Live(
+            api=ScriptedServer(lambda request, connection: live.script(request, connection), tls=tls),
+            other=ScriptedServer(ok, tls=tls),
+            plain=ScriptedServer(ok),
+            inside=ScriptedServer(ok, tls=tls, host=INSIDE),
+        )
+        for server in live.servers.values():
             stack.enter_context(server)
-        live = Live(*servers, FakeResolver(ANSWERS))
         network = NetworkConfig(
-            unsafe_allowed_networks=(f"{OUTSIDE}/32",), resolver=live.resolver, ca_file=folder / "ca.pem"
+            unsafe_allowed_networks=(f"{OUTSIDE}/32",), resolver=resolver, ca_file=folder / "ca.pem"
         )
         live.runtime = stack.enter_context(WasmToolRuntime(WasmRuntimeConfig(network=network, secrets=store)))
         yield live

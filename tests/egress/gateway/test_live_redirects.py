@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from urllib.parse import urljoin
 
 import pytest
-from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
+from wasmrt.testing import FakeResolver, ReceivedRequest, ServerConnection, http_response
 
 from wasmrt.core.errors import ToolError
 
-from .live import API, OTHER, SECRET, Live, live_web
+from .live import ANSWERS, API, OTHER, SECRET, Live, live_web
 
 MAX_HOPS = 8
 START = f"https://{API}:{{api}}/api/private/start"
@@ -18,7 +18,7 @@ START = f"https://{API}:{{api}}/api/private/start"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with live_web(tmp_path_factory.mktemp("live")) as live:
+    with live_web(tmp_path_factory.mktemp("live"), FakeResolver(ANSWERS)) as live:
         yield live
 
 

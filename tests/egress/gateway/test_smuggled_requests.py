@@ -7,17 +7,18 @@ import re
 from collections.abc import Iterator
 
 import pytest
+from wasmrt.testing import FakeResolver
 
 from wasmrt.core.errors import ToolError
 
-from .live import API, Live, component, live_web
+from .live import ANSWERS, API, Live, component, live_web
 
 SMUGGLED = "GET /api/smuggled HTTP/1.1\r\nHost: evil.example\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    with live_web(tmp_path_factory.mktemp("live")) as live:
+    with live_web(tmp_path_factory.mktemp("live"), FakeResolver(ANSWERS)) as live:
         yield live
 
 
