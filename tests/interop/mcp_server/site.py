@@ -50,8 +50,9 @@ class Site:
         assert found.status_code == 200, found.text
         return found.json()["result"]
 
-    def call(self, name: str, arguments: Any = None, **more: Any) -> dict[str, Any]:
-        return self.ask("tools/call", {"name": name, "arguments": arguments or {}} | more)
+    def call(self, name: str, arguments: Any = None, *, user: str = "local", **more: Any) -> dict[str, Any]:
+        """Return the result of a call; `more` are further params of the request."""
+        return self.ask("tools/call", {"name": name, "arguments": arguments or {}} | more, user=user)
 
     def works(self) -> None:
         assert self.call("add", {"a": 1, "b": 2})["structuredContent"] == 3
