@@ -147,7 +147,8 @@ _plain = {"as it is": lambda text: text, "escaped": quote, "as HTML": html.escap
 @settings(max_examples=examples(150), deadline=None)
 @given(
     _hosts, _secrets, st.sampled_from(sorted(LINKS)), st.sampled_from(sorted(PLACES)),
-    st.sampled_from(sorted(SPELLINGS | _plain)), st.sampled_from(sorted(_plain)), st.sampled_from(POLICIES), st.booleans(),
+    st.sampled_from(sorted(SPELLINGS | _plain)), st.sampled_from(sorted(_plain)), st.sampled_from(POLICIES),
+    st.booleans(),
 )  # fmt: skip
 def test_private_text_leaves_to_no_unnamed_address_in_any_spelling_at_any_position(
     host: str, secret: str, link: str, place: str, spelling: str, of_value: str, policy: FlowPolicy, named: bool
