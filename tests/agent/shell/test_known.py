@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from wasmrt import Permission, ShellTool, ToolPolicy, ToolRegistry, ToolRule
+from wasmrt import CallbackApprover, Permission, ShellTool, ToolPolicy, ToolRegistry, ToolRule
 from wasmrt.agent.builtin.shell import Action, ShellSettings
 from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._decide import decide_command
 from wasmrt.agent.builtin.shell._known import kind_of
 from wasmrt.agent.builtin.shell._lists import ASKS, KNOWN, OPERANDS
 
+ALLOWED = ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ALLOW),))
 LINES = tomllib.loads((Path(__file__).parent / "unknown.toml").read_text())
 
 
@@ -82,9 +84,23 @@ def test_python_code_with_listed_names_only_is_known(code: str) -> None:
 
 
 def test_rule_that_allows_the_shell_covers_an_unlisted_program_only_if_the_settings_name_it(folder: Path) -> None:
-    policy = ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ALLOW),))
     for programs, runs in (((), False), (("frobnicate",), True)):
-        registry = ToolRegistry(policy=policy)
+        registry = ToolRegistry(policy=ALLOWED)
         registry.register(ShellTool(folder, ShellSettings(programs=programs)), builtin=True)
         assert registry.asks("shell", {"command": "ls"}) is None
         assert (registry.asks("shell", {"command": "frobnicate"}) is None) is runs
+
+
+def test_program_asks_after_an_earlier_command_of_the_conversation_wrote_a_file(folder: Path, home: Path) -> None:
+    registry = ToolRegistry(policy=ALLOWED, approver=CallbackApprover(lambda _: True))
+    registry.register(ShellTool(folder), builtin=True)
+    run = partial(registry.execute, "shell", trace="talk")
+    assert registry.asks("shell", {"command": "make"}, trace="talk") is None
+    run({"command": "printf 'all:\\n\\ttouch built.py\\n' > Makefile"})
+    request = registry.asks("shell", {"command": "make"}, trace="talk")
+    assert request is not None and "Makefile" in request.why.sentence
+    assert registry.asks("shell", {"command": "cat Makefile"}, trace="talk") is None
+    assert registry.asks("shell", {"command": "make"}, trace="another") is None
+    run({"command": "make"})  # approved, and its own files need no other approval
+    assert (folder / "built.py").exists()
+    assert registry.asks("shell", {"command": "make"}, trace="talk") is None

@@ -6,9 +6,11 @@ import os
 import threading
 from collections.abc import Collection, Hashable, Iterator, Mapping
 from enum import StrEnum
+from itertools import islice
 from typing import Any, NamedTuple
 
 from wasmrt.agent.builtin.shell._executed import executed_by
+from wasmrt.agent.builtin.shell._known import may_be_code
 from wasmrt.agent.builtin.shell._scan import MAX_FILES, Scan, Stamp
 from wasmrt.core.limits import MAX_SHELL_SESSIONS
 from wasmrt.egress.leaks import LeakDetector
@@ -17,6 +19,7 @@ from wasmrt.sandbox.component import printable_line
 MAX_SHOWN = 50
 """Changed files in the result of a command."""
 _MAX_TOLD = 20
+_MAX_KEPT = 1_000
 _DETECTOR = LeakDetector()
 INCOMPLETE = (
     f"wasmrt: changed lists only part of the workspace, because it has more than {MAX_FILES} files,"
@@ -94,30 +97,45 @@ def shown_changes(changes: Collection[FileChange]) -> dict[str, Any]:
 
 
 class Notices:
-    """Changed files that other programs execute, which a conversation's next approval shows. Thread-safe."""
+    """Changed files that programs execute, which a conversation's next approval shows. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[Hashable, dict[str, FileChange]] = {}
 
-    def add(self, conversation: Hashable, changes: Collection[FileChange], *, was_shown: bool) -> None:
-        """Add the changes of a command. If its approval showed the earlier ones, they are dropped."""
+    def add(self, conversation: Hashable, changes: Collection[FileChange], *, was_shown: bool, ran_code: bool) -> None:
+        """Add the changes of a command. If its approval showed the earlier ones, they are dropped.
+
+        If the command ran code of the workspace (`ran_code`), only files that programs execute by themselves are added:
+        builds and tests write many files, and the approval for their code covers these.
+        """
         with self._lock:
             kept = {} if was_shown else self._found.pop(conversation, {})
-            kept |= {each.path: each for each in changes if each.executed_by}
+            for each in changes:
+                if each.executed_by or (each.deed is not Deed.DELETED and not ran_code and may_be_code(each.path)):
+                    kept[each.path] = each
+            kept = dict(islice(kept.items(), _MAX_KEPT))
             self._found.pop(conversation, None)
             while len(self._found) >= MAX_SHELL_SESSIONS:
                 del self._found[next(iter(self._found))]
             if kept:
                 self._found[conversation] = kept
 
+    def written(self, conversation: Hashable) -> tuple[str, ...]:
+        """Return the changed files, shown as single lines, that a program could execute."""
+        with self._lock:
+            kept = list(self._found.get(conversation, {}).values())
+        return tuple(sorted(each.shown_path for each in kept if each.deed is not Deed.DELETED))
+
     def lines(self, conversation: Hashable) -> Iterator[str]:
         """Yield the lines that an approval shows."""
         with self._lock:
             kept = list(self._found.get(conversation, {}).values())
         if kept:
-            yield "earlier commands changed files that other programs execute without confinement:"
+            yield "earlier commands changed files that programs execute, possibly without confinement:"
         for each in sorted(kept)[:_MAX_TOLD]:
-            yield f"  {each.deed} {each.shown_path} (executed by {each.executed_by})"
+            yield f"  {each.deed} {each.shown_path}" + (
+                f" (executed by {each.executed_by})" if each.executed_by else ""
+            )
         if len(kept) > _MAX_TOLD:
             yield f"  and {len(kept) - _MAX_TOLD} more"

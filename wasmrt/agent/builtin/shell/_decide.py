@@ -125,6 +125,14 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
     return next(certain, asks[0] if asks else _RUNS)
 
 
+@lru_cache(maxsize=32)
+def runs_code(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = ()) -> bool:
+    """Return whether a command line that was decided about may run code of the workspace."""
+    found = _Facts(start)
+    found.add(text)
+    return any(runs_workspace_code(fact.command, programs) for fact in found.facts)
+
+
 def _unreadable(text: str) -> Verdict | None:
     if "\0" in text:
         return Verdict(Action.REFUSE, "injection", "null-byte", "it contains a null byte", "")

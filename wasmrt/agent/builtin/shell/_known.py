@@ -148,9 +148,12 @@ def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
         pattern = _UNPACKERS.get(command.name)
         if pattern is not None and any(pattern.fullmatch(text) for text in _texts(fact)):
             names.add(ANYTHING)
-        for name in names:
-            if not _DATA.fullmatch(name):
-                yield fact, name
+        yield from ((fact, name) for name in names if may_be_code(name))
+
+
+def may_be_code(path: str) -> bool:
+    """Return whether a program may execute a file, according to its name."""
+    return _DATA.fullmatch(path.rpartition("/")[2]) is None
 
 
 def runs_workspace_code(command: Command, added: tuple[str, ...] = ()) -> bool:

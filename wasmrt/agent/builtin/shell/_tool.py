@@ -187,12 +187,18 @@ class ShellTool(ToolDefaults):
             raise ToolError(
                 f"the shell cannot run: {self.disabled_because}", code="disabled", kind=ToolErrorKind.SANDBOX
             )
+        return self._decide(command, self._start(workdir))
+
+    def _decide(self, command: str, start: Start) -> Verdict:
         from wasmrt.agent.builtin.shell._decide import decide_command
 
-        return decide_command(command, self._start(workdir), self._settings.programs)
+        return decide_command(command, start, self._settings.programs)
 
     def _start(self, workdir: str) -> Start:
-        return _with_folder(WORKSPACE if self._held is None else self._held.start, workdir)
+        return self._start_from(WORKSPACE if self._held is None else self._held.start, workdir)
+
+    def _start_from(self, start: Start, workdir: str) -> Start:
+        return start._replace(folder=workdir or start.folder, written=self._notices.written(self._conversation))
 
     def _decide_params(self, params: Any) -> Verdict:
         return self.decide(_command_of(params), _workdir_of(params))
@@ -271,10 +277,13 @@ class ShellTool(ToolDefaults):
             return self._output(params, context, lifetime, held)
 
     def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
-        from wasmrt.agent.builtin.shell._decide import decide_command
+        start = self._start_from(start, _workdir_of(params))
+        return self._decide(_command_of(params), start).action is Action.RUN
 
-        start = _with_folder(start, _workdir_of(params))
-        return decide_command(_command_of(params), start, self._settings.programs).action is Action.RUN
+    def _runs_code(self, params: dict[str, Any]) -> bool:
+        from wasmrt.agent.builtin.shell._decide import runs_code
+
+        return runs_code(_command_of(params), self._start(_workdir_of(params)), self._settings.programs)
 
     def _check_refused(self, params: dict[str, Any]) -> None:
         if (refused := self.check(params)) is not None:
@@ -307,7 +316,9 @@ class ShellTool(ToolDefaults):
             raise
         finally:
             conversation = (context.user, context.trace_id)
-            self._notices.add(conversation, seen.changes, was_shown=context.shown is not None)
+            self._notices.add(
+                conversation, seen.changes, was_shown=context.shown is not None, ran_code=self._runs_code(params)
+            )
         decisions = (*seen.undone, *decisions)
         stdout, stderr = _DETECTOR.redact(out.text()), _DETECTOR.redact(err.text())
         if (problem := not_started("the command", code, stderr)) is not None:
@@ -387,7 +398,3 @@ def _command_of(params: Any) -> str:
 def _workdir_of(params: Mapping[str, Any]) -> str:
     workdir = params.get("workdir")
     return workdir if isinstance(workdir, str) else ""
-
-
-def _with_folder(start: Start, workdir: str) -> Start:
-    return start._replace(folder=workdir) if workdir else start
