@@ -36,7 +36,12 @@ THREATS = (
     Threat(
         threat="CPU exhaustion",
         source=SEED,
-        tests=(_LIMITS + "test_a_fuel_error_reports_limit_usage_and_setting",),
+        tests=(
+            _LIMITS + "test_a_fuel_error_reports_limit_usage_and_setting",
+            "sandbox/escape/test_in_process.py::test_a_guarantee_holds_in_process",
+            "sandbox/escape/test_in_process.py::test_the_number_of_host_calls_is_limited_in_process",
+            "sandbox/escape/test_in_process.py::test_a_guest_does_not_delay_the_calls_of_others",
+        ),
         attacks=("loop-until-fuel", "recursion", "indirect-recursion"),
     ),
     Threat(
@@ -202,7 +207,10 @@ THREATS = (
     Threat(
         threat="reuse of an instance after a trap",
         source=SEED,
-        tests=("sandbox/escape/test_component_model.py::test_a_trap_affects_only_its_own_call",),
+        tests=(
+            "sandbox/escape/test_component_model.py::test_a_trap_affects_only_its_own_call",
+            "sandbox/escape/test_in_process.py::test_calls_of_different_users_share_no_state",
+        ),
         attacks=("realloc-traps", "trap-in-start"),
     ),
     Threat(threat="side channels between calls", source=SEED, attacks=("state-between-calls", "fine-clock")),
@@ -217,6 +225,7 @@ THREATS = (
         tests=(
             "catalog/test_catalog_versions.py::test_changed_bytes_are_detected_by_every_read_and_by_verify",
             "sandbox/engine/test_cache.py::test_a_tampered_file_is_reported_once_and_never_loaded",
+            "runtime/call/test_cached_code.py::test_poisoned_code_is_compiled_again",
         ),
     ),
     Threat(
@@ -248,7 +257,11 @@ THREATS = (
     Threat(
         threat="a guest that sleeps inside a host call, which neither fuel nor epochs interrupt",
         source=HOSTILE,
-        tests=(_LIMITS + "test_sixty_four_sleeping_guests_do_not_delay_other_calls",),
+        tests=(
+            _LIMITS + "test_sixty_four_sleeping_guests_do_not_delay_other_calls",
+            "sandbox/escape/test_in_process.py::test_the_deadline_ends_a_sleeping_guest",
+            "sandbox/escape/test_in_process.py::test_cancelling_ends_a_guest_and_frees_its_permit",
+        ),
         attacks=("sleep-an-hour", "sleep-for-ever", "poll-an-hour", "poll-nothing"),
     ),
     Threat(
@@ -264,7 +277,10 @@ THREATS = (
     Threat(
         threat="guest code in start, realloc and post-return functions",
         source=HOSTILE,
-        tests=("sandbox/escape/test_component_model.py::test_a_failure_before_any_call_is_an_instantiation_error",),
+        tests=(
+            "sandbox/escape/test_component_model.py::test_a_failure_before_any_call_is_an_instantiation_error",
+            "sandbox/escape/test_in_process.py::test_a_failure_at_the_start_ends_only_its_component",
+        ),
         attacks=("loop-in-start", "loop-in-realloc", "loop-in-post-return", "realloc-points-outside"),
     ),
     Threat(
@@ -277,6 +293,8 @@ THREATS = (
             "sandbox/escape/test_component_model.py::test_disabled_features_are_rejected",
             "sandbox/escape/test_component_model.py::test_async_components_are_refused",
             "sandbox/escape/test_component_model.py::test_specification_malformed_modules_are_typed_errors",
+            "sandbox/escape/test_in_process.py::test_a_trap_of_the_specification_ends_only_its_call",
+            "sandbox/escape/test_in_process.py::test_an_invalid_component_is_refused_in_process",
         ),
         attacks=("argument-outside-memory", "enum-out-of-range", "exit"),
     ),
@@ -323,6 +341,7 @@ THREATS = (
             "egress/gateway/test_hostile_servers.py::test_too_many_headers_are_refused",
             "sandbox/escape/test_attacks.py::test_a_server_whose_response_arrives_counts_as_a_failed_check",
             "sandbox/escape/test_attacks.py::test_a_complete_echo_counts_as_a_failed_check",
+            "catalog/packages/test_archive_attacks.py::test_extended_headers_are_read_in_linear_time",
         ),
         attacks=_names(*SERVERS),
     ),
@@ -375,6 +394,9 @@ THREATS = (
             "runtime/audit/test_verify.py::test_a_missing_segment_is_reported_at_any_position",
             "runtime/audit/test_verify.py::test_a_stored_head_detects_a_restored_older_folder",
             "runtime/audit/test_killed.py::test_killed_processes_lose_no_receipts_of_returned_calls",
+            "runtime/audit/test_disturbed.py::test_a_counted_line_that_was_cut_at_any_byte_is_reported",
+            "runtime/audit/test_disturbed.py::test_a_link_in_the_folder_is_not_followed",
+            "runtime/audit/test_disturbed.py::test_the_order_of_receipts_does_not_depend_on_the_clock",
         ),
     ),
     Threat(
@@ -502,6 +524,8 @@ THREATS = (
             "agent/approvals/test_terminal.py::test_untrusted_text_cannot_control_the_terminal_or_imitate_wasmrt",
             "agent/approvals/test_terminal.py::test_requests_are_shown_one_at_a_time_and_earlier_keys_are_ignored",
             "agent/approvals/test_approvals.py::test_later_changes_of_params_do_not_affect_the_request",
+            "agent/approvals/test_shown_and_run.py::test_the_shown_params_are_those_that_run",
+            "agent/approvals/test_shown_and_run.py::test_an_invisible_character_is_shown_as_an_escape",
         ),
     ),
     Threat(
@@ -587,6 +611,9 @@ THREATS = (
             "runtime/workspace/test_undo.py::test_a_file_that_could_not_be_stored_is_not_changed",
             "runtime/workspace/test_undo.py::test_later_changes_stop_an_undo_unless_forced",
             "runtime/workspace/test_undo.py::test_after_a_kill_files_are_whole_and_the_call_can_be_undone",
+            "runtime/workspace/test_undo_races.py::test_an_undo_after_a_persons_change_changes_nothing",
+            "runtime/workspace/test_undo_races.py::test_a_change_between_two_steps_of_an_undo_is_kept",
+            "runtime/workspace/test_undo_races.py::test_of_several_undos_at_once_one_is_carried_out",
         ),
     ),
     Threat(
@@ -596,6 +623,7 @@ THREATS = (
             "runtime/workspace/test_undo.py::test_a_damaged_journal_is_reported_and_not_followed",
             "runtime/workspace/test_undo.py::test_links_cannot_lead_an_undo_out_of_the_workspace",
             "runtime/workspace/test_undo.py::test_damaged_content_in_the_journal_is_not_restored",
+            "runtime/workspace/test_undo_races.py::test_an_undo_below_a_renamed_folder_changes_nothing",
         ),
     ),
     Threat(
@@ -637,6 +665,8 @@ THREATS = (
             "agent/extensions/test_extension_tools.py::test_package_from_an_allowed_host_has_no_grant_until_a_user_adds_one",
             "agent/extensions/test_extension_tools.py::test_installed_and_activated_tools_still_obey_the_policy",
             "agent/extensions/test_servers.py::test_server_without_approval_is_neither_started_nor_stored",
+            "catalog/packages/test_archive_attacks.py::test_a_tar_archive_with_a_trick_is_not_installed",
+            "catalog/packages/test_archive_attacks.py::test_a_zip_archive_with_a_trick_is_not_installed",
         ),
     ),
     Threat(
@@ -665,6 +695,7 @@ THREATS = (
             "agent/skills/test_skill_tools.py::test_writable_skill_folders_are_refused",
             "agent/skills/test_front_matter.py::test_dangerous_yaml_features_are_rejected_by_name",
             "agent/skills/test_front_matter.py::test_alias_bomb_is_rejected_before_expansion",
+            "agent/skills/test_skill_races.py::test_an_interrupted_update_never_gets_the_trust_of_the_old_version",
         ),
     ),
     Threat(
@@ -901,6 +932,7 @@ THREATS = (
             "agent/access/test_attacks.py::test_revoked_access_does_not_return_in_the_requesting_session",
             "agent/access/test_attacks.py::test_a_path_that_imitates_an_approval_is_shown_as_data",
             "agent/access/test_attacks.py::test_a_tool_denied_repeatedly_cannot_request_more_access",
+            "catalog/installer/test_install_flow.py::test_a_decision_about_a_tool_that_has_changed_since_is_refused",
         ),
     ),
     Threat(
@@ -913,6 +945,8 @@ THREATS = (
             "agent/memory/test_tools.py::test_labels_reported_by_an_untrusted_tool_are_ignored",
             "agent/memory/test_attacks.py::test_stored_untrusted_text_is_marked_and_cannot_imitate_tool_output",
             "agent/memory/test_documents.py::test_restored_version_is_a_new_version_with_the_old_trust",
+            "agent/flows/test_laundering.py::test_untrusted_text_stays_untrusted_in_the_next_conversation",
+            "agent/flows/test_laundering.py::test_private_text_stays_private_in_the_next_conversation",
         ),
     ),
     Threat(
