@@ -81,7 +81,7 @@ def test_the_values_of_a_4_mib_text_take_at_most_32_mib(text: str) -> None:
     try:
         parse_json(text)
     except JsonError as error:
-        assert str(error) == "of over 24 MiB in memory"
+        assert str(error) == "of over 20 MiB in memory"
     finally:
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()

@@ -12,7 +12,7 @@ from itertools import count
 from sys import getsizeof
 from typing import Any
 
-_MAX_MEMORY_BYTES = 24 * 1024 * 1024
+_MAX_MEMORY_BYTES = 20 * 1024 * 1024
 """Of the lists, objects, strings and numbers of one text together."""
 LARGE_CHARS = 256 * 1024
 """Size of a text; the C reader takes 20 ns per character of numbers."""
@@ -21,6 +21,8 @@ _MANY_NAMES = 40_000
 _MANY_QUOTES = 800_000
 _MEMBER_BYTES = 48
 """Of a small object, per name; a large one is measured when it is complete."""
+_NAME_BYTES = 100
+"""Of an entry in the table of names."""
 _RUN_VALUES = 4096
 """Values between two calls of `check`."""
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -79,7 +81,7 @@ class StepReader:
 
         Raises:
             JSONDecodeError: the text is not JSON.
-            TooMuchMemoryError: its values take more than 24 MiB.
+            TooMuchMemoryError: its values take more than 20 MiB.
         """
         value, at = self._value(self._skip(0))
         at = self._skip(at)
@@ -114,7 +116,7 @@ class StepReader:
             name, at = self._decoder.raw_decode(self._text, at)
             if name not in self._names:
                 self._names[name] = name
-                self._bytes += getsizeof(name)
+                self._bytes += getsizeof(name) + _NAME_BYTES
             at = self._skip(at)
             if self._text[at : at + 1] != ":":
                 raise json.JSONDecodeError("Expecting ':' delimiter", self._text, at)

@@ -105,7 +105,7 @@ def parse_json(
     except RecursionError as error:
         raise JsonError("nested too deep", JsonFault.DEPTH) from error
     except TooMuchMemoryError as error:
-        raise JsonError("of over 24 MiB in memory", JsonFault.PARTS) from error
+        raise JsonError("of over 20 MiB in memory", JsonFault.PARTS) from error
     except ValueError as error:
         detail = "a number of too many digits" if "int_max_str_digits" in str(error) else error
         raise JsonError(f"not JSON: {detail}") from error

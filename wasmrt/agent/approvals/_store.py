@@ -39,6 +39,7 @@ from wasmrt.core.limits import (
     MAX_REMEMBERED_ANSWERS,
 )
 from wasmrt.core.model import Addition, Decision, Reason, Step
+from wasmrt.core.strict_json import parse_json
 
 _SCHEMA = """
 CREATE TABLE request (
@@ -326,7 +327,7 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
 def _read_request(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
     state = State(row["state"])
     overdue = state in (State.PENDING, State.ANSWERED) and row["expires_ms"] <= now_ms
-    stored = None if overdue or row["params"] is None else json.loads(row["params"])
+    stored = None if overdue or row["params"] is None else parse_json(row["params"])
     params, provenance, destinations = stored if isinstance(stored, list) else (stored, (), ())
     return QueuedRequest(
         id=row["id"], state=State.EXPIRED if overdue else state, user=row["user"], tool=row["tool"],
@@ -346,7 +347,7 @@ def _read_answer(row: sqlite3.Row) -> ApprovalAnswer:
     scope = ApprovalScope(row["scope"])
     return ApprovalAnswer(
         approved=bool(row["approved"]), scope=scope, remembered=scope is ApprovalScope.ALWAYS, by=row["answered_by"],
-        note=row["note"], params=None if row["edited"] is None else json.loads(row["edited"]),
+        note=row["note"], params=None if row["edited"] is None else parse_json(row["edited"]),
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ MIN_SQUEEZED = 8
 """Minimum length of a value that may match inside a word. Shorter values must match a complete word."""
 _ROUNDS = 4
 _BLOCK_CHARS = 4_096
-_LONGEST_BLOCK = 5_760 * 8
+_LONGEST_BLOCK = 5_760 * 2
 """A multiple of the lengths of groups in encoded text."""
 _OVERLAP_CHARS = 512
 _BETWEEN_WORDS = re.compile(r"[^\w+/=%.@-]")

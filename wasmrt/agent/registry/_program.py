@@ -8,7 +8,6 @@ of its earlier calls. If the request is not answered, the results are stored for
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import CancelledError as FutureCancelledError
@@ -37,7 +36,7 @@ from wasmrt.core.errors import (
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_CODE_CALL_BYTES
 from wasmrt.core.model import Reason, ToolOutput
-from wasmrt.core.strict_json import write_json
+from wasmrt.core.strict_json import parse_json, write_json
 from wasmrt.runtime.context import Program, ToolContext
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.replies import HostFailure
@@ -221,7 +220,7 @@ class _Calls:
                 text = f"call {self._made} of the program was made earlier, but would be denied now: {error.message}"
                 raise RunReplayError(text, code="run-refused", hint=error.hint) from error
         if inner.entry is not None:
-            _flow.record_result(inner, known.message if known.text is None else json.loads(known.text), known.labels)
+            _flow.record_result(inner, known.message if known.text is None else parse_json(known.text), known.labels)
         return self._return_or_raise(known)
 
     def _make_call(self, inner: CallState, asked: str) -> Answered:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from wasmrt.core.limits import MIB
+from wasmrt.core.limits import KIB, MIB
 
 
 class Threat(StrEnum):
@@ -129,11 +129,17 @@ _TEMPLATE = re.compile(
     r"|</?(?:function_calls|function_results|antml:[a-z_]+|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
     re.IGNORECASE,
 )
-_WRAPPER = re.compile(r"<(\s*(?:/\s*)?tool_output)", re.IGNORECASE)  # linear: no two \s* meet
+# A tag with more than 4,096 blanks is defused, too, so that every match is short.
+_WRAPPER = re.compile(r"<(?:\s{0,4096}(?:/\s{0,4096})?tool_output|\s{4096}|\s{0,4096}/\s{4096})", re.IGNORECASE)
 _ANY = re.compile(
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
 )
 """Characters, one of which is in every match of the patterns above. For most texts, this check is sufficient."""
+
+
+_STEP_CHARS = 64 * KIB
+_MAX_MATCH_CHARS = 16 * KIB
+"""A longer terminal sequence is removed up to here; the rest is treated as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +161,7 @@ class Sanitizer:
 
     def sanitize(self, text: str) -> Sanitized:
         """Return the text with every threat removed or defused, and flags for the threats. Other text is unchanged."""
-        if not _ANY.search(text):
+        if not any(_ANY.search(text, start, start + _STEP_CHARS) for start in range(0, len(text), _STEP_CHARS)):
             return Sanitized(text)
         counts: dict[Threat, int] = {}
         for threat, pattern in (
@@ -170,20 +176,38 @@ class Sanitizer:
             text, count = self._replace(pattern, "", text, threat)
             counts[threat] = counts.get(threat, 0) + count
         text, counts[Threat.CHAT_TEMPLATE] = self._replace(_TEMPLATE, _defuse, text, Threat.CHAT_TEMPLATE)
-        text, counts[Threat.WRAPPER_ESCAPE] = _WRAPPER.subn(r"&lt;\1", text)
+        text, counts[Threat.WRAPPER_ESCAPE] = _replace_in_steps(_WRAPPER, _defuse, text)
         return Sanitized(text, tuple(Flag(threat, count) for threat, count in counts.items() if count))
 
     def _replace(
         self, pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str], text: str, threat: Threat
     ) -> tuple[str, int]:
-        if self.policy.action(threat) is PolicyAction.WARN:
-            return text, sum(1 for _ in pattern.finditer(text))
-        return pattern.subn(by, text)
+        clean, count = _replace_in_steps(pattern, by, text)
+        return text if self.policy.action(threat) is PolicyAction.WARN else clean, count
 
 
 def protect_wrapper(text: str) -> str:
     """Defuse only the tags of the wrapper, so that the text cannot close the wrapper."""
-    return _WRAPPER.sub(r"&lt;\1", text)
+    return _replace_in_steps(_WRAPPER, _defuse, text)[0]
+
+
+def _replace_in_steps(pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str], text: str) -> tuple[str, int]:
+    """Return the text with all matches replaced, and their number; a match has at most `_MAX_MATCH_CHARS`.
+
+    SECURITY: an expression is one C call that holds the GIL, so it is applied to a part of the text at a time.
+    """
+    kept: list[str] = []
+    count, start = 0, 0
+    while start < len(text):
+        end = start + _STEP_CHARS
+        for match in pattern.finditer(text, start, end + _MAX_MATCH_CHARS):
+            if match.start() >= end:
+                break
+            kept += text[start : match.start()], by if isinstance(by, str) else by(match)
+            count, start = count + 1, match.end()
+        kept.append(text[start:end])
+        start = max(start, end)
+    return "".join(kept), count
 
 
 def _defuse(match: re.Match[str]) -> str:

@@ -22,6 +22,7 @@ from blake3 import blake3
 from wasmrt.core.errors import BudgetExceededError, RunReplayError
 from wasmrt.core.files import create_file, unfit
 from wasmrt.core.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
+from wasmrt.core.strict_json import parse_json
 
 VERSION = 3
 _USER_CHARS = 16
@@ -211,7 +212,7 @@ class Run:
         if len(whole) < len(data):  # remove an incomplete line left by a crash
             os.ftruncate(file, len(whole))
         try:
-            head, *lines = (json.loads(line) for line in whole.splitlines())
+            head, *lines = (parse_json(line.decode()) for line in whole.splitlines())
             # SECURITY: check the owner in the content, too, not only in the file name.
             if (head["version"], head["owner"]) != (VERSION, self._owner):
                 raise ValueError("different version or owner")

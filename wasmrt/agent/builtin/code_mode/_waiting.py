@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from wasmrt.agent.builtin.code_mode._runs import MAX_FILE_BYTES, VERSION, open_locked, storage_error
 from wasmrt.core.files import UnfitFileError, open_file
 from wasmrt.core.limits import CODE_RUN_SECONDS
+from wasmrt.core.strict_json import parse_json
 
 
 class WaitingRun(NamedTuple):
@@ -66,7 +66,7 @@ def _read(path: Path) -> WaitingRun:
     try:
         with open_file(path, follow_link=False, private=True) as (file, status):
             data = file.read(MAX_FILE_BYTES)
-        head, *lines = (json.loads(line) for line in data[: data.rfind(b"\n") + 1].splitlines())
+        head, *lines = (parse_json(line.decode()) for line in data[: data.rfind(b"\n") + 1].splitlines())
         expires_ms = int(status.st_mtime + CODE_RUN_SECONDS) * 1000
         if head["version"] != VERSION:
             raise ValueError("unsupported version")

@@ -1,0 +1,354 @@
+"""The cases by name; see `c_call_cases`."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import h11
+import jwt
+from pydantic import TypeAdapter
+
+from tests.core.test_toml_bounds import ACCEPTED as TOML_ACCEPTED
+from tests.core.test_toml_bounds import REFUSED as TOML_REFUSED
+from tests.project.c_call_cases import Case, Make, fill, series
+from tests.sandbox.schema.test_host_time import ITEMS, most_items, params_of
+from wasmrt.agent.builtin.memory._search import index_text
+from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, decode_response
+from wasmrt.agent.builtin.shell._code import is_known_code
+from wasmrt.agent.builtin.shell._commands import NotUnderstoodError
+from wasmrt.agent.builtin.shell._decide import MAX_COMMAND_CHARS
+from wasmrt.agent.builtin.shell._reader import read_script
+from wasmrt.agent.flows._untrusted_text import UntrustedText
+from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, _decoded_size
+from wasmrt.agent.safety import Sanitizer, wrap_tool_output
+from wasmrt.capabilities.sections._tree import read_tree
+from wasmrt.catalog.package._zip import read_zip
+from wasmrt.core.errors import WasmrtError
+from wasmrt.core.limits import (
+    MAX_CAPABILITY_FILE_BYTES,
+    MAX_FLOW_BYTES,
+    MAX_HEADER_BYTES,
+    MAX_JSON_DEPTH,
+    MAX_JSON_PARTS,
+    MAX_MCP_MESSAGE_BYTES,
+    MAX_MEMORY_DOCUMENT_BYTES,
+    MAX_OWN_RESPONSE_BYTES,
+    MAX_PARAMS_BYTES,
+    MAX_PLUGIN_OUTPUT_BYTES,
+    MAX_TOOL_OUTPUT_BYTES,
+    MIB,
+)
+from wasmrt.core.normal_form import normalize
+from wasmrt.core.strict_toml import TomlError, read_toml
+from wasmrt.egress.http1 import new_connection
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.egress.oauth._tokens import json_object
+from wasmrt.interop.mcp.client._guard import read_line
+from wasmrt.interop.mcp.server.protocol._wire import MAX_MESSAGE_BYTES, UnreadableError, read_message
+from wasmrt.runtime.call._answer import read_params
+from wasmrt.sandbox.schema import Validator
+from wasmrt.sandbox.schema.wit._scalars import MisfitError, read_bytes
+
+
+def json_shapes(size: int) -> dict[str, Any]:
+    """Return texts of `size` bytes that are costly to parse."""
+    return {
+        "long names": lambda: series('"' + "n" * (size // 45_000) + '{}":1,', size * 38 // 45, "{", '"":1}'),
+        "strings": lambda: fill('"ab","cd","ef",', size // 2),
+        "escapes": lambda: fill("\\n", size * 3 // 8, '["', '"]'),
+        "code points": lambda: fill("\\u0441", size, '["', '"]'),
+        "surrogates": lambda: fill("\\ud83d\\ude00", size, '["', '"]'),
+        "wide text": lambda: fill("\U0001f600", size, '["', '"]'),
+        "digits": lambda: fill("9" * 4_000 + ",", size // 2),
+        "a long fraction": lambda: "0." + "1" * (size - 2),
+        "nesting": lambda: fill("[" * (MAX_JSON_DEPTH - 1) + "]" * (MAX_JSON_DEPTH - 1) + ",", min(size, 200_000)),
+        "lists": lambda: fill("[],", min(size, 3 * MAX_JSON_PARTS - 100)),
+        "objects": lambda: fill("{},", min(size, 3 * MAX_JSON_PARTS - 100)),
+        "spaces": lambda: "{" + "".join(f'"{n}":1,' for n in range(50_000)) + " " * (size - 10**6) + '"":1}',
+        "names": lambda: series('"{}":1,', size, "{", '"":1}'),
+        "numbers": lambda: fill("0.1,", size),
+        "short strings": lambda: fill('"ab",', size),
+        "records": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},', size),
+    }
+
+
+def json_over(size: int) -> dict[str, Any]:
+    """Return texts over a bound of JSON data of `size` bytes."""
+    return {
+        "a byte more": lambda: " " * (size + 200) + "1",
+        "more lists": lambda: fill("[],", 3 * MAX_JSON_PARTS + 100),
+        "deeper": lambda: "[" * (size // 2) + "]" * (size // 2),
+        "only brackets": lambda: fill('"[",', size),
+        "not closed": lambda: "[" + "{" * 60,
+    }
+
+
+def json_case(call: Any, size: int, *refusals: type[Exception]) -> Case:
+    """Return the case of a reader for JSON text of `size` bytes."""
+    return Case(call, lambda: "[1]", json_shapes(size), json_over(size), refusals)
+
+
+def own_response(text: str) -> None:
+    if json_object(f'{{"x":{text}}}'.encode()) == {}:
+        raise NotKnownError
+
+
+def plugin(text: str) -> object:
+    begin = '{"protocol_version":%d,"request_id":"r","ok":true,"x":'
+    return decode_response(f"{begin % PROTOCOL_VERSION}{text}}}", "r")
+
+
+def mcp_line(text: str) -> object:
+    return read_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + text.encode() + b"}}")
+
+
+def mcp_message(text: str) -> object:
+    return read_message(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":' + text.encode() + b"}}")
+
+
+def params(text: str) -> object:
+    return read_params(text, lambda: None)
+
+
+class NotKnownError(Exception):
+    """Code is not accepted; the caller asks a person."""
+
+
+def python_code(code: str) -> None:
+    if not is_known_code("python3", code):
+        raise NotKnownError
+
+
+def script(text: str) -> object:
+    if len(text) > MAX_COMMAND_CHARS:
+        raise NotUnderstoodError("too long")
+    return read_script(text, environment=frozenset(), given={})
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("t/wasmrt-tool.toml", data)
+    return out.getvalue()
+
+
+def media(text: str) -> None:
+    if _decoded_size(text) is None:
+        raise NotKnownError
+
+
+def flow(text: str) -> None:
+    found = UntrustedText()
+    found.add(text)
+    found.contains("somebody@example.com")
+    if found.blind:
+        raise NotKnownError
+
+
+def head(data: bytes) -> object:
+    connection = new_connection(h11.SERVER, max_head_bytes=MAX_HEADER_BYTES)
+    connection.receive_data(data)
+    return connection.next_event()
+
+
+def public_key(modulus: str) -> object:
+    return jwt.PyJWK({"kty": "RSA", "n": modulus, "e": "AQAB"}, algorithm="RS256").key
+
+
+SCHEMAS = ("one of constants", "enum mixed", "unique very big", "large pattern", "properties")
+
+
+def schema_at_bound(name: str, times: int = 1) -> Any:
+    """Return a function that returns a validator, and params of `times` the largest size that it checks."""
+
+    def make() -> tuple[Validator, Any]:
+        schema, item = ITEMS[name]
+        validator = Validator(schema)
+        return validator, params_of(item, times * most_items(validator, item))
+
+    return make
+
+
+def leak_scan(text: str) -> object:
+    return DETECTOR.redact(text)
+
+
+TEXTS = {
+    "marks in a row": lambda size: "a" + "\u0301\u0323" * (size // 4),
+    "runs of marks": lambda size: ("a" + "\u0301\u0323" * 500) * (size // 2001),
+    "long compositions": lambda size: "\ufdfa" * (size // 3),
+    "syllables": lambda size: "\uac01" * (size // 3),
+    "words": lambda size: "abc def ghi 12,345.67 " * (size // 22),
+    "one word": lambda size: "a" * size,
+    "digits": lambda size: "1" * size,
+    "punctuation": lambda size: "." * size,
+    "escapes": lambda size: "%41" * (size // 3),
+    "entities": lambda size: "&amp;" * (size // 5),
+    "tags": lambda size: "a<b>" * (size // 4),
+    "invisible": lambda size: "\u200b" * (size // 3),
+    "terminal": lambda size: "\x1b[" * (size // 2),
+    "template": lambda size: "<|" * (size // 2),
+    "spaces": lambda size: " " * size,
+    "lines": lambda size: "a\n" * (size // 2),
+    "base64": lambda size: "QUJDREVGR0hJSktMTU5P" * (size // 20),
+    "hosts": lambda size: "a.b." * (size // 4),
+    "open tags": lambda size: ("<" + " " * 4000) * (size // 4001),
+    "blanks in a tag": lambda size: "<" + " " * (size - 12) + "tool_output",
+    "slashes": lambda size: "/../" * (size // 4),
+}
+
+
+def constants(shapes: Mapping[str, str]) -> dict[str, Make]:
+    return {name: partial(str, text) for name, text in shapes.items()}
+
+
+def texts(size: int, only: str = "") -> dict[str, Any]:
+    return {name: (lambda make=make: make(size)) for name, make in TEXTS.items() if not only or name in only.split(",")}
+
+
+CODE = {
+    "statements": "a=1;" * 4_096,
+    "lines": "1\n" * 8_192,
+    "short lines": "0\n" * 2_048,
+    "numbers": "x=[" + "1," * 8_190 + "]",
+    "objects": "x=[" + "{1:2}," * 2_729 + "]",
+    "parentheses": ("(" * 100 + "1" + ")" * 100 + ";") * 81,
+    "texts": "f'{1}';" * 2_340,
+    "sums": ("1+" * 100 + "1\n") * 80,
+    "lambdas": ("lambda:" * 50 + "1\n") * 46,
+}
+SCRIPTS = {
+    "negations": "!a|" * 399,
+    "many negations": "!a|" * 5_461,
+    "patterns in pipes": "|@(" * 5_461,
+    "declarations": "declare |&" * 1_638,
+    "allowed pipes": "|@(" * 1_000,
+    "wrong redirections": "!(>" * 4_000,
+    "commands": "a;" * 8_192,
+    "words": "a " * 8_192,
+    "pipes": "a|" * 8_191 + "a",
+    "substitutions": "$(a)" * 4_096,
+    "nested substitutions": "$(" * 5_000 + ")" * 5_000,
+    "expansions": "${a}" * 4_096,
+    "quotes": "'a'" * 5_461,
+    "unclosed quotes": "a'" * 8_191,
+    "here-documents": "<<a " * 4_096,
+    "brackets": "[[ " * 5_461,
+    "braces": "{a," * 5_461,
+    "arithmetic": "((" * 8_192,
+    "cases": "case a in " * 1_638,
+    "conditions": "if a;then " * 1_638,
+    "bytes": "\xff" * 16_384,
+    "redirections": ">a" * 8_192,
+    "assignments": "a=b " * 4_096,
+}
+
+DETECTOR = LeakDetector()
+ARGUMENTS = TypeAdapter(list[dict[str, Any]])
+CASES = {
+    "params": json_case(params, MAX_PARAMS_BYTES, WasmrtError),
+    "json-exact": json_case(plugin, MAX_PLUGIN_OUTPUT_BYTES - 100, WasmrtError),
+    "mcp-line": json_case(mcp_line, MAX_MCP_MESSAGE_BYTES - 100, WasmrtError),
+    "mcp-message": json_case(mcp_message, MAX_MESSAGE_BYTES - 100, UnreadableError),
+    "own-response": json_case(own_response, MAX_OWN_RESPONSE_BYTES - 100, NotKnownError),
+    "capability-file": json_case(
+        lambda text: read_tree('{"x":' + text + "}"), MAX_CAPABILITY_FILE_BYTES - 100, WasmrtError
+    ),
+    "toml": Case(
+        lambda text: read_toml(text.encode()),
+        lambda: "a = 1",
+        constants(TOML_ACCEPTED),
+        constants(TOML_REFUSED),
+        (TomlError,),
+    ),
+    "python-code": Case(
+        python_code,
+        lambda: "1",
+        constants(CODE),
+        {"longer": lambda: "1" * 16_385},
+        (NotKnownError,),
+    ),
+    "script": Case(
+        script,
+        lambda: "a",
+        constants(SCRIPTS),
+        {"longer": lambda: "a" * (MAX_COMMAND_CHARS + 1)},
+        (NotUnderstoodError,),
+    ),
+    "media": Case(
+        media,
+        lambda: "AAAA",
+        {"plain": lambda: "AAAA" * (MAX_MEDIA_BYTES // 4)},
+        {"longer": lambda: "A" * (MAX_MEDIA_BYTES + 4), "broken": lambda: "A?" * (MAX_MEDIA_BYTES // 2)},
+        (NotKnownError,),
+    ),
+    "normal-form": Case(
+        lambda text: normalize("NFKC", text), lambda: "\xe4" * 3000, texts(MAX_MEMORY_DOCUMENT_BYTES), {}, ()
+    ),
+    "memory-index": Case(index_text, lambda: "\xe4" * 3000, texts(MAX_MEMORY_DOCUMENT_BYTES), {}, ()),
+    "flow-text": Case(flow, lambda: "\xe4" * 3000, texts(MAX_FLOW_BYTES // 8), {}, (NotKnownError,)),
+    "sanitizer": Case(Sanitizer().sanitize, lambda: "a\x1b[1m", texts(MAX_TOOL_OUTPUT_BYTES), {}, ()),
+    "wrapping": Case(
+        lambda text: wrap_tool_output("t", text, redact=lambda clean: clean),
+        lambda: "a",
+        texts(MAX_TOOL_OUTPUT_BYTES),
+        {},
+        (WasmrtError,),
+    ),
+    "public-key": Case(
+        public_key,
+        lambda: "AQAB",
+        {"a long modulus": lambda: "_w" * 2_000},
+        {"longer": lambda: "_w" * 100_000},
+        (ValueError, jwt.PyJWTError),
+    ),
+    "wit-bytes": Case(
+        read_bytes,
+        lambda: "AAAA",
+        {"plain": lambda: "AAAA" * (MAX_PARAMS_BYTES // 4)},
+        {"broken": lambda: "A?" * (MAX_PARAMS_BYTES // 2)},
+        (MisfitError,),
+    ),
+    "schema": Case(
+        lambda at: at[0].accept(at[1]),
+        lambda: (Validator({}), {}),
+        {name: schema_at_bound(name) for name in SCHEMAS},
+        {name: schema_at_bound(name, 3) for name in SCHEMAS},
+        (WasmrtError,),
+    ),
+    "leak-scan": Case(
+        leak_scan,
+        lambda: "a",
+        {**texts(MAX_MCP_MESSAGE_BYTES), "a secret": lambda: "sk-" + "a1B2" * 10**6},
+        {},
+        (WasmrtError,),
+    ),
+    "arguments": Case(
+        ARGUMENTS.validate_python,
+        lambda: [{"a": 1}],
+        {
+            "records": lambda: json.loads(json_shapes(2 * MIB)["records"]().replace(",1]", "]")),
+            "objects": lambda: [{} for _ in range(MAX_JSON_PARTS)],
+        },
+        {"numbers": lambda: [0.5] * 300_000},
+        (ValueError,),
+    ),
+    "control": Case(json.loads, lambda: "1", {"names": json_shapes(8 * MIB)["names"]}, {}, ()),
+    "zip": Case(read_zip, lambda: zipped(b"a"), {"zeros": lambda: zipped(bytes(16 * MIB))}, {}, (WasmrtError,)),
+    "http-head": Case(
+        head,
+        lambda: b"GET / HTTP/1.1\r\nhost: a\r\n\r\n",
+        {"fields": lambda: b"GET / HTTP/1.1\r\nhost: a\r\n" + b"a:\r\n" * 16_000 + b"\r\n"},
+        {
+            "longer": lambda: b"GET / HTTP/1.1\r\n" + b"a:\r\n" * 17_000,
+            "one line": lambda: b"GET /" + b"a" * 66_000,
+            "spaces": lambda: b"GET / HTTP/1.1\r\na:" + b" " * 60_000 + b"\x00\r\n\r\n",
+        },
+        (h11.RemoteProtocolError,),
+    ),
+}
