@@ -86,7 +86,7 @@ def _measure_shape(case: Case, shape: str, data: Any, *, is_over: bool) -> Measu
     outcome, late, growth, seconds = "", float("inf"), 0.0, 0.0
     for run in range(_RUNS):
         before = _reset_peak()
-        with _ticks() as gaps:
+        with ticks(time.pthread_getcpuclockid(threading.get_ident())) as gaps:
             started = time.monotonic()
             outcome = _outcome(case, data)
             seconds = time.monotonic() - started
@@ -109,10 +109,9 @@ def _outcome(case: Case, data: Any) -> str:
 
 
 @contextmanager
-def _ticks() -> Iterator[list[float]]:
-    """Run a second thread that wants to run every millisecond; yield the seconds that this thread computes between."""
+def ticks(clock: int) -> Iterator[list[float]]:
+    """Run a second thread that wants to run every millisecond; yield the seconds of `clock` between its steps."""
     gaps, ended, ready = [0.0], threading.Event(), threading.Event()
-    clock = time.pthread_getcpuclockid(threading.get_ident())
 
     def tick() -> None:
         last = time.clock_gettime(clock)

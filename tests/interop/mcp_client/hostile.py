@@ -15,6 +15,7 @@ TOOL = {
     "description": "Gets a thing.",
     "inputSchema": {"type": "object", "properties": {"n": {"type": "integer"}}},
 }
+COSTLY_SCHEMA = {"type": "object", "properties": {"x": {"items": {"oneOf": [{"const": -1 - n} for n in range(700)]}}}}
 MIB = 1024 * 1024
 
 
@@ -257,6 +258,7 @@ CALLS = {
     "many-icons": reply_text(
         '{"jsonrpc":"2.0","id":ID,"result":{"content":[' + ",".join(['{"icons":[' + "{}," * 90 + "{}]}"] * 900) + "]}}"
     ),
+    "costly-schema": lambda request: text(request, "fine", structuredContent={"x": list(range(20_000))}),
     "many-names": content("{" + ",".join(f'"{n:x}":1' for n in range(380_000)) + "}"),
     "duplicate-keys": reply_text('{"jsonrpc":"2.0","id":ID,"id":ID,"result":{"content":[],"content":[]}}'),
     "not-utf8": bytes_reply,
@@ -324,7 +326,7 @@ CALLS = {
 
 
 def listing(request):
-    tools = [TOOL]
+    tools = [TOOL | {"outputSchema": COSTLY_SCHEMA} if CASE == "costly-schema" else TOOL]
     if CASE == "many-tools":
         tools = [TOOL | {"name": f"get_{n}"} for n in range(600)]
     if CASE == "endless-pages":

@@ -14,10 +14,13 @@ from typing import Any
 import pytest
 from wasmrt.testing import MemorySecrets
 
+from tests.interop.mcp_client import hostile
 from tests.interop.mcp_client.world import THING, World, hostile_server, processes_of
+from tests.project.c_call_cases import ticks
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.core.errors import DeadlineExceededError, NotAuthorizedError, ToolError
 from wasmrt.egress.secrets import Secret
+from wasmrt.interop.mcp.client._definition import read_definition
 
 PROTOCOL = "mcp-protocol"
 MIB = 1024 * 1024
@@ -121,6 +124,24 @@ def test_a_server_that_never_answers_ends_at_the_deadline(case: str) -> None:
         assert failure.value.code == (PROTOCOL if case == "same-question" else DeadlineExceededError.code)
         assert [receipt.outcome for receipt in world.receipts] == [failure.value.code]
     assert processes_of(server) == []
+
+
+@pytest.mark.ci("slow")
+@pytest.mark.parametrize("seconds", [20.0, 1.5])
+def test_a_costly_output_schema_delays_no_other_thread_and_no_deadline(seconds: float) -> None:
+    schemas = (hostile.TOOL["inputSchema"], hostile.COSTLY_SCHEMA)
+    definition = read_definition(hostile.TOOL["name"], "", hostile.TOOL["description"], schemas, None)
+    late, over = [], []
+    with World(hostile_server("costly-schema", timeout_seconds=seconds), [definition]) as world:
+        for _ in range(3):
+            started = time.monotonic()
+            with ticks(time.CLOCK_PROCESS_CPUTIME_ID) as gaps, pytest.raises(ToolError):
+                world.call()
+            over.append(time.monotonic() - started - seconds)
+            late.append(max(gaps))
+        assert {receipt.outcome for receipt in world.receipts} <= {"guest-error", "invalid-parameters", "timeout"}
+    assert min(late) < 0.050
+    assert min(over) < 0.100
 
 
 def test_an_endless_line_uses_bounded_memory() -> None:
