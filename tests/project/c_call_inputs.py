@@ -24,7 +24,8 @@ from wasmrt.agent.builtin.shell._reader import read_script
 from wasmrt.agent.flows._untrusted_text import UntrustedText
 from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, _decoded_size
 from wasmrt.agent.safety import Sanitizer, wrap_tool_output
-from wasmrt.capabilities.sections._tree import read_tree
+from wasmrt.capabilities._fields import Problems
+from wasmrt.capabilities.sections._json import read_json as read_capability_json
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import (
     MAX_CAPABILITY_FILE_BYTES,
@@ -88,6 +89,13 @@ def json_over(size: int) -> dict[str, Any]:
 def json_case(call: Any, size: int, *refusals: type[Exception]) -> Case:
     """Return the case of a reader for JSON text of `size` bytes."""
     return Case(call, lambda: "[1]", json_shapes(size), json_over(size), refusals)
+
+
+def capability_json(text: str) -> None:
+    problems = Problems()
+    read_capability_json(text, problems)
+    if problems:
+        raise NotKnownError
 
 
 def own_response(text: str) -> None:
@@ -246,9 +254,7 @@ CASES = {
     "mcp-line": json_case(mcp_line, MAX_MCP_MESSAGE_BYTES - 100, WasmrtError),
     "mcp-message": json_case(mcp_message, MAX_MESSAGE_BYTES - 100, UnreadableError),
     "own-response": json_case(own_response, MAX_OWN_RESPONSE_BYTES - 100, NotKnownError),
-    "capability-file": json_case(
-        lambda text: read_tree('{"x":' + text + "}"), MAX_CAPABILITY_FILE_BYTES - 100, WasmrtError
-    ),
+    "capability-file": json_case(capability_json, MAX_CAPABILITY_FILE_BYTES, NotKnownError),
     "toml": Case(
         lambda text: read_toml(text.encode()),
         lambda: "a = 1",

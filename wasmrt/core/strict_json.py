@@ -23,6 +23,8 @@ _MAX_EXPONENT = 1000
 _MAX_NUMBER_CHARS = 400
 _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us per value."""
+_MANY_NUMBERS = 400_000
+"""Each takes 32 bytes of memory; the readers without a counter of numbers bound it by steps."""
 _MAX_LEVELS = 1000
 """Nesting of a value to write: Python's recursion limit."""
 _RUN_VALUES = 4096
@@ -93,7 +95,7 @@ def parse_json(
     decoder = _exact if exact else _distinct_names if distinct else _decoder
     try:
         if len(text) > LARGE_CHARS:
-            if needs_steps(text):
+            if needs_steps(text) or (decoder is not _decoder and text.count(",") > _MANY_NUMBERS):
                 return StepReader(text, decoder, check or _never).read()
             if decoder is _decoder:
                 decoder = counting_decoder(check or _never, _finite, parse_constant=_refuse_constant)
