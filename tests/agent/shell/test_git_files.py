@@ -12,7 +12,7 @@ import pytest
 
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import ToolError
-from wasmrt.agent.builtin.shell import ShellSettings, ShellTool
+from wasmrt.agent.builtin.shell import ShellSettings, ShellTool, _scan
 from wasmrt.core.errors import DeadlineExceededError
 from wasmrt.core.model import Reason, ToolOutput
 
@@ -219,6 +219,18 @@ def test_second_command_does_not_take_a_planted_setting_for_the_original(
     (folder / "done").write_text("")
     first.join()
     assert repository.config.read_text() == before
+
+
+def test_many_new_files_do_not_hide_the_hooks_of_a_repository(
+    repository: Repository, shell: ShellTool, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_scan, "MAX_GIT_SEARCH", 200)
+    (folder / "z/y").mkdir(parents=True)
+    repository.git("init", "-q", at="z/y")
+    script = "mkdir a; touch $(seq -f a/%g 300); cp cfg z/y/.git/config; cp cfg z/y/.git/hooks/pre-commit"
+    output = shell.execute(repository.script(script))
+    assert sorted(subjects(output)) == ["z/y/.git/config", "z/y/.git/hooks/pre-commit"]
+    assert "changed lists only part" in output.result["stderr"]
 
 
 def test_hooks_too_large_to_restore_stop_the_command(repository: Repository, shell: ShellTool, folder: Path) -> None:

@@ -29,6 +29,7 @@ _NAMES = {
 _FOLDERS = {
     ".vscode": "an editor", ".idea": "an editor", ".fleet": "an editor", ".zed": "an editor",
     ".devcontainer": "an editor", ".husky": "git", ".githooks": "git", ".circleci": "CI", ".cargo": "cargo",
+    ".hg": "hg", ".jj": "jj",
 }  # fmt: skip
 _EXACT: dict[str, str] = {}
 _PATTERNS: list[tuple[str, str]] = []

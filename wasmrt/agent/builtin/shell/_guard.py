@@ -48,8 +48,11 @@ class _File(NamedTuple):
 class _Baseline:
     """The files of git in a workspace before a command, by absolute path."""
 
-    def __init__(self, root: Path, files: dict[str, _File], included: tuple[str, ...]) -> None:
+    def __init__(
+        self, root: Path, repositories: tuple[str, ...], files: dict[str, _File], included: tuple[str, ...]
+    ) -> None:
         self.root = root
+        self.repositories = repositories
         self.files = files
         self.included = included
 
@@ -109,29 +112,31 @@ def _remove_changes_of(other: _Baseline, baseline: _Baseline) -> None:
 
 
 def _read_baseline(root: Path, found: Scan) -> _Baseline:
-    files = _read_files(root, found, ())
+    files = _read_files(root, found.repositories, found.pointers)
     included: list[str] = []
     for path, file in files.items():
         if path.rpartition("/")[2] in CONFIG_FILES:
             folder = path.rpartition("/")[0]
             inside = (_resolve(root, folder, each) for each in included_files(file.content))
             included += [each for each in inside if each is not None]
-    files |= _read_files(root, Scan({}, frozenset(), (), (), True), included)
+    files |= _read_files(root, (), included)
     if sum(len(file.content) for file in files.values()) > _MAX_BYTES:
         raise ToolError(
             f"the hooks and settings of git in the workspace exceed {_MAX_BYTES // MIB} MiB, so a command's changes of"
             " them could not be undone", code="not-guarded", hint=_HINT, kind=ToolErrorKind.SANDBOX,
         )  # fmt: skip
-    return _Baseline(root, {f"{root}/{path}": file for path, file in files.items()}, tuple(included))
+    return _Baseline(
+        root, found.repositories, {f"{root}/{path}": file for path, file in files.items()}, tuple(included)
+    )
 
 
 def _resolve(root: Path, folder: str, path: str) -> str | None:
     return resolve("", path.removeprefix(f"{root}/")) if path.startswith(f"{root}/") else resolve(folder, path)
 
 
-def _read_files(root: Path, found: Scan, further: Iterable[str]) -> dict[str, _File]:
-    paths = [*found.pointers, *further]
-    for folder in found.repositories:
+def _read_files(root: Path, repositories: Iterable[str], further: Iterable[str]) -> dict[str, _File]:
+    paths = list(further)
+    for folder in repositories:
         prefix = f"{folder}/" if folder else ""
         paths += [prefix + name for name in (*CONFIG_FILES, REDIRECTION, REBASE_PLAN, "hooks")]
         with suppress(OSError), _parent(root, f"{prefix}hooks/x") as (walk, _), os.scandir(walk.here) as entries:
@@ -170,15 +175,16 @@ def _parent(root: Path, path: str) -> Iterator[tuple[Walk, str]]:
 
 def _restore(baseline: _Baseline, found: Scan, undone: list[Decision]) -> None:
     root = baseline.root
+    repositories = {*baseline.repositories, *found.repositories}  # a scan of very many files may miss some
     before = {path.removeprefix(f"{root}/"): file for path, file in baseline.files.items()}
-    after = _read_files(root, found, baseline.included)
+    after = _read_files(root, repositories, [*found.pointers, *baseline.included])
     known = {(path.rpartition("/")[2], *file) for path, file in before.items() if not any(included_files(file.content))}
     problems = []
     for path in sorted({*before, *after}, key=lambda path: (path.count("/"), path)):
         old, new = before.get(path), after.get(path)
         if _is_same(old, new) or (new is not None and (path.rpartition("/")[2], *new) in known):
             continue
-        why = _why_refused(path, old, new, str(root), found)
+        why = _why_refused(path, old, new, str(root), repositories)
         if why is None:
             continue
         try:
@@ -203,7 +209,7 @@ def _is_same(old: _File | None, new: _File | None) -> bool:
     return (old.content, old.link, old.mode & _EXECUTE) == (new.content, new.link, new.mode & _EXECUTE)
 
 
-def _why_refused(path: str, old: _File | None, new: _File | None, root: str, found: Scan) -> str | None:
+def _why_refused(path: str, old: _File | None, new: _File | None, root: str, repositories: set[str]) -> str | None:
     """Return why a change of a file is refused, or None if it is harmless."""
     folder, _, name = path.rpartition("/")
     is_hook = folder.rpartition("/")[2] == "hooks"
@@ -216,7 +222,7 @@ def _why_refused(path: str, old: _File | None, new: _File | None, root: str, fou
     if name == "git-rebase-todo":
         return None if is_harmless_plan(new.content) else "it makes git run a program"
     if name in (".git", REDIRECTION):
-        if is_harmless_redirection(new.content, folder, root, found.repositories):
+        if is_harmless_redirection(new.content, folder, root, repositories):
             return None
         return "it leads git to a folder that is not a repository of the workspace"
     return refused_setting(new.content, b"" if old is None else old.content, folder)

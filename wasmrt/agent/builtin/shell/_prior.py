@@ -113,7 +113,8 @@ class _Workspace:
     def _copy_file(self, walk: Walk, path: str, name: str, stamp: Stamp, places: dict[str, _Copy]) -> None:
         with open_file(name, folder=walk.here, follow_link=False) as (file, _):
             content = file.read(stamp.size)
-            if stamp_of(os.fstat(file.fileno())) == stamp and len(content) == stamp.size:
-                os.pwrite(self._file.descriptor, content, self._end)
+            if stamp_of(os.fstat(file.fileno())) != stamp or len(content) != stamp.size:
+                return  # another process changes it
+            if os.pwrite(self._file.descriptor, content, self._end) == stamp.size:
                 places[path] = _Copy(stamp, self._end)
                 self._end += stamp.size

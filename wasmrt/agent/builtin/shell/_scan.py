@@ -6,7 +6,6 @@ import os
 import re
 import stat
 from collections import deque
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -54,8 +53,12 @@ class Scan(NamedTuple):
     """False if `stamps` lacks files, because there are too many or a folder cannot be read."""
 
 
-def scan(root: Path) -> Scan:
-    """Scan a workspace, beginning with the files near its root."""
+def scan(root: Path, *, make_readable: bool = False) -> Scan:
+    """Scan a workspace, beginning with the files near its root.
+
+    With `make_readable`, folders that this process cannot read get the permission. SECURITY: git needs no permission to
+    list a repository, so a command could hide one.
+    """
     stamps: dict[str, Stamp] = {}
     repositories: list[str] = []
     pointers: list[str] = []
@@ -65,7 +68,7 @@ def scan(root: Path) -> Scan:
         folder, is_watched = waiting.popleft()
         prefix = f"{folder}/" if folder else ""
         try:
-            entries = list(_entries(f"{base}/{folder}"))
+            entries = _entries(f"{base}/{folder}", make_readable=make_readable)
         except OSError:
             is_complete = False
             continue
@@ -102,6 +105,22 @@ def _is_repository(names: set[str]) -> bool:
     return "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
-def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
-    with os.scandir(folder) as found:
-        yield from found
+def _entries(folder: str, *, make_readable: bool) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as found:
+            return list(found)
+    except PermissionError:
+        if not make_readable:
+            raise
+        _make_readable(folder)
+        return _entries(folder, make_readable=False)
+
+
+def _make_readable(folder: str) -> None:
+    """Give this user the permissions for a folder that the user owns. A link is not followed."""
+    handle = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        mode = stat.S_IMODE(os.fstat(handle).st_mode)
+        os.chmod(f"/proc/self/fd/{handle}", mode | stat.S_IRWXU)  # noqa: PTH101
+    finally:
+        os.close(handle)

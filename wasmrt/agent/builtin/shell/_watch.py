@@ -17,7 +17,7 @@ from wasmrt.runtime.workspace import Earlier, JournalHead, UndoJournal, record_o
 
 @dataclass
 class Watched:
-    """What happened in a workspace while a command ran."""
+    """Changes in a workspace while a command ran."""
 
     undone: list[Decision] = field(default_factory=list)
     """Changes of git's files that were undone."""
@@ -71,12 +71,13 @@ def watched(head: JournalHead, recorder: Recorder | None, *, keep_git: bool) -> 
     root, found, seen = Path(head.root), [scan(Path(head.root))], Watched()
 
     def look() -> Scan:
-        found.append(scan(root))
+        found.append(scan(root, make_readable=True))
         return found[-1]
 
+    copies: Copies | None = None
     try:
         with nullcontext() if keep_git else guarded_git(root, found[0], look, seen.undone):
-            copies = None if recorder is None else recorder.copy(root, found[0])
+            copies = None if recorder is None else _copy(recorder, root, found[0], seen.notes)
             yield seen
     finally:
         before, after = found[0], found[1] if len(found) > 1 else look()
@@ -88,6 +89,14 @@ def watched(head: JournalHead, recorder: Recorder | None, *, keep_git: bool) -> 
             changes = [each for each in changes if each.path not in same]
             seen.notes += _about_lost(lost)
         seen.changes = changes
+
+
+def _copy(recorder: Recorder, root: Path, found: Scan, notes: list[str]) -> Copies | None:
+    try:
+        return recorder.copy(root, found)
+    except OSError as error:
+        notes.append(f"wasmrt: wasmrt undo cannot take back changes, because no copy can be stored ({error.strerror})")
+        return None
 
 
 def _about_lost(lost: list[str]) -> Iterator[str]:
