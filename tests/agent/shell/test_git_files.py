@@ -195,6 +195,25 @@ def test_settings_that_the_user_made_stay(repository: Repository, shell: ShellTo
     assert (folder / "shared.cfg").read_text() == "[user]\n\tname = ann\n"
 
 
+def test_moved_repository_keeps_its_hooks_and_settings(repository: Repository, shell: ShellTool, folder: Path) -> None:
+    (folder / "sub").mkdir()
+    repository.git("init", "-q", at="sub")
+    repository.git("config", "core.pager", "cat", at="sub")
+    (folder / "sub/.git/hooks").mkdir(exist_ok=True)
+    (folder / "sub/.git/hooks/pre-commit").write_text("#!/bin/sh\n")
+    assert subjects(shell.execute({"command": "mv sub moved"})) == []
+    assert repository.git("config", "core.pager", at="moved") == "cat\n"
+    assert (folder / "moved/.git/hooks/pre-commit").exists()
+
+
+def test_copied_repository_cannot_include_other_settings(repository: Repository, shell: ShellTool) -> None:
+    repository.git("config", "include.path", "../shared.cfg")
+    script = "mkdir evil; cp -r .git evil/.git; cp cfg evil/shared.cfg"
+    assert subjects(shell.execute(repository.script(script))) == ["evil/.git/config"]
+    repository.git("status", at="evil")
+    assert not repository.planted.exists()
+
+
 def test_command_that_is_ended_leaves_nothing_behind(repository: Repository, shell: ShellTool) -> None:
     before = repository.config.read_text()
     script = "cp cfg .git/config; (while true; do cp cfg .git/config; done) & sleep 999"
