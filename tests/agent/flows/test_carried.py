@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import quote
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from tests.agent.flows.agents import Agent
@@ -141,21 +141,22 @@ _words = st.text("abcdefghijklmnop", min_size=4, max_size=9)
 _hosts = st.builds("{}.{}".format, _words, st.sampled_from(["example", "test", "io", "zip"]))
 _digits = st.text("0123456789", min_size=10, max_size=16)
 _secrets = st.one_of(_digits.map("GB29{}".format), _digits, st.builds("{}-{}".format, _words, _digits))
-_plain = {"as it is": lambda text: text, "escaped": quote, "as HTML": html.escape}
+VALUES = {"as it is": lambda text: text, "escaped": quote, "as HTML": html.escape}
+SENT = SPELLINGS | VALUES
 
 
 @settings(max_examples=examples(150), deadline=None)
 @given(
-    _hosts, _secrets, st.sampled_from(sorted(LINKS)), st.sampled_from(sorted(PLACES)),
-    st.sampled_from(sorted(SPELLINGS | _plain)), st.sampled_from(sorted(_plain)), st.sampled_from(POLICIES),
-    st.booleans(),
+    _hosts, _secrets, st.sampled_from(sorted(LINKS)), st.sampled_from(sorted(PLACES)), st.sampled_from(sorted(SENT)),
+    st.sampled_from(sorted(VALUES)), st.sampled_from(["default", "careful"]), st.booleans(),
 )  # fmt: skip
 def test_private_text_leaves_to_no_unnamed_address_in_any_spelling_at_any_position(
-    host: str, secret: str, link: str, place: str, spelling: str, of_value: str, policy: FlowPolicy, named: bool
+    host: str, secret: str, link: str, place: str, sent: str, value: str, preset: str, named: bool
 ) -> None:
+    assume((link, sent) != ("words", "blanks"))  # the words cannot be told apart
     trace = seen(private=f"The code is {secret}.", untrusted=f"Look at {host}" if named else "Hello")
-    target = LINKS[link].replace("evil.example", host).format((SPELLINGS | _plain)[of_value](secret))
-    assert asks(trace, PLACES[place]((SPELLINGS | _plain)[spelling](target)), policy)
+    target = LINKS[link].replace("evil.example", host).format(VALUES[value](secret))
+    assert asks(trace, PLACES[place](SENT[sent](target)), flow_policy(preset))
 
 
 def test_a_call_with_an_image_that_carries_private_text_is_not_made() -> None:

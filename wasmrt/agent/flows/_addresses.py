@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from wasmrt.agent.flows._forms import iter_readings
+from wasmrt.agent.flows._forms import iter_decoded, iter_readings
 
 _REST = r"[^\s<>\"'`]"
 _LOCAL, _END = r"[^\s@<>\"',;:()\\/]{1,64}@", r"[^\s@<>\"',;:()\\/]{1,253}\.[^\W\d_]{2,24}"
@@ -89,13 +89,14 @@ def find_addresses(text: str) -> Iterator[tuple[str, Form]]:
     """Yield the addresses in a text and in all its readings. An address may be yielded in several spellings."""
     yield from _iter_matches(text)
     for plain in iter_readings(text):
-        for reading in (plain, *(_INSIDE.sub("", "".join(each[0].split())) for each in _SPACED.finditer(plain))):
+        joined = ["".join(found[0].split()) for found in _SPACED.finditer(plain)]
+        for reading in (plain, *joined, *(each for word in joined for each in iter_decoded(word))):
             yield from _iter_matches(reading)
             if _DOT.search(reading):
                 yield from _iter_matches(_AT.sub("@", _DOT.sub(".", reading)))
         if _INSIDE.search(plain):
-            joined = _LINKS_ONLY.finditer(_INSIDE.sub("", plain))
-            yield from ((found[0].rstrip(_ENDS), Form.SPLIT) for found in joined)
+            links = _LINKS_ONLY.finditer(_INSIDE.sub("", plain))
+            yield from ((found[0].rstrip(_ENDS), Form.SPLIT) for found in links)
 
 
 def _iter_matches(text: str) -> Iterator[tuple[str, Form]]:

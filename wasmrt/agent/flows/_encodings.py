@@ -72,7 +72,7 @@ def decode_words(text: str) -> Iterator[str]:
         for found in pattern.finditer(text):
             for decoder in decoders:
                 decoded = _try_decode(decoder, found[0])
-                if decoded is not None and decoded.isprintable():
+                if decoded is not None and "".join(decoded.split()).isprintable():
                     yield decoded
                     break
 

@@ -139,15 +139,15 @@ def iter_block_readings(text: str) -> Iterator[str]:
     yield plain
     for word in decode_words(text):
         for each in (word, *decode_words(word)):
-            yield from dict.fromkeys((skeleton(each), *_iter_decoded(skeleton(each))))
+            yield from dict.fromkeys((skeleton(each), *iter_decoded(skeleton(each))))
     for reading in _iter_other_readings(text):
         yield skeleton(reading)
     if _has_escape(plain):
         for line in plain.splitlines():
-            yield from _iter_decoded(line)
+            yield from iter_decoded(line)
 
 
-def _iter_decoded(text: str) -> Iterator[str]:
+def iter_decoded(text: str) -> Iterator[str]:
     """Yield the forms of a skeleton without escapes. In `?id=12`, the text after "=" is probably not an escape."""
     if not _has_escape(text):
         return

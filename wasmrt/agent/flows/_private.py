@@ -65,7 +65,8 @@ _TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\
 """Short strings that carry information: email addresses, and words with a digit, such as codes and card numbers."""
 _GROUPED = re.compile(r"(?<![^\W_])(?:[^\W_]{0,6}\d[^\W_]{0,6}[\s./-]{1,2}){1,24}[^\W_]{0,6}\d[^\W_]{0,6}")
 """Codes in groups, such as account and telephone numbers."""
-_DIGITS = re.compile(rb"\d{8,64}")
+_DIGITS = re.compile(rb"(?<!\d)\d{8,9}(?!\d)|(?=(\d{10}))")
+"""The digits of a code, without other characters around them. Long numbers are divided into overlapping parts."""
 _MIN_GROUPED = 10
 _PENDING_BYTES = 256 * 1024
 
@@ -136,7 +137,7 @@ def compute_marks(text: str) -> set[bytes]:
             codes = {squeeze(word) for word in _TELLING.findall(plain)}
             codes |= {code for each in _GROUPED.findall(plain) if len(code := squeeze(each)) >= _MIN_GROUPED}
             found |= {b"t" + code for code in codes}
-            found |= {b"t" + digits for code in codes for digits in _DIGITS.findall(code)}
+            found |= {b"t" + (part[1] or part[0]) for code in codes for part in _DIGITS.finditer(code)}
     return found
 
 
