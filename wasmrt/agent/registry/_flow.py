@@ -24,6 +24,7 @@ from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.core.effects import NETWORKING, READING
 from wasmrt.core.model import Decision, Reason
+from wasmrt.runtime.context import Progress
 
 _WHAT = "tool.flow"
 _SHOWN = 8
@@ -212,6 +213,19 @@ def _has_stated_labels(state: CallState) -> bool:
     """Return whether the operator's rules, or a tool of the program, set the labels of all results of the tool."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
     return own or state.services.policy.results_for(state.known.name) is not None
+
+
+def with_recorded_messages(state: CallState, report: Progress | None) -> Progress | None:
+    """Return a function that reports the progress of a call, and adds its messages to the content of the trace."""
+    if report is None:
+        return None
+
+    def record_and_report(done: int, total: int | None, message: str | None) -> None:
+        if message:
+            record_result(state, message)
+        report(done, total, message)
+
+    return record_and_report
 
 
 def result_labels(

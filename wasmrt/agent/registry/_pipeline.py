@@ -59,7 +59,7 @@ def finish_failed(state: CallState, error: BaseException) -> ToolError:
     if state.ran:
         reported = _access.with_access_requests(state, failure)  # before the error message becomes part of the trace
     if state.ran or state.previewing:
-        _flow.record_result(state, failure.message)
+        _flow.record_result(state, [failure.message, reported.for_model()])  # only some errors show models the hint
     _end_call(state, failure)
     return reported
 
@@ -238,7 +238,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         call_id=state.request.call_id,
         data=state.request.data,
         lifetime=Lifetime(seconds, within=state.request.within if state.direct else None),
-        on_progress=state.request.on_progress,
+        on_progress=_flow.with_recorded_messages(state, state.request.on_progress),
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,
         effects=None if entry.granted_effects <= allowed and not restrictions.narrows else allowed,

@@ -157,7 +157,9 @@ class ToolView:
             NotInstalledError: no tool has this name, or the view does not include it.
         """
         self.get(name)
-        return self._services.store.get(name).document
+        entry = self._services.store.get(name)
+        self._services.definitions.record_returned(entry)
+        return entry.document
 
     def __iter__(self) -> Iterator[Tool]:
         return (entry.tool for entry in self._visible_entries())
@@ -321,6 +323,7 @@ class ToolView:
         return CallState(services=self._services, restrictions=self._restrictions, request=request)
 
     def _build_definition(self, entry: RegisteredTool, provider: Provider) -> dict[str, Any]:
+        self._services.definitions.record_returned(entry)
         traits = self._traits(entry)
         held = self._restrictions.allowed_effects(traits)
         definition = entry.definition(provider, actions_within(traits, held))

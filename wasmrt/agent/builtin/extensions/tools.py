@@ -101,16 +101,17 @@ class ExtensionTools:
                 "tool_install", "Ask the user to install a tool from the operator's sources or from a URL.",
                 {"name": _NAME, "url": url, "kind": _KIND}, plan=self._install, required=["name"],
                 decide=self._check_source, command=self._install_command, effects=[Effect.NETWORK, *_CHANGES],
+                untrusted=any_result,
             ),
             HostTool(
                 "tool_auth", "List the logins and secrets that a tool lacks, with the commands that set them.",
                 {"name": _NAME}, self._auth, required=["name"], approval=True,
                 effects=[Effect.MODIFY_TOOLS],  # it checks which secrets are set, without reading their values
-                decide=self._check_name, command=self._auth_command,
+                decide=self._check_name, command=self._auth_command, untrusted=any_result,
             ),
             HostTool(
                 "tool_activate", "Make an installed tool available, with the permissions that the user granted.",
-                {"name": _NAME}, self._activate, required=["name"], in_programs=False,
+                {"name": _NAME}, self._activate, required=["name"], in_programs=False, untrusted=any_result,
             ),
             HostTool(
                 "tool_list", "List the installed tools and MCP servers.", {"kind": _KIND}, self._list,
@@ -119,7 +120,7 @@ class ExtensionTools:
             HostTool(
                 "tool_remove", "Ask the user to remove an installed tool or an MCP server.", {"name": _NAME},
                 plan=self._remove, required=["name"], command=self._remove_command,
-                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS],
+                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=any_result,
             ),
         ]  # fmt: skip
 

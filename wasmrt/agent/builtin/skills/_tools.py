@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan
+from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
 from wasmrt.agent.builtin.skills._folder import (
     MAX_SKILL_BYTES,
     SKILL_FILE,
@@ -101,12 +101,12 @@ class SkillTools:
                     "content": _TEXT | {"maxLength": MAX_SKILL_BYTES, "description": "The text of a SKILL.md."},
                 },
                 plan=self._install, required=["name"], decide=self._check_source, command=self._install_command,
-                effects=[Effect.NETWORK, Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS],
+                effects=[Effect.NETWORK, Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=any_result,
             ),
             HostTool(
                 "skill_remove", "Ask the user to remove an installed skill.", {"name": _NAME},
                 plan=self._remove, required=["name"], command=lambda params: f"wasmrt skills remove {params['name']}",
-                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS],
+                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=any_result,
             ),
         ]  # fmt: skip
 
