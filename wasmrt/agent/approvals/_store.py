@@ -131,6 +131,9 @@ class ApprovalStore:
         if not self._requests.exists:
             return 0
         with self._requests.database.writing(scrub=True) as db:
+            # SECURITY: a call that used the remembered answer left the answer of its request unused.
+            of_them = f"(user, tool, digest, granted) IN (SELECT user, tool, digest, granted FROM answer WHERE {where})"  # noqa: S608 - constants
+            self._requests.end(db, State.WITHDRAWN, f"state = 'answered' AND scope = 'always' AND {of_them}", value)
             deleted = db.execute(f"DELETE FROM answer WHERE {where}", (value,)).rowcount  # noqa: S608 - constants
             _increment_counter(db)
             return deleted
