@@ -27,6 +27,11 @@ class Redirect(NamedTuple):
         """True if it opens a file for writing."""
         return ">" in self.operator and not (self.operator in (">&", "<&") and self.target.text.isdigit())
 
+    @property
+    def truncates(self) -> bool:
+        """True if it empties a file that may exist."""
+        return self.operator in (">", ">|", "&>") and not self.target.text.startswith("/dev/")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
@@ -78,6 +83,8 @@ class Script:
     commands: list[Command] = field(default_factory=list)
     bodies: dict[str, str] = field(default_factory=dict)
     """The text of each function."""
+    defined: dict[str, range] = field(default_factory=dict)
+    """The position of the first definition of each function."""
     notes: list[str] = field(default_factory=list)
     """Constructs that change the meaning of the rest of the script."""
     evaluated: list[str] = field(default_factory=list)
@@ -90,7 +97,6 @@ _STANDARD_INPUT = frozenset(("-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"))
 _SHELL_VALUES = ("-o", "+o", "-O", "+O", "--rcfile", "--init-file")
 _ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=")
 _CODE = re.compile(r"[{(|\"\x00\x03]")
-_STRINGS = ("-S", "--split-string")
 
 
 class Inner(NamedTuple):
@@ -284,8 +290,8 @@ def _append_stdin_words(words: list[Field], placeholder: str) -> list[Field]:
 def _env_commands(command: Command, words: list[Field]) -> Iterator[Command | Inner | Reading]:
     while words and words[0].text.startswith("-") and words[0].text != "--":
         option = words.pop(0).text
-        if option.startswith(_STRINGS):
-            first = option[2:] if option[1] != "-" else option.partition("=")[2]
+        if re.match(r"-[iv0]*S|--s", option):  # "--s" abbreviates --split-string
+            first = option.partition("S")[2] if option[1] != "-" else option.partition("=")[2]
             text = " ".join([first, *(word.text for word in words)])
             yield from _text(command, Field(text))
             return
@@ -315,6 +321,8 @@ def _found(command: Command, words: tuple[Field, ...]) -> Iterator[Command]:
         if word.text in options:
             rest = list(words[index + 1 :])
             end = next((at for at, each in enumerate(rest) if each.text in (";", "+")), len(rest))
-            run = tuple(Field(each.text.replace("{}", "./" + ANY), each.splits) for each in rest[:end])
+            run = [Field(each.text.replace("{}", "./" + ANY), each.splits) for each in rest[:end]]
+            if command.name != "find" and not any("{" in each.text for each in rest[:end]):
+                run.append(Field("./" + ANY, splits=True))
             if run:
-                yield command.running(run, "find")
+                yield command.running(tuple(run), "find")

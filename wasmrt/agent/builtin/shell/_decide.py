@@ -14,7 +14,7 @@ from itertools import pairwise
 
 from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_commands
-from wasmrt.agent.builtin.shell._known import ANYTHING, find_problem, runs_workspace_code, written_names
+from wasmrt.agent.builtin.shell._known import ANYTHING, find_problem, kind_of, runs_workspace_code, written_names
 from wasmrt.agent.builtin.shell._latent import evaluated_words
 from wasmrt.agent.builtin.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, LAYERS, PRIVATE_VARIABLES
 from wasmrt.agent.builtin.shell._match import Fact, Match, match
@@ -82,7 +82,7 @@ class _Facts:
     def _note(self, script: Script) -> None:
         for part in script.evaluated:
             self.asks.append(_asks("latent-code", "the shell evaluates a value, which may contain code", part))
-        for note in script.notes:
+        for note in (*script.notes, *_misleading_functions(script)):
             self.asks.append(_asks("redefinition", f"it contains {note}", ""))
         for command in script.commands:
             if command.name in ("declare", "local", "typeset") and any(
@@ -146,6 +146,20 @@ def _unreadable(text: str) -> Verdict | None:
     return None
 
 
+def _misleading_functions(script: Script) -> Iterator[str]:
+    """Yield the functions that have the name of a listed program, or that a command calls before they exist."""
+    for name, place in script.defined.items():
+        if kind_of(name) is not None:
+            yield f"a function with the name of a program, {name}"
+        elif any(
+            command.name == name
+            and command.start < place.start
+            and not any(command.start in other for other in script.defined.values())
+            for command in script.commands
+        ):
+            yield f"a function that may not exist yet, {name}"
+
+
 def _by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdict]:
     """Yield the commands that are not known to be harmless."""
     for fact in facts:
@@ -154,6 +168,8 @@ def _by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdic
             yield _asks("unknown-program", "it runs a program whose name is unknown until it runs", command.text)
         elif (problem := find_problem(fact, programs)) is not None:
             yield _asks(problem.rule, problem.reason, command.text)
+        if command.name in ("", ":", "true") and any(each.truncates for each in command.redirects):
+            yield _asks("truncates", "it truncates a file", command.text)
         for _ in evaluated_words(fact):
             reason = f"{command.name} evaluates its arguments, which may contain code"
             yield _asks("latent-code", reason, command.text)

@@ -235,7 +235,9 @@ class Expressions:
         if text.startswith("`") and ("\\" in text or text.count("`") != 2):
             raise NotUnderstoodError("backticks that contain a backslash or more backticks are ambiguous: use $(...)")
         commands = self._run(node)
-        if len(commands) == 1 and (told := printed_text(commands[0])) is not None:
+        parts = [child.type for child in node.named_children if child.type != "comment"]
+        always = parts in (["command"], ["redirected_statement"])  # no condition, loop or definition
+        if always and len(commands) == 1 and (told := printed_text(commands[0])) is not None:
             return expand_values(literal(told.rstrip("\n")), quoted=quoted)
         if commands and _prints_number(commands[-1]):
             return unknown(DIGITS, quoted=quoted)

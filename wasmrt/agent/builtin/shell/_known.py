@@ -11,10 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from wasmrt.agent.builtin.shell._commands import Command, find_wrapper
-from wasmrt.agent.builtin.shell._lists import ASKS, COMPILERS, KNOWN, OPERANDS
+from wasmrt.agent.builtin.shell._lists import ASKS, COMPILERS, KNOWN, OPERANDS, SINGLE_DASH
 from wasmrt.agent.builtin.shell._match import Fact
 from wasmrt.agent.builtin.shell._words import UNKNOWN, Field
 
@@ -24,10 +25,13 @@ _DATA = re.compile(
     r"(?!CMakeLists|.*requirements|.*constraints).*\.(log|txt|out|err|md|csv|tsv|html?|diff|patch|png|jpe?g|svg|pdf|gz|tgz|zip|xz|bz2|tar|tmp|bak)"
 )
 _UNPACKERS: Mapping[str, re.Pattern[str]] = {
-    "tar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--extract|--get"), "bsdtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*"),
-    "unzip": re.compile(r"(?!-[lptvz]).*"), "cpio": re.compile(r"-[a-zA-Z]*[ip].*|--extract"), "7z": re.compile("[ex]"),
+    "tar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*|--get"), "gtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*|--get"),
+    "bsdtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*"), "ar": re.compile("-?[a-z]*x[a-z]*"),
+    "unzip": re.compile(r"(?!-[lptvz]).*"), "cpio": re.compile(r"-[a-zA-Z]*[ip].*|--ex.*"),
+    "7z": re.compile("[ex]"), "7za": re.compile("[ex]"), "unrar": re.compile("[ex]"),
     "wget": re.compile("(?!-O$).*"), "curl": re.compile(r"-[a-zA-Z]*[OJ][a-zA-Z]*|--remote-.*"),
-    "git": re.compile("clone|pull|apply|am|submodule"), "patch": re.compile(".*"), "rsync": re.compile(".*"),
+    "git": re.compile("clone|pull|fetch|apply|am|submodule|lfs|checkout-index|unpack-file"),
+    "patch": re.compile(".*"), "rsync": re.compile(".*"), "split": re.compile(".*"), "csplit": re.compile(".*"),
 }  # fmt: skip
 """Programs that write files under names from their input, with the argument that makes them do so."""
 _Entry = TypeVar("_Entry")
@@ -69,7 +73,8 @@ def find_problem(fact: Fact, added: tuple[str, ...] = ()) -> Problem | None:
     """Return why a command is not known to be harmless, or None. `added` are programs that the operator added."""
     command = fact.command
     name = command.name
-    if not command.words or not command.words[0].known or name in fact.bodies:
+    is_function = name in fact.bodies and command.inherited <= {"time"}  # other programs do not see functions
+    if not command.words or not command.words[0].known or is_function:
         return None
     if (found := find_wrapper(name, command.arguments)) is not None:
         form, words = found
@@ -113,11 +118,37 @@ def _arguments_problem(fact: Fact) -> Problem | None:
         if pattern is None:
             continue
         for each in fact.command.arguments:
-            if each.known and re.fullmatch(pattern, each.text, re.DOTALL):
+            if each.known and any(re.fullmatch(pattern, text, re.DOTALL) for text in _spellings(name, each.text)):
+                return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
+            if each.known and each.text not in (allowed or ()) and _abbreviates(each.text, pattern):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
             if each.open_start and re.fullmatch(pattern, "-" + each.text.lstrip("".join(UNKNOWN))):
                 return Problem("arguments", f"{name} gets a word that is unknown until it runs")
     return None
+
+
+def _spellings(name: str, text: str) -> Iterator[str]:
+    """Yield a word, and the options of a cluster such as `-ab`: with the rest of the word as their value, and without."""
+    yield text
+    if name in SINGLE_DASH or not re.match("-[a-zA-Z0-9]{2}", text):
+        return
+    for at in range(1, len(text)):
+        if not text[at].isalnum():
+            return
+        yield "-" + text[at]
+        yield "-" + text[at:]
+
+
+def _abbreviates(text: str, pattern: str) -> bool:
+    """Return whether a word is an abbreviation of a long option that an expression names."""
+    given = text[2:].partition("=")[0]
+    return text.startswith("--") and bool(given) and any(each.startswith(given) for each in _long_options(pattern))
+
+
+@cache
+def _long_options(pattern: str) -> frozenset[str]:
+    groups = (each.split("|") for each in re.findall(r"--\(([\w|-]*)\)", pattern))
+    return frozenset((*re.findall(r"--(\w[\w-]*)(?![\w=-])", pattern), *chain.from_iterable(groups)))
 
 
 def _texts(fact: Fact) -> list[str]:

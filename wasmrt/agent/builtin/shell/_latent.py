@@ -19,6 +19,10 @@ _NAME = re.compile(r"[A-Za-z_]\w*(\[\d+\])?")
 _NUMBER = re.compile(rf"\s*-?[0-9{DIGITS}]*\s*")
 _PLAIN_ARITHMETIC = re.compile(r"[\w\s+*/%=<>!&|?:(),~^-]*")
 _COMPARISONS = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
+_SUBSTITUTED = re.compile(r"(?<!\\)(?:\\\\)*(?:`|\$[({\[])")
+_STARTS = re.compile(_SUBSTITUTED.pattern + r"|[<>]\(")
+_LITERAL = frozenset(("raw_string", "ansi_c_string", "comment", "heredoc_start", "heredoc_end", "heredoc_content"))
+_EXPANDED = frozenset(("command_substitution", "arithmetic_expansion", "expansion"))
 _WORDS = frozenset(("simple_expansion", "expansion", "command_substitution", "string", "raw_string", "concatenation"))
 _DECLARING = frozenset(("declare", "typeset", "local", "export", "readonly"))
 Values = Callable[[Node], Alternatives]
@@ -26,7 +30,11 @@ Values = Callable[[Node], Alternatives]
 
 def evaluated_nodes(nodes: Iterable[Node], value: Values, variable: Callable[[str], Alternatives]) -> Iterator[str]:
     """Yield the parts of a script that bash evaluates and whose value may contain code."""
+    nodes = list(nodes)
+    arrays = frozenset(_arrays(nodes))
     for node in nodes:
+        if _hides_substitution(node) or _assigns_array_text(node, arrays, value):
+            yield text_of(node)[:60]
         for part in _arithmetic_parts(node):
             if not _is_number(part, value, variable):
                 yield text_of(part)[:60]
@@ -35,6 +43,56 @@ def evaluated_nodes(nodes: Iterable[Node], value: Values, variable: Callable[[st
                 yield text_of(node)[:60]
         elif node.type == "expansion" and _evaluates_value(node, variable):
             yield text_of(node)[:60]
+
+
+def _hides_substitution(node: Node) -> bool:
+    """Return whether a node has a substitution that the grammar does not parse, such as the backticks in `${x#`a`}`."""
+    text = text_of(node)
+    if node.type.endswith("_redirect") and node.parent is not None:
+        before = (node.parent.text or b"")[: node.start_byte - node.parent.start_byte]
+        return before.endswith(b"]}")  # `{a[$x]}>f` stores the number of the descriptor
+    if node.type == "heredoc_body":
+        start = node.parent and next((each for each in node.parent.children if each.type == "heredoc_start"), None)
+        quoted = start is not None and re.search(r"[\'\"\\\\]", text_of(start)) is not None
+        text = text_of(node.parent).partition("\n")[2] if node.parent is not None else text
+        parsed = "".join(text_of(each) for each in node.named_children if each.type in _EXPANDED)
+        return not quoted and len(_SUBSTITUTED.findall(text)) > len(_SUBSTITUTED.findall(parsed))
+    if node.children or not node.is_named or node.type in _LITERAL:
+        return False
+    return (_SUBSTITUTED if node.type == "string_content" else _STARTS).search(text) is not None
+
+
+def _arrays(nodes: Iterable[Node]) -> Iterator[str]:
+    """Yield the names of the arrays of a script."""
+    for node in nodes:
+        if node.type == "variable_assignment":
+            name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
+            if name is not None and (name.type == "subscript" or (value is not None and value.type == "array")):
+                yield text_of(name).partition("[")[0]
+        elif node.type in ("declaration_command", "command"):
+            words = text_of(node).split()
+            if any(re.match("-[a-zA-Z]*[aA]", each) for each in words) or words[:1] in (["mapfile"], ["readarray"]):
+                yield from (each.strip("'\"").partition("=")[0] for each in words)
+
+
+def _assigns_array_text(node: Node, arrays: frozenset[str], value: Values) -> bool:
+    """Return whether a declaration assigns text to an array: `declare -a 'x=($y)'` evaluates it again."""
+    if node.parent is None or node.parent.type != "declaration_command" or not node.is_named:
+        return False
+    if node.type == "variable_assignment":
+        name, text = node.child_by_field_name("name"), node.child_by_field_name("value")
+        if name is None or text is None or text.type == "array":
+            return False
+        values, names = value(text), text_of(name)
+    else:
+        values, names = value(node), text_of(node).strip("'\"").partition("=")[0]
+    texts = ("".join(part.text for part in parts).removeprefix(names + "=") for parts in values)
+    is_array = names in arrays
+    return any(
+        (each.lstrip().startswith("(") and _STARTS.search(each) is not None)
+        or (is_array and node.type == "variable_assignment" and not UNKNOWN.isdisjoint(each))
+        for each in texts
+    )
 
 
 def evaluated_words(fact: Fact) -> Iterator[Field]:
@@ -88,12 +146,31 @@ def _arithmetic_parts(node: Node) -> Iterator[Node]:
         index = node.child_by_field_name("index")
         if index is not None and text_of(index) not in ("@", "*"):
             yield index
+    elif node.type == "array":
+        for each in node.named_children:
+            yield from _index_of_element(each)
     elif node.type == "expansion" and any(child.type == ":" for child in node.children):
         yield from node.named_children[1:]
     elif node.type == "binary_expression":
         operator = node.child_by_field_name("operator")
         if operator is not None and text_of(operator) in _COMPARISONS and _in_double_brackets(node):
             yield from (child for child in node.named_children if child.type != "test_operator")
+
+
+def _index_of_element(node: Node) -> Iterator[Node]:
+    """Yield the parts of the index of an element such as `[x]=1`; keys of associative arrays are not arithmetic."""
+    declaration = node.parent and node.parent.parent and node.parent.parent.parent
+    if declaration is not None and re.search(r"\s-[a-z]*A", text_of(declaration).partition("=")[0]):
+        return
+    if not re.match(r"\[[^\]]*\].*=", text_of(node), re.DOTALL):
+        return
+    if not node.named_children:
+        yield node
+    for child in node.named_children:
+        if text_of(child).startswith("]"):
+            return
+        if text_of(child) != "[":
+            yield child
 
 
 def _in_double_brackets(node: Node) -> bool:

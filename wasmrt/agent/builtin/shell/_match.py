@@ -14,6 +14,7 @@ from wasmrt.agent.builtin.shell._lists import (
     PRINTERS,
     PROSE,
     SEARCHERS,
+    SINGLE_DASH,
     VALUE_OPTIONS,
     WRITERS,
     OptionValue,
@@ -21,13 +22,16 @@ from wasmrt.agent.builtin.shell._lists import (
     fits,
 )
 from wasmrt.agent.builtin.shell._paths import FoundPath, path_matches, paths_in
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field, words_of
 
 _PLAIN_SEARCH = re.compile(
     r"-[abchiHlLnoqrRsvVwxzEFGPTUZu]+|--(recursive|line-number|ignore-case|extended-regexp|fixed-strings|word-regexp"
     r"|files-with-matches|count|color(=\w+)?|no-filename|with-filename|invert-match|only-matching|quiet|hidden)"
 )
 _IN_PLACE = re.compile("-[a-zA-Z]*i|--in-place")
+_WRITING = frozenset(each.lstrip("-") for each in WRITERS["options"])
+"""The options of `WRITERS` without dashes: clusters and abbreviations may contain them."""
+_SETTING = words_of("export declare typeset readonly local read printf mapfile readarray getopts let wait")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\+?=")
 
 
@@ -116,6 +120,8 @@ class Fact:
                 found.append(Field(each.text[2:]))
             elif each.text.startswith("of="):
                 found.append(Field(each.text[3:]))
+            elif fits(command.name, KNOWN["writers"]) and command.name not in SINGLE_DASH:
+                found += map(Field, _values(each.text, _WRITING, words[at + 1 : at + 2]))
         return tuple(found)
 
     @cached_property
@@ -271,7 +277,7 @@ def _set_variables(command: Command) -> Iterator[str]:
     for name in command.assigns:
         if not (name == "IFS" and command.name in ("read", "mapfile", "readarray")):
             yield name
-    if command.name in ("export", "declare", "typeset", "readonly", "local", "read", "printf", "mapfile", "readarray"):
+    if command.name in _SETTING:
         for each in command.arguments:
             found = _VARIABLE.match(each.text)
             yield found.group(1) if found else each.text

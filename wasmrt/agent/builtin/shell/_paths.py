@@ -108,6 +108,7 @@ def _pieces(text: str) -> Iterator[str]:
         yield piece
         if "/" in piece and piece.startswith("-"):
             yield piece[piece.index("/") :]
+            yield re.sub("^-[a-zA-Z]+", "", piece)
         if "~" in piece[1:]:
             yield piece[piece.index("~") :]
 

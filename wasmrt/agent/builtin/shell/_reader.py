@@ -166,6 +166,7 @@ class _Reader:
             elif node.type == "expansion" and any(child.type in (":=", "=") for child in node.children):
                 for child in node.named_children[:1]:
                     self._scope.open(text_of(child))
+                    self._add([], (text_of(child).partition("[")[0],), _Context(), text_of(node))
             elif node.type in ("arithmetic_expansion", "c_style_for_statement", "test_command") or (
                 node.type == "compound_statement" and text_of(node).startswith("((")
             ):
@@ -212,6 +213,10 @@ class _Reader:
         if name is None or body is None:
             raise NotUnderstoodError("a function has no name or no body")
         self._scope.has_parameters = True
+        before = self.script.defined.get(text_of(name), range(node.start_byte, node.end_byte))
+        self.script.defined[text_of(name)] = before
+        if node.parent is None or node.parent.type != "program" or (node.next_sibling and node.next_sibling.type == "&"):
+            self.script.notes.append(f"a function that may not exist, {text_of(name)}")
         self.script.bodies[text_of(name)] = self.script.bodies.get(text_of(name), "") + text_of(body)
 
     def _declare_set(self, node: Node) -> None:
@@ -262,7 +267,11 @@ class _Reader:
             self._assignments(node, around)
         elif kind == "function_definition":
             self._all(node.named_children[1:], around)
-        elif kind == "for_statement" or kind in _GROUPS:
+        elif kind == "for_statement":
+            name = node.child_by_field_name("variable")
+            self._add([], () if name is None else (text_of(name),), around, text_of(node))
+            self._all(node.named_children, around)
+        elif kind in _GROUPS:
             self._all(node.named_children, around)
         elif kind in _PLAIN:
             self._words.value(node)
@@ -379,13 +388,10 @@ class _Reader:
             self._words.value(value)
         if name is not None and name.type == "subscript":
             self._words.value(name)
-        if value is not None and name is not None and text_of(name) in _TOOLS and not self._is_plain(value):
+        values = () if value is None or name is None or text_of(name) not in _TOOLS else self._words.value(value)
+        if name is not None and not all(_PLAIN_TOOL.fullmatch("".join(part.text for part in each)) for each in values):
             self.script.notes.append(f"a value of {text_of(name)} that is more than a program's name")
         return "" if name is None else text_of(name).partition("[")[0]
-
-    def _is_plain(self, value: Node) -> bool:
-        texts = ("".join(part.text for part in parts) for parts in self._words.value(value))
-        return all(map(_PLAIN_TOOL.fullmatch, texts))
 
     def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Context, text: str) -> None:
         shared = {name: getattr(around, name) for name in _SHARED}
