@@ -218,7 +218,7 @@ def test_command_that_is_ended_leaves_nothing_behind(repository: Repository, she
     before = repository.config.read_text()
     script = "cp cfg .git/config; (while true; do cp cfg .git/config; done) & sleep 999"
     with pytest.raises(DeadlineExceededError, match=r"\.git/config: the file was restored") as caught:
-        shell.execute({**repository.script(script), "timeout": 1})
+        shell.execute({**repository.script(script), "timeout": 3})
     assert repository.config.read_text() == before
     assert [each.subject for each in caught.value.decisions] == [".git/config"]
 

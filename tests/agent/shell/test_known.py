@@ -98,7 +98,9 @@ def test_program_asks_after_an_earlier_command_of_the_conversation_wrote_a_file(
     assert registry.asks("shell", {"command": "make"}, trace="talk") is None
     run({"command": "printf 'all:\\n\\ttouch built.py\\n' > Makefile"})
     request = registry.asks("shell", {"command": "make"}, trace="talk")
-    assert request is not None and "Makefile" in request.why.sentence
+    assert request is not None and "it may run files that commands of this conversation changed: Makefile" in str(
+        request.preview
+    )
     assert registry.asks("shell", {"command": "cat Makefile"}, trace="talk") is None
     assert registry.asks("shell", {"command": "make"}, trace="another") is None
     run({"command": "make"})  # approved, and its own files need no other approval
