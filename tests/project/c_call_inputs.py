@@ -15,7 +15,6 @@ from tests.core.test_toml_bounds import ACCEPTED as TOML_ACCEPTED
 from tests.core.test_toml_bounds import REFUSED as TOML_REFUSED
 from tests.project.c_call_cases import Case, Make, fill, series
 from tests.sandbox.schema.test_host_time import ITEMS, most_items, params_of
-from wasmrt.agent.builtin.memory._search import index_text
 from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, decode_response
 from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._commands import NotUnderstoodError
@@ -23,7 +22,7 @@ from wasmrt.agent.builtin.shell._decide import MAX_COMMAND_CHARS
 from wasmrt.agent.builtin.shell._reader import read_script
 from wasmrt.agent.flows._untrusted_text import UntrustedText
 from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, _decoded_size
-from wasmrt.agent.safety import Sanitizer, wrap_tool_output
+from wasmrt.agent.safety import Sanitizer
 from wasmrt.capabilities._fields import Problems
 from wasmrt.capabilities.sections._json import read_json as read_capability_json
 from wasmrt.core.errors import WasmrtError
@@ -38,7 +37,6 @@ from wasmrt.core.limits import (
     MAX_OWN_RESPONSE_BYTES,
     MAX_PARAMS_BYTES,
     MAX_PLUGIN_OUTPUT_BYTES,
-    MAX_TOOL_OUTPUT_BYTES,
     MIB,
 )
 from wasmrt.core.normal_form import normalize
@@ -286,16 +284,8 @@ CASES = {
     "normal-form": Case(
         lambda text: normalize("NFKC", text), lambda: "\xe4" * 3000, texts(MAX_MEMORY_DOCUMENT_BYTES), {}, ()
     ),
-    "memory-index": Case(index_text, lambda: "\xe4" * 3000, texts(MAX_MEMORY_DOCUMENT_BYTES), {}, ()),
     "flow-text": Case(flow, lambda: "\xe4" * 3000, texts(MAX_FLOW_BYTES // 8), {}, (NotKnownError,)),
-    "sanitizer": Case(Sanitizer().sanitize, lambda: "a\x1b[1m", texts(MAX_TOOL_OUTPUT_BYTES), {}, ()),
-    "wrapping": Case(
-        lambda text: wrap_tool_output("t", text, redact=lambda clean: clean),
-        lambda: "a",
-        texts(MAX_TOOL_OUTPUT_BYTES),
-        {},
-        (WasmrtError,),
-    ),
+    "sanitizer": Case(Sanitizer().sanitize, lambda: "a\x1b[1m", texts(MAX_MCP_MESSAGE_BYTES), {}, ()),
     "public-key": Case(
         public_key,
         lambda: "_w" * 300,

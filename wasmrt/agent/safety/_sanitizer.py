@@ -197,17 +197,17 @@ def _replace_in_steps(pattern: re.Pattern[str], by: str | Callable[[re.Match[str
     SECURITY: an expression is one C call that holds the GIL, so it is applied to a part of the text at a time.
     """
     kept: list[str] = []
-    count, start = 0, 0
+    count = start = 0
     while start < len(text):
-        end = start + _STEP_CHARS
+        parts, begin, end = [], start, start + _STEP_CHARS
         for match in pattern.finditer(text, start, end + _MAX_MATCH_CHARS):
             if match.start() >= end:
                 break
-            kept += text[start : match.start()], by if isinstance(by, str) else by(match)
-            count, start = count + 1, match.end()
-        kept.append(text[start:end])
-        start = max(start, end)
-    return "".join(kept), count
+            parts += text[begin : match.start()], by if isinstance(by, str) else by(match)
+            begin, count = match.end(), count + 1
+        kept.append("".join(parts) + text[begin:end])
+        start = max(begin, end)
+    return ("".join(kept), count) if count else (text, 0)
 
 
 def _defuse(match: re.Match[str]) -> str:
