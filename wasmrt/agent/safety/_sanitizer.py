@@ -199,7 +199,8 @@ def _replace_in_steps(pattern: re.Pattern[str], by: str | Callable[[re.Match[str
     kept: list[str] = []
     count = start = 0
     while start < len(text):
-        parts, begin, end = [], start, start + _STEP_CHARS
+        parts: list[str] = []
+        begin, end = start, start + _STEP_CHARS
         for match in pattern.finditer(text, start, end + _MAX_MATCH_CHARS):
             if match.start() >= end:
                 break
