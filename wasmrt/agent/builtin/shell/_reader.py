@@ -11,18 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 
-import tree_sitter_bash
-from tree_sitter import Language, Node, Parser, Tree
+from tree_sitter import Node
 
 from wasmrt.agent.builtin.shell._commands import Command, CommandContext, NotUnderstoodError, Redirect, Script
 from wasmrt.agent.builtin.shell._expressions import Expressions, Scope, text_of
 from wasmrt.agent.builtin.shell._latent import evaluated_nodes
+from wasmrt.agent.builtin.shell._syntax import parse_script
 from wasmrt.agent.builtin.shell._words import ANY, Alternatives, Field, TooManyError, lines_of_words, literal, words_of
 
-_LANGUAGE = Language(tree_sitter_bash.language())
-_MAX_NEGATIONS = 400
-_MAX_PIPES = 1_000
-"""The parser's time grows with the square of the number of negated commands, and of pipes."""
 _MAX_NODES = 20_000
 _MAX_DEPTH = 100
 _GROUPS = words_of(
@@ -73,7 +69,7 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
     Raises:
         NotUnderstoodError: it cannot be parsed unambiguously.
     """
-    tree = _parse(text)
+    tree = parse_script(text)
     nodes = _collect_nodes(tree.root_node)
     reader = _Reader(Scope(environment, given=given, nested=nested))
     try:
@@ -83,24 +79,6 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
     except TooManyError:
         raise NotUnderstoodError("a word has too many possible expansions") from None
     return reader.script
-
-
-def _parse(text: str) -> Tree:
-    """Return the syntax tree of a script.
-
-    SECURITY: the parser holds the GIL. After an error it tries to continue, which takes seconds; it is stopped instead.
-    """
-    if text.count("!") > _MAX_NEGATIONS or text.count("|") > _MAX_PIPES:
-        raise NotUnderstoodError(f"it has more than {_MAX_NEGATIONS} exclamation marks or {_MAX_PIPES:,} pipes")
-    data = text.encode("utf-8", "surrogatepass")
-    parser = Parser(_LANGUAGE)
-    try:
-        tree = parser.parse(lambda start, _: data[start:], progress_callback=lambda _, has_error: has_error)
-    except ValueError:
-        tree = None
-    if tree is None:
-        raise NotUnderstoodError("syntax error")
-    return tree
 
 
 def _collect_nodes(root: Node) -> list[Node]:
