@@ -14,7 +14,14 @@ from itertools import pairwise
 
 from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_commands
-from wasmrt.agent.builtin.shell._known import ANYTHING, find_problem, kind_of, runs_workspace_code, written_names
+from wasmrt.agent.builtin.shell._known import (
+    ANYTHING,
+    find_problem,
+    kind_of,
+    may_run,
+    runs_workspace_code,
+    written_names,
+)
 from wasmrt.agent.builtin.shell._latent import evaluated_words
 from wasmrt.agent.builtin.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, LAYERS, PRIVATE_VARIABLES
 from wasmrt.agent.builtin.shell._match import Fact, Match, match
@@ -189,7 +196,12 @@ def _written_first(facts: list[Fact], start: Start, programs: tuple[str, ...], *
             yield _asks("written-first", reason, fact.command.text)
         own = {each.target.text.rpartition("/")[2] for each in fact.command.redirects}
         for writer, name in written:
-            if writer is fact or name in own or (ordered and writer.command.start > fact.command.start):
+            if (
+                writer is fact
+                or name in own
+                or not may_run(fact.command, name)
+                or (ordered and writer.command.start > fact.command.start)
+            ):
                 continue
             shown = "files" if name == ANYTHING else repr(name)
             yield _asks("written-first", f"it may run {shown} that the same command line writes", fact.command.text)

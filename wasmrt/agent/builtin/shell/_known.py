@@ -14,11 +14,28 @@ from functools import cache
 from itertools import chain
 from typing import NamedTuple, TypeVar
 
-from wasmrt.agent.builtin.shell._commands import Command, find_wrapper
-from wasmrt.agent.builtin.shell._lists import ASKS, COMPILERS, KNOWN, OPERANDS, SINGLE_DASH
+from wasmrt.agent.builtin.shell._commands import Command, find_wrapper, is_standard_input
+from wasmrt.agent.builtin.shell._expressions import printed_text
+from wasmrt.agent.builtin.shell._lists import (
+    ALIASES,
+    ASKS,
+    COMPILERS,
+    KNOWN,
+    OPERANDS,
+    SHELLS,
+    SINGLE_DASH,
+    interpreter,
+)
 from wasmrt.agent.builtin.shell._match import Fact
-from wasmrt.agent.builtin.shell._words import UNKNOWN, Field
+from wasmrt.agent.builtin.shell._words import UNKNOWN, Field, words_of
 
+_PROMPTS = words_of("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
+"""Programs that run their input if they have no arguments."""
+_NAMING = words_of(
+    "cp mv ln install rsync uniq xxd gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 uncompress objcopy"
+)
+"""Programs that write files with the names of their operands, or those without the last suffix."""
+_DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SYSTEM = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 _LATENT = re.compile(r"\$[({\[]|`|[<>]\(|\[[^\]]*\$")
 _DATA = re.compile(
@@ -31,7 +48,7 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
     "7z": re.compile("[ex]"), "7za": re.compile("[ex]"), "unrar": re.compile("[ex]"),
     "wget": re.compile("(?!-O$).*"), "curl": re.compile(r"-[a-zA-Z]*[OJ][a-zA-Z]*|--remote-.*"),
     "git": re.compile("clone|pull|fetch|apply|am|submodule|lfs|checkout-index|unpack-file"),
-    "patch": re.compile(".*"), "rsync": re.compile(".*"), "split": re.compile(".*"), "csplit": re.compile(".*"),
+    "npm": re.compile("pkg"), "patch": re.compile(".*"), "rsync": re.compile(".*"), "split": re.compile(".*"), "csplit": re.compile(".*"),
 }  # fmt: skip
 """Programs that write files under names from their input, with the argument that makes them do so."""
 _Entry = TypeVar("_Entry")
@@ -87,6 +104,8 @@ def find_problem(fact: Fact, added: tuple[str, ...] = ()) -> Problem | None:
         return Problem("unlisted-program", reason)
     if name not in added and (problem := _arguments_problem(fact)) is not None:
         return problem
+    if (problem := _input_problem(command, kind)) is not None:
+        return problem
     if kind is Kind.RUNNER and any(_LATENT.search(each.text) for each in command.arguments):
         return Problem("latent-code", f"an argument of {name} contains shell code that it may run")
     return None
@@ -104,6 +123,24 @@ def _options_are_known(form: Mapping[str, object], words: Iterable[Field]) -> bo
         elif not re.fullmatch(flags, option[1:]):
             return False
     return True
+
+
+def _input_problem(command: Command, kind: Kind) -> Problem | None:
+    """Return a problem if a program runs its input as code, and the code is unknown or not known to be harmless."""
+    words = command.arguments
+    is_database = command.name in _DATABASES
+    if not (command.upstream or command.stdin is not None or any(each.operator == "<" for each in command.redirects)):
+        return None
+    runs = kind is Kind.RUNNER and interpreter(command.name) in (None, []) and command.name not in SHELLS
+    reads = any(map(is_standard_input, words)) or (not words and command.name in _PROMPTS)
+    if not is_database and not (runs and reads):
+        return None
+    text = command.stdin or (printed_text(command.upstream[-1]) if command.upstream else None)
+    pattern = _listed(ASKS, command.name) if is_database else None
+    is_known = text is not None and pattern is not None and UNKNOWN.isdisjoint(text)
+    if is_known and not any(re.fullmatch(pattern or "", each.strip(), re.DOTALL) for each in (text or "").splitlines()):
+        return None
+    return Problem("input", f"{command.name} may run its input, which is not known to be harmless")
 
 
 def _arguments_problem(fact: Fact) -> Problem | None:
@@ -128,7 +165,7 @@ def _arguments_problem(fact: Fact) -> Problem | None:
 
 
 def _spellings(name: str, text: str) -> Iterator[str]:
-    """Yield a word, and the options of a cluster such as `-ab`: with the rest of the word as their value, and without."""
+    """Yield a word, and each option of a cluster such as `-ab`, with and without the rest of the word."""
     yield text
     if name in SINGLE_DASH or not re.match("-[a-zA-Z0-9]{2}", text):
         return
@@ -157,7 +194,9 @@ def _texts(fact: Fact) -> list[str]:
 
 def _listed(table: Mapping[str, _Entry], name: str) -> _Entry | None:
     """Return the entry of a program; `python3.11` has the entry of `python`."""
-    return table.get(name) or table.get(re.sub(r"[0-9][0-9.]*$", "", name))
+    program, space, rest = name.partition(" ")
+    names = (program, ALIASES.get(program, program), re.sub(r"[0-9][0-9.]*$", "", program))
+    return next((found for each in names if (found := table.get(each + space + rest)) is not None), None)
 
 
 def _begins(operands: list[str], wanted: str) -> bool:
@@ -174,17 +213,28 @@ def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
         if command.name in COMPILERS and not command.redirects and command.name not in _UNPACKERS:
             continue
         names = {path.parts[-1] for path in fact.written if path.parts}
-        if command.name in ("cp", "mv", "ln", "install", "rsync"):
-            names |= {each.text.rstrip("/").rpartition("/")[2] for each in fact.operands}
+        if command.name in _NAMING:
+            own = {each.text.rstrip("/").rpartition("/")[2] for each in fact.operands}
+            names |= own | {each.rpartition(".")[0] for each in own if "." in each}
         pattern = _UNPACKERS.get(command.name)
         if pattern is not None and any(pattern.fullmatch(text) for text in _texts(fact)):
             names.add(ANYTHING)
-        yield from ((fact, name) for name in names if may_be_code(name))
+        yield from ((fact, name) for name in names)
 
 
 def may_be_code(path: str) -> bool:
     """Return whether a program may execute a file, according to its name."""
     return _DATA.fullmatch(path.rpartition("/")[2]) is None
+
+
+def may_run(command: Command, name: str) -> bool:
+    """Return whether a program may run a file: data, such as `a.txt`, only if it is its first operand or an option."""
+    if may_be_code(name):
+        return True
+    words = [each.text for each in command.words]
+    first = next((each for each in words[1:] if not each.startswith("-")), "")
+    options = [each for at, each in enumerate(words) if each.startswith("-") or (at and words[at - 1].startswith("-"))]
+    return any(each.endswith(name) for each in (words[0], first, *options))
 
 
 def runs_workspace_code(command: Command, added: tuple[str, ...] = ()) -> bool:

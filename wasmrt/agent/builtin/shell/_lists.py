@@ -38,6 +38,7 @@ _KNOWN = _read("known")
 KNOWN: Mapping[str, list[str]] = {kind: _KNOWN[kind] for kind in ("readers", "writers", "runners")}
 OPERANDS: Mapping[str, list[str]] = _KNOWN["operands"]
 ASKS: Mapping[str, str] = _KNOWN["asks"]
+ALIASES: Mapping[str, str] = _KNOWN["aliases"]
 SINGLE_DASH = frozenset(_KNOWN["single_dash"])
 _SETS = {"@" + name: frozenset(_PROGRAMS[name]) for name in ("fetchers", "decoders", "translators", "shells")}
 

@@ -120,7 +120,7 @@ class Fact:
                 found.append(Field(each.text[2:]))
             elif each.text.startswith("of="):
                 found.append(Field(each.text[3:]))
-            elif fits(command.name, KNOWN["writers"]) and command.name not in SINGLE_DASH:
+            elif command.name == "curl" or (fits(command.name, KNOWN["writers"]) and command.name not in SINGLE_DASH):
                 found += map(Field, _values(each.text, _WRITING, words[at + 1 : at + 2]))
         return tuple(found)
 

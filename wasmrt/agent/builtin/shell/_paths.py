@@ -147,4 +147,15 @@ def _identity(path: FoundPath) -> bool:
     return not path.absolute and not path.home and protected_problem("/".join(path.parts)) is not None
 
 
-_CLASSES = {"identity": _identity, "everything": _everything, "device": _device, "kernel": _kernel, "socket": _socket}
+def _settings(path: FoundPath) -> bool:
+    return path.home and path.parts[:1] > (".",) and path.parts[0].startswith(".") and path.parts[0] != ".cache"
+
+
+_CLASSES = {
+    "settings": _settings,
+    "identity": _identity,
+    "everything": _everything,
+    "device": _device,
+    "kernel": _kernel,
+    "socket": _socket,
+}

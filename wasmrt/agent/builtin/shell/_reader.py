@@ -193,7 +193,11 @@ class _Reader:
         self._scope.has_parameters = True
         before = self.script.defined.get(text_of(name), range(node.start_byte, node.end_byte))
         self.script.defined[text_of(name)] = before
-        if node.parent is None or node.parent.type != "program" or (node.next_sibling and node.next_sibling.type == "&"):
+        if (
+            node.parent is None
+            or node.parent.type != "program"
+            or (node.next_sibling and node.next_sibling.type == "&")
+        ):
             self.script.notes.append(f"a function that may not exist, {text_of(name)}")
         self.script.bodies[text_of(name)] = self.script.bodies.get(text_of(name), "") + text_of(body)
 
