@@ -48,7 +48,8 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
     "7z": re.compile("[ex]"), "7za": re.compile("[ex]"), "unrar": re.compile("[ex]"),
     "wget": re.compile("(?!-O$).*"), "curl": re.compile(r"-[a-zA-Z]*[OJ][a-zA-Z]*|--remote-.*"),
     "git": re.compile("clone|pull|fetch|apply|am|submodule|lfs|checkout-index|unpack-file"),
-    "npm": re.compile("pkg"), "patch": re.compile(".*"), "rsync": re.compile(".*"), "split": re.compile(".*"), "csplit": re.compile(".*"),
+    "npm": re.compile("pkg"), "patch": re.compile(".*"), "rsync": re.compile(".*"),
+    "split": re.compile(".*"), "csplit": re.compile(".*"),
 }  # fmt: skip
 """Programs that write files under names from their input, with the argument that makes them do so."""
 _Entry = TypeVar("_Entry")
