@@ -43,6 +43,7 @@ _TEXTS = words_of("string heredoc_body")
 _SETTERS = words_of("read mapfile readarray getopts let wait printf unset command builtin")
 """Builtins that assign variables, and builtins that may precede them."""
 _TOOLS = words_of("CC CXX CPP LD AR AS FC RM MAKE SHELL RUNNER HOSTCC")
+_BEFORE_WORDS = words_of("( < > >> >| &> &>> <& >&")
 _PLAIN_TOOL = re.compile(r"[\w./+-]*")
 _SHARED = tuple(each.name for each in fields(CommandContext))
 
@@ -114,11 +115,7 @@ def _check_words(node: Node) -> None:
         if node.type == "redirected_statement" and omitted == b"-":
             continue  # a separate `-` before a here-document names the standard input
         is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
-        words = (
-            node.type in _SEQUENCES
-            and is_word
-            and (one.type not in ("(", "<", ">", ">>", ">|", "&>", "&>>", "<&", ">&"))
-        )
+        words = node.type in _SEQUENCES and is_word and one.type not in _BEFORE_WORDS
         if omitted or ((words or between) and not blank):
             raise NotUnderstoodError(f"the grammar splits a word at {text_of(other)[:40]!r}")
 
@@ -249,11 +246,9 @@ class _Reader:
             self._assignments(node, around)
         elif kind == "function_definition":
             self._all(node.named_children[1:], around)
-        elif kind == "for_statement":
-            name = node.child_by_field_name("variable")
-            self._add([], () if name is None else (text_of(name),), around, text_of(node))
-            self._all(node.named_children, around)
-        elif kind in _GROUPS:
+        elif kind == "for_statement" or kind in _GROUPS:
+            for name in node.children_by_field_name("variable"):
+                self._add([], (text_of(name),), _Context(), text_of(node))
             self._all(node.named_children, around)
         elif kind in _PLAIN:
             self._words.value(node)
@@ -317,6 +312,7 @@ class _Reader:
             raise NotUnderstoodError(f"it contains an unsupported construct ({node.type})")
 
     def _here_document(self, node: Node, bound: _Redirections) -> None:
+        bound.stdin = ""
         for child in node.named_children:
             if child.type == "heredoc_body":
                 bound.stdin = self._words.here_document(child)
@@ -326,8 +322,6 @@ class _Reader:
                 bound.words.append(self._words.value(child))
             elif child.type not in ("heredoc_start", "heredoc_end", "file_descriptor", "comment"):
                 bound.behind.append(child)
-        if bound.stdin is None:
-            bound.stdin = ""
 
     def _command(self, node: Node, around: _Context) -> None:
         words: list[Alternatives] = []
