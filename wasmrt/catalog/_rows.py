@@ -7,7 +7,6 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
-from wasmrt.capabilities import kind_of
 from wasmrt.catalog._model import Kept, NewVersion, ToolVersion
 from wasmrt.core.limits import MAX_TOOL_VERSIONS
 from wasmrt.core.model import Addition
@@ -111,5 +110,7 @@ def kept_text(kept: tuple[Kept, ...]) -> str:
 
 
 def _kept(row: list[Any]) -> Kept:
+    from wasmrt.capabilities import kind_of  # not needed to list tools
+
     to, entry, tool, by, at = row
     return Kept(Addition(kind_of(to).grant_list, entry), tool, by, at)
