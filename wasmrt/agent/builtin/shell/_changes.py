@@ -9,8 +9,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple
 
-from wasmrt.agent.builtin.shell._executed import executed_by
-from wasmrt.agent.builtin.shell._known import may_be_code
+from wasmrt.agent.builtin.shell._executed import executed_by, may_be_code
 from wasmrt.agent.builtin.shell._scan import MAX_FILES, Scan, Stamp
 from wasmrt.core.limits import MAX_SHELL_SESSIONS
 from wasmrt.egress.leaks import LeakDetector

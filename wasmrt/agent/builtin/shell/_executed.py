@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 
 from wasmrt.agent.builtin.shell._scan import Stamp
@@ -41,6 +42,9 @@ for _by, _names in _NAMES.items():
             _EXACT[_name] = _by
 _INSTALLED = frozenset(("node_modules", "site-packages", "__pycache__"))
 _EXECUTE = 0o111
+_DATA = re.compile(
+    r"(?!CMakeLists|.*requirements|.*constraints).*\.(log|txt|out|err|md|csv|tsv|html?|diff|patch|png|jpe?g|svg|pdf|gz|tgz|zip|xz|bz2|tar|tmp|bak)"
+)
 
 
 def executed_by(path: str, stamp: Stamp | None) -> str:
@@ -57,3 +61,8 @@ def executed_by(path: str, stamp: Stamp | None) -> str:
     by = next((_FOLDERS[each] for each in folders if each in _FOLDERS), "") or _EXACT.get(name, "")
     by = by or next((by for pattern, by in _PATTERNS if fnmatchcase(name, pattern)), "")
     return by or ("a user" if stamp is not None and stamp.is_file and stamp.mode & _EXECUTE else "")
+
+
+def may_be_code(path: str) -> bool:
+    """Return whether a program may execute a file, according to its name."""
+    return _DATA.fullmatch(path.rpartition("/")[2]) is None

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from wasmrt.agent.builtin.shell._commands import Command, find_wrapper, is_standard_input
+from wasmrt.agent.builtin.shell._executed import may_be_code
 from wasmrt.agent.builtin.shell._expressions import printed_text
 from wasmrt.agent.builtin.shell._lists import (
     ALIASES,
@@ -38,9 +39,6 @@ _NAMING = words_of(
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SYSTEM = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 _LATENT = re.compile(r"\$[({\[]|`|[<>]\(|\[[^\]]*\$")
-_DATA = re.compile(
-    r"(?!CMakeLists|.*requirements|.*constraints).*\.(log|txt|out|err|md|csv|tsv|html?|diff|patch|png|jpe?g|svg|pdf|gz|tgz|zip|xz|bz2|tar|tmp|bak)"
-)
 _UNPACKERS: Mapping[str, re.Pattern[str]] = {
     "tar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*|--get"), "gtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*|--get"),
     "bsdtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*"), "ar": re.compile("-?[a-z]*x[a-z]*"),
@@ -221,11 +219,6 @@ def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
         if pattern is not None and any(pattern.fullmatch(text) for text in _texts(fact)):
             names.add(ANYTHING)
         yield from ((fact, name) for name in names)
-
-
-def may_be_code(path: str) -> bool:
-    """Return whether a program may execute a file, according to its name."""
-    return _DATA.fullmatch(path.rpartition("/")[2]) is None
 
 
 def may_run(command: Command, name: str) -> bool:
