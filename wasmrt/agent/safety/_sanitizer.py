@@ -137,7 +137,7 @@ _ANY = re.compile(
 """Characters, one of which is in every match of the patterns above. For most texts, this check is sufficient."""
 
 
-_STEP_CHARS = 64 * KIB
+_STEP_CHARS = 32 * KIB
 _MAX_MATCH_CHARS = 16 * KIB
 """A longer terminal sequence is removed up to here; the rest is treated as text."""
 
