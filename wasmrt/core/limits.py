@@ -154,7 +154,7 @@ MAX_HEADERS = 128
 MAX_HEADER_BYTES = 64 * KIB
 MAX_HELD_HTTP_BYTES = 64 * MIB
 MAX_LIST_BYTES = 10 * MIB
-"""Bytes of a response or a file that a guest receives as one list; `wasi:http` and files of WASI are read in pieces."""
+"""Bytes of a response that a guest receives as one list; `wasi:http` reads responses in pieces."""
 MAX_OPEN_ANSWERS = 8
 
 # Workspace files.

@@ -216,7 +216,8 @@ def test_copied_repository_cannot_include_other_settings(repository: Repository,
 
 def test_command_that_is_ended_leaves_nothing_behind(repository: Repository, shell: ShellTool) -> None:
     before = repository.config.read_text()
-    script = "cp cfg .git/config; (while true; do cp cfg .git/config; done) & sleep 999"
+    plant = "cp cfg new; mv new .git/config"  # never a half-written file, which would be harmless
+    script = f"{plant}; (while true; do {plant}; done) & sleep 999"
     with pytest.raises(DeadlineExceededError, match=r"\.git/config: the file was restored") as caught:
         shell.execute({**repository.script(script), "timeout": 3})
     assert repository.config.read_text() == before

@@ -108,9 +108,8 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
     problem = _unreadable(text)
     if problem is not None:
         return problem
-    found = _Facts(start)
     try:
-        found.add(text)
+        found = _find_facts(text, start)
     except (NotUnderstoodError, RecursionError) as error:
         reason = f"it cannot be parsed unambiguously: {error}" if str(error) else "it is nested too deeply"
         return Verdict(Action.REFUSE, "grammar", "not-understood", reason, text[:200])
@@ -132,12 +131,21 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
     return next(certain, asks[0] if asks else _RUNS)
 
 
-@lru_cache(maxsize=32)
 def runs_code(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = ()) -> bool:
     """Return whether a command line that was decided about may run code of the workspace."""
+    return any(runs_workspace_code(fact.command, programs) for fact in _find_facts(text, start).facts)
+
+
+@lru_cache(maxsize=32)
+def _find_facts(text: str, start: Start) -> _Facts:
+    """Return the commands of a command line. The result is shared, and must not be changed.
+
+    Raises:
+        NotUnderstoodError: it cannot be parsed unambiguously.
+    """
     found = _Facts(start)
     found.add(text)
-    return any(runs_workspace_code(fact.command, programs) for fact in found.facts)
+    return found
 
 
 def _unreadable(text: str) -> Verdict | None:

@@ -156,7 +156,7 @@ class ShellTool(ToolDefaults):
     def in_conversation(self, user: str, trace_id: str) -> ShellTool:
         """Return the tool for one conversation, bound to its session if sessions are enabled.
 
-        Its previews list the files that earlier commands of the conversation changed, if other programs execute them.
+        Its previews list the files that earlier commands of the conversation changed, if a program may execute them.
 
         SECURITY: the lists check the command with the current state of the session; it never runs with a different one.
         """
@@ -299,7 +299,7 @@ class ShellTool(ToolDefaults):
         root = self._root(context)
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
         head = JournalHead(call_id, SHELL_NAME, context.user, str(root), time.time_ns() // 1_000_000)
-        seen = Watched()
+        seen, ran_code = Watched(), self._runs_code(params)
         decisions: tuple[Decision, ...] = ()
         try:
             with (
@@ -316,9 +316,7 @@ class ShellTool(ToolDefaults):
             raise
         finally:
             conversation = (context.user, context.trace_id)
-            self._notices.add(
-                conversation, seen.changes, was_shown=context.shown is not None, ran_code=self._runs_code(params)
-            )
+            self._notices.add(conversation, seen.changes, was_shown=context.shown is not None, ran_code=ran_code)
         decisions = (*seen.undone, *decisions)
         stdout, stderr = _DETECTOR.redact(out.text()), _DETECTOR.redact(err.text())
         if (problem := not_started("the command", code, stderr)) is not None:
