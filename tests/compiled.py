@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +17,11 @@ Installation = Callable[[Path], Path]
 @pytest.fixture(scope="session")
 def sharing_code(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Return a function that sets up a directory as WASMRT_HOME, with its own data and shared compiled code."""
-    shared = tmp_path_factory.mktemp("compiled")
-    key = shared.with_suffix(".key")
+    own = tmp_path_factory.getbasetemp()
+    run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own  # the processes of pytest-xdist share the code, too
+    shared = run / "compiled"
+    shared.mkdir(exist_ok=True, mode=0o700)
+    key = run / "compiled.key"
     private_key(key)
 
     def make(home: Path) -> Path:

@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass
 
 from wasmrt.authoring.testing.attacks import ATTACKS, Attack, Outcome, run
 from wasmrt.authoring.testing.wall import KINDS, Row, run_wall
+from wasmrt.cli.operate import host_attacks
+from wasmrt.cli.operate.host_attacks import HOST_ATTACKS, HostAttack
 from wasmrt.cli.shared.output import show, show_columns, show_json, status
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -39,11 +41,15 @@ def attack(as_json: bool) -> bool:
 
 
 def _results() -> Iterator[AttackResult]:
+    total = len(ATTACKS) + len(HOST_ATTACKS)
     # Attacks are not stored in the compile cache.
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
         for number, one in enumerate(ATTACKS, 1):
-            with status(f"attack {number} of {len(ATTACKS)}: {one.name}"):
+            with status(f"attack {number} of {total}: {one.name}"):
                 yield _result(one, run(one, runtime))
+    for number, attack in enumerate(HOST_ATTACKS, len(ATTACKS) + 1):
+        with status(f"attack {number} of {total}: {attack.name}"):
+            yield _host_result(attack)
 
 
 def _result(one: Attack, outcome: Outcome) -> AttackResult:
@@ -51,6 +57,15 @@ def _result(one: Attack, outcome: Outcome) -> AttackResult:
     return AttackResult(
         one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held, late
     )
+
+
+def _host_result(attack: HostAttack) -> AttackResult:
+    outcome = host_attacks.run(attack)
+    is_late = outcome.seconds > host_attacks.DEADLINE_SECONDS
+    return AttackResult(
+        attack.name, attack.about, outcome.stopped_by or "nothing", outcome.seconds, host_attacks.DEADLINE_SECONDS,
+        held=bool(outcome.stopped_by) and not is_late, late=bool(outcome.stopped_by) and is_late,
+    )  # fmt: skip
 
 
 def _row(result: AttackResult) -> tuple[str, str, str, str]:
