@@ -17,11 +17,11 @@ Installation = Callable[[Path], Path]
 @pytest.fixture(scope="session")
 def sharing_code(tmp_path_factory: pytest.TempPathFactory) -> Installation:
     """Return a function that sets up a directory as WASMRT_HOME, with its own data and shared compiled code."""
-    own = tmp_path_factory.getbasetemp()
-    run = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own  # the processes of pytest-xdist share the code, too
-    shared = run / "compiled"
+    run = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:  # the processes of a run share the code, too
+        run = run.parent
+    shared, key = run / "compiled", run / "compiled.key"
     shared.mkdir(exist_ok=True, mode=0o700)
-    key = run / "compiled.key"
     private_key(key)
 
     def make(home: Path) -> Path:

@@ -1,8 +1,9 @@
 """Two tiers of tests: the short run of README's test line, and the other tests, which `.ci/run` also runs.
 
 `WASMRT_TESTS` selects the tier: `short` (default), `ci` (only the tests that the short run leaves out) or `all`. A test
-is in the tier `ci` if it is marked `@pytest.mark.ci(KIND)` or uses a fixture of `KIND_BY_FIXTURE`. Property tests
-belong to both: the short run tries fewer examples. Tests of files on the command line are not left out.
+is in the tier `ci` if it is marked `@pytest.mark.ci(KIND)` or uses a fixture of `KIND_BY_FIXTURE`. Property tests and
+long tables of cases (`@pytest.mark.table`) belong to both: the short run tries fewer examples, and every tenth case.
+Tests of files on the command line are not left out.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ KINDS = {
     "soak": "thousands of calls",
     "kills": "processes killed again and again",
     "wheel": "sdist and wheel",
-    "slow": "more than a few seconds of processor time",
+    "slow": "more than a second of processor time",
+    "table": "cases of long tables",
 }
 KIND_BY_FIXTURE = {
     "desk_wasm": "toolchain",
@@ -30,7 +32,7 @@ KIND_BY_FIXTURE = {
     "node_peers": "peers",
     "python_peers": "peers",
 }
-_SHORT_SHARE = 5
+_SHORT_SHARE = 10
 _left_out: Counter[str] = Counter()
 
 
@@ -43,14 +45,20 @@ def pytest_configure(config: pytest.Config) -> None:
     if TIER not in ("short", "ci", "all"):
         raise pytest.UsageError(f"WASMRT_TESTS must be short, ci or all, not {TIER!r}")
     config.addinivalue_line("markers", f"ci(kind): left to .ci/run; kinds: {', '.join(KINDS)}")
+    config.addinivalue_line("markers", "table: a long table of cases; the short run tries every tenth")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if TIER == "all" or any(".py" in argument for argument in config.args):
         return
     kept, deselected = [], []
+    rows: Counter[tuple[object, str]] = Counter()
     for item in items:
         kind = _kind(item)
+        if kind is None and item.get_closest_marker("table") is not None:
+            row = (item.parent, getattr(item, "originalname", item.name))
+            kind = "table" if TIER == "ci" or rows[row] % _SHORT_SHARE else None
+            rows[row] += 1
         if kind is None if TIER == "short" else kind is not None or _is_property(item):
             kept.append(item)
         else:

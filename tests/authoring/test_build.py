@@ -124,6 +124,7 @@ def test_missing_wit_file_error_has_a_hint(c_project: Project) -> None:
         build(c_project, confirm=nobody)
 
 
+@pytest.mark.ci("slow")
 def test_projects_of_one_name_never_share_a_component(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The compiler of this language writes one cache file, if it is older than the source."""
     shared, made = "{{cache}}/kept-{{name_snake}}.wasm", "{{cache}}/made-{{name_snake}}.wasm"

@@ -57,6 +57,7 @@ def test_second_build_keeps_the_authored_part(c_project: Project) -> None:
     assert mine.count("[built]") == 1
 
 
+@pytest.mark.ci("slow")
 def test_a_fresh_project_is_packed_the_same_twice_inspected_and_installed(
     c_project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -146,6 +146,7 @@ def test_new_wasmrt_version_rebuilds(place: Place, monkeypatch: pytest.MonkeyPat
     assert not place.build().unchanged
 
 
+@pytest.mark.ci("slow")
 def test_new_toolchain_version_rebuilds(place: Place) -> None:
     def told(version: str) -> None:
         need = Need("python3", "", version=("python", "-c", f"print({version!r})"))
@@ -209,6 +210,7 @@ def test_skipped_build_is_reported(place: Place) -> None:
     assert data["tools"] == ["echo"]
 
 
+@pytest.mark.ci("slow")
 def test_ctrl_c_kills_a_compiler_and_its_children(place: Place) -> None:
     place.build()
     before = place["build/weather.wasm"].read_bytes()

@@ -159,6 +159,7 @@ def test_slow_step_is_announced_without_a_terminal(
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.ci("slow")
 def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(_seconds: float) -> bool:
         raise KeyboardInterrupt

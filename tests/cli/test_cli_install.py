@@ -231,6 +231,7 @@ def test_large_component_shows_a_status_only_on_a_terminal(wasmrt: Run, tool_fil
     assert "installed parrot version 1" in said
 
 
+@pytest.mark.ci("slow")
 def test_two_processes_may_install_the_same_tool_at_once(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)
     command = [sys.executable, "-m", "wasmrt", "install", str(path), "--yes", "--json"]

@@ -72,6 +72,7 @@ def test_learn_on_a_terminal_repeats_until_nothing_is_denied(
     assert set(capabilities.workspace_read.allowed_prefixes) == {"notes/", "plans/b.md", "other/"}
 
 
+@pytest.mark.ci("slow")
 def test_declined_access_is_not_asked_again_or_written(
     home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
@@ -85,6 +86,7 @@ def test_declined_access_is_not_asked_again_or_written(
     assert parse(out.read_bytes()).capabilities.workspace_read.allowed_prefixes == ("notes/",)
 
 
+@pytest.mark.ci("slow")
 def test_wider_entry_is_rejected_as_narrower(
     home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
@@ -101,6 +103,7 @@ def test_wider_entry_is_rejected_as_narrower(
     assert out.read_text() == "{}"
 
 
+@pytest.mark.ci("slow")
 def test_answers_are_printed_when_the_user_leaves(home: Path, reader: Callable[..., Path], workspace: Path) -> None:
     path = reader("notes/a.md", "plans/b.md")
     code, said = on_a_terminal(b"y\n\x04", "caps", "learn", path, "--workspace", workspace)

@@ -138,6 +138,7 @@ def test_every_command_shows_its_help_without_the_extras(name: str, home: Path) 
     assert " ".join(COMMANDS[name].split()) in " ".join(shown.stdout.split())
 
 
+@pytest.mark.ci("slow")
 def test_help_without_an_extra_says_what_to_install(home: Path) -> None:
     for arguments in (("mcp", "--help"), ("mcp", "add", "--help"), ("mcp", "add", "a", "--env", "A=1", "-h")):
         shown = without_extras(*arguments)

@@ -30,6 +30,7 @@ def test_a_text_in_pieces_has_the_normal_form_of_the_whole(form: Form, text: str
         assert normalize(form, repeated) == unicodedata.normalize(form, repeated)
 
 
+@pytest.mark.ci("slow")
 def test_a_piece_ends_before_every_kind_of_second_character() -> None:
     wrong = [
         f"{code:x}"

@@ -132,6 +132,7 @@ def test_any_text_is_read_or_raises_json_error(text: str | bytes) -> None:
             assert depth_of(value) <= 5
 
 
+@pytest.mark.ci("slow")
 def test_a_million_nested_lists_are_refused_without_recursion() -> None:
     for text in ("[" * 1_000_000, '{"a":' * 1_000_000, "[" * 1_000_000 + "]" * 1_000_000):
         with pytest.raises(JsonError):
@@ -218,6 +219,7 @@ def end() -> None:
     raise Ended
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("number", ["12", "1.5"])
 def test_hundreds_of_thousands_of_numbers_are_read_one_by_one(number: str) -> None:
     text = f"[{','.join([number] * 200_000)}]"

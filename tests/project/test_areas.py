@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import wasmrt
 
 LOWER = ("core", "sandbox", "capabilities", "egress", "catalog", "runtime")
@@ -49,6 +51,7 @@ def run_lower(folder: Path, script: str) -> str:
     return done.stdout.strip()
 
 
+@pytest.mark.ci("slow")
 def test_every_module_of_the_lower_areas_imports_without_the_upper_ones(tmp_path: Path, unmeasured: None) -> None:
     assert int(run_lower(tmp_path, IMPORT_ALL)) > 300
 

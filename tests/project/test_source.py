@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 PACKAGE = Path(__file__).resolve().parents[2] / "wasmrt"
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60
@@ -98,6 +100,7 @@ def late_imports(tree: ast.Module) -> set[str]:
     return {name for name in found if name.partition(".")[0] == "wasmrt"}
 
 
+@pytest.mark.ci("slow")
 def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     question = re.compile(r"\s*(What|Whether|Where|How)\b")
     found = [

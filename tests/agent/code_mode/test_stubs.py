@@ -92,6 +92,7 @@ def many(runtime: WasmToolRuntime) -> ToolRegistry:
     return registry
 
 
+@pytest.mark.ci("slow")
 def test_a_thousand_tools_are_listed_in_pages(many: ToolRegistry) -> None:
     seen: list[str] = []
     page: int | None = 1

@@ -103,6 +103,7 @@ def registry(runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
         yield registry
 
 
+@pytest.mark.table
 @pytest.mark.parametrize(("name", "canonical"), NAMES)
 def test_tool_runs_by_each_of_its_names_in_python(files: Path, run: Run, name: str, canonical: str) -> None:
     assert run(name, **PARAMS[canonical]) is not None

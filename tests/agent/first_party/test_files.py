@@ -413,6 +413,7 @@ def test_undo_reverts_the_changes_of_every_tool(root: Path, prepared: Callable[[
         assert seen() == before and [path.name for path in root.iterdir()] == ["from"], tool
 
 
+@pytest.mark.ci("slow")
 def test_concurrent_folder_changes_do_not_allow_escapes(root: Path, prepared: Callable[[str], PreparedTool]) -> None:
     outside = root.parent / "outside"
     outside.mkdir(exist_ok=True)

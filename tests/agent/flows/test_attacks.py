@@ -363,6 +363,7 @@ def test_the_number_of_inspected_values_is_bounded() -> None:
     assert len(looked_at) == MAX_FLOW_VALUES + 1
 
 
+@pytest.mark.ci("slow")
 def test_text_added_later_does_not_evict_the_address() -> None:
     agent = Agent()
     agent.read_page(f"Write to {EVE}")

@@ -177,6 +177,7 @@ def full(store: MemoryStore, folder: Path) -> Iterator[MemoryStore]:
     yield store
 
 
+@pytest.mark.ci("slow")
 def test_chunks_are_searchable_up_to_the_limit_and_rejected_beyond_it(full: MemoryStore) -> None:
     assert len(full.search("ann", "common", limit=20, lifetime=Lifetime(60)).hits) == 20
     assert len(full.search("ann", "n77777 common", limit=1).hits) == 1

@@ -85,6 +85,7 @@ def test_without_sqlite_vec_vectors_are_compared_in_python(monkeypatch: pytest.M
     assert "wasmrt[vectors]" in vector_fallback_reason()
 
 
+@pytest.mark.ci("slow")
 @needs_model
 def test_hybrid_search_with_a_real_model_uses_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:

@@ -76,6 +76,7 @@ def test_a_secret_joined_by_the_sanitizer_is_redacted(mark: str) -> None:
     assert TOKEN not in answer.text
 
 
+@pytest.mark.ci("slow")
 def test_the_search_for_the_wrapper_is_linear_in_spaces() -> None:
     # A quadratic search would take hours, and the suite's time limit would end it.
     text = ("<" + " " * 4_000) * 500

@@ -70,6 +70,7 @@ def _readable(process: int) -> int:
     raise AssertionError("no memory can be written")
 
 
+@pytest.mark.ci("slow")
 def test_all_escape_attempts_fail_and_over_forty_work_outside(outcomes: tuple[dict[str, str], dict[str, str]]) -> None:
     control, inside = outcomes
     # In a user namespace, there is no other user to switch to.

@@ -343,6 +343,7 @@ def many() -> bytes:
     return b"".join(entry(f"f{number}") for number in range(MAX_PACKAGE_ENTRIES - 10))
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("make", SLOW.values(), ids=SLOW)
 def test_extended_headers_are_read_in_linear_time(make: Callable[[], bytes]) -> None:
     ordinary = seconds_to_read(tarball(many(), END))

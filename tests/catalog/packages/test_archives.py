@@ -142,6 +142,7 @@ def test_a_zip_entry_that_is_not_a_regular_file_is_refused(mode: int, code: str)
     assert refusal(zipped(("a", b"/etc/passwd"), edit=edit)) == code
 
 
+@pytest.mark.ci("slow")
 def test_a_zip_bomb_is_refused_before_it_is_inflated() -> None:
     data = zipped(*((f"{number}", bytes(30 * MIB)) for number in range(4)))
     assert len(data) < MIB
@@ -167,6 +168,7 @@ def test_a_file_is_never_inflated_beyond_the_size_in_its_header() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.ci("slow")
 def test_a_tar_bomb_is_refused_at_the_size_bound() -> None:
     header = tar_entry("a")
     header.size = 8 * 1024 * MIB
@@ -176,6 +178,7 @@ def test_a_tar_bomb_is_refused_at_the_size_bound() -> None:
     assert refusal(data) == "package-too-large"
 
 
+@pytest.mark.ci("slow")
 def test_a_bomb_after_the_last_entry_is_refused() -> None:
     inner = io.BytesIO()
     with tarfile.open(fileobj=inner, mode="w") as archive:

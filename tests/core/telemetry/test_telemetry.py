@@ -200,6 +200,7 @@ def test_failing_telemetry_does_not_break_calls(kind: str, caplog: pytest.LogCap
         made.execute("say", {"text": "break it"})
 
 
+@pytest.mark.ci("slow")
 def test_opentelemetry_is_not_imported_without_telemetry() -> None:
     script = (
         "import sys; from wasmrt import ToolRegistry, tool\n"

@@ -361,6 +361,7 @@ ECHOES: dict[str, Callable[[ReceivedRequest], bytes]] = {
 }
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("kind", LOCATIONS)
 @pytest.mark.parametrize("echo", ECHOES)
 def test_no_echo_brings_a_secret_back(world: MakeWorld, echo: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:

@@ -107,6 +107,7 @@ def test_a_server_without_a_tls_handshake_is_stopped_in_time(world: MakeWorld) -
     assert not caught.value.request_sent
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     "script",
     [
@@ -140,6 +141,7 @@ def test_too_many_headers_are_refused(world: MakeWorld, head: bytes) -> None:
     assert fail(w).kind in (FailureKind.OUTPUT_TOO_LARGE, FailureKind.OPERATION_FAILED)
 
 
+@pytest.mark.ci("slow")
 def test_a_compression_bomb_stops_at_the_limit(world: MakeWorld) -> None:
     bomb = gzip.compress(bytes(200 * MIB))
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", "gzip"),)))

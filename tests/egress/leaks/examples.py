@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wasmrt.egress.leaks import Rule
 
@@ -136,16 +136,22 @@ _STRUCTURED: dict[str, Callable[[Random], str]] = {
 
 
 @cache
+def _templates() -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("shapes.toml").read_text("utf-8"))
+
+
+@cache
+def shape_of(rule_id: str) -> Shape:
+    """Return the shape of a rule, filled from a seed that depends on the rule's id alone."""
+    random, table = Random(rule_id), _templates()[rule_id]
+    return Shape(tuple(fill(t, random) for t in table["examples"]), fill(table["near_miss"], random))
+
+
 def shapes() -> dict[str, Shape]:
-    """Return the shapes of every rule, filled from a seed that depends on the rule's id alone."""
-    tables = tomllib.loads(Path(__file__).with_name("shapes.toml").read_text("utf-8"))
-    filled = {}
-    for rule_id, table in tables.items():
-        random = Random(rule_id)
-        filled[rule_id] = Shape(tuple(fill(t, random) for t in table["examples"]), fill(table["near_miss"], random))
-    return filled
+    """Return the shapes of every rule."""
+    return {rule_id: shape_of(rule_id) for rule_id in _templates()}
 
 
 def example_of(rule: Rule) -> str:
     """Return the first example of a rule, on a line."""
-    return shapes()[rule.id].examples[0] + "\n"
+    return shape_of(rule.id).examples[0] + "\n"

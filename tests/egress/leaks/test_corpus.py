@@ -66,6 +66,7 @@ VECTORS = "SelfTest"
 """A cipher library's test vectors: private keys and password hashes, which the rules are meant to find."""
 
 
+@pytest.mark.ci("slow")
 def test_installed_code_raises_at_most_two_alarms_in_10_megabytes() -> None:
     installed = Path(pytest.__file__).parents[1]
     files = [f for f in sorted(installed.rglob("*.py")) if VECTORS not in f.parts]

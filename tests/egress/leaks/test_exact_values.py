@@ -151,6 +151,7 @@ def many_archives() -> bytes:
     return b"--".join([gzip.compress(b"a member")] * 33_000)
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     "data",
     [
@@ -177,6 +178,7 @@ def test_content_within_the_budget_is_not_withheld(data: bytes) -> None:
     assert DETECTOR.scanner(QUIET).scan_bytes(data).matches == ()
 
 
+@pytest.mark.ci("slow")
 def test_an_override_may_pass_content_over_the_budget() -> None:
     scanner = LeakDetector(overrides={"decode-limit-exceeded": Action.WARN}).scanner(QUIET)
     secret = QUIET["k"].encode()
@@ -350,6 +352,7 @@ def test_locating_many_matches_takes_linear_time(encoding: str) -> None:
 LARGE = b'{"id": 12345, "name": "a plain name", "tags": ["one", "two"], "note": "nothing to see"},\n' * 8000
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("place", [0, 300_000, len(LARGE)])
 @pytest.mark.parametrize("encoding", ENCODINGS)
 def test_a_secret_in_a_large_text_is_found_as_in_a_small_one(encoding: str, place: int) -> None:

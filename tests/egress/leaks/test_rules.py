@@ -95,6 +95,7 @@ def test_every_rule_finds_its_examples_but_not_its_near_misses() -> None:
     assert mistaken == []
 
 
+@pytest.mark.ci("slow")
 def test_the_examples_detect_every_broken_prefix_name_and_keyword() -> None:
     unnoticed = []
     for rule in RULES:

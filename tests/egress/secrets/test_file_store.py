@@ -33,6 +33,7 @@ def test_the_file_is_encrypted_and_private(files: tuple[Path, Path]) -> None:
     assert {file.name for file in path.parent.iterdir()} == {"secrets", "secrets.key", "secrets.lock"}
 
 
+@pytest.mark.ci("slow")
 def test_a_passphrase_decrypts_the_file_at_full_scrypt_cost(files: tuple[Path, Path]) -> None:
     path, _ = files
     FileSecrets(path, FileKey(passphrase="right")).set("ann", "token", Secret("value"))

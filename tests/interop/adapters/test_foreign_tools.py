@@ -194,6 +194,7 @@ def test_missing_framework_error_has_the_install_command(
     assert caught.value.code == "missing-extra" and (caught.value.hint or "").startswith("pip install -U '")
 
 
+@pytest.mark.ci("slow")
 def test_frameworks_are_imported_only_by_their_adapters() -> None:
     names = "sys, wasmrt, wasmrt.adapters, wasmrt.agent.registry, wasmrt.core.telemetry"
     script = f"import {names}; print(' '.join(sys.modules))"

@@ -75,11 +75,18 @@ def long_line(request):
 
 
 def reply_text(template):
-    return lambda request: raw(template.replace("ID", str(request["id"])) + "\n")
+    """Return a handler that sends a text; a function makes a large one, so that other programs start without it."""
+
+    def reply(request):
+        made = template() if callable(template) else template
+        raw(made.replace("ID", str(request["id"])) + "\n")
+
+    return reply
 
 
 def content(inner):
-    return reply_text('{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"a":' + inner + "}}}")
+    start = '{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"a":'
+    return reply_text(lambda: start + (inner() if callable(inner) else inner) + "}}}")
 
 
 def bytes_reply(request):
@@ -259,7 +266,7 @@ CALLS = {
         '{"jsonrpc":"2.0","id":ID,"result":{"content":[' + ",".join(['{"icons":[' + "{}," * 90 + "{}]}"] * 900) + "]}}"
     ),
     "costly-schema": lambda request: text(request, "fine", structuredContent={"x": list(range(20_000))}),
-    "many-names": content("{" + ",".join(f'"{n:x}":1' for n in range(380_000)) + "}"),
+    "many-names": content(lambda: "{" + ",".join(f'"{n:x}":1' for n in range(380_000)) + "}"),
     "duplicate-keys": reply_text('{"jsonrpc":"2.0","id":ID,"id":ID,"result":{"content":[],"content":[]}}'),
     "not-utf8": bytes_reply,
     "cut-json": reply_text('{"jsonrpc":"2.0","id":ID,"result":{"content":'),

@@ -94,6 +94,7 @@ HARMLESS: dict[str, Any] = {
 }
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("case", BROKEN)
 def test_a_protocol_violation_by_a_program_ends_the_call_with_a_receipt(case: str) -> None:
     server = hostile_server(case)
@@ -250,6 +251,7 @@ def test_secrets_of_several_users_with_one_name_are_all_redacted() -> None:
     assert "correct-horse" not in json.dumps(said) and "passphrase" not in json.dumps(said)
 
 
+@pytest.mark.ci("slow")
 def test_each_user_has_a_separate_home_directory() -> None:
     with World(hostile_server("home")) as world:
         said = [

@@ -88,6 +88,7 @@ def test_a_local_server_cannot_redirect_to_another_local_port(site: Server) -> N
             neighbour.accept()
 
 
+@pytest.mark.ci("slow")
 def test_reconnects_requested_by_a_stream_are_limited(site: Server) -> None:
     with World(server_at(site.url("get-loop"))) as world:
         assert world.call() == "fine"

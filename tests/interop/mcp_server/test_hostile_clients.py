@@ -202,6 +202,7 @@ def test_subscriptions_are_limited(line: Line) -> None:
     line.works()
 
 
+@pytest.mark.ci("slow")
 def test_reading_stops_while_responses_are_unread(line: Line) -> None:
     """Send 24 MiB: the server reads only as many as may be pending, and the rest after they are answered."""
     count, taken = 6000, 0

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import wasmrt
 from tests.runtime.denials.cases import ELSEWHERE, TRIED
 from wasmrt.core.model import Reason
@@ -32,6 +34,7 @@ def allows(node: ast.Call) -> bool:
     return isinstance(first, ast.Constant) and first.value is True
 
 
+@pytest.mark.ci("slow")
 def test_every_refusal_is_created_with_a_next_step() -> None:
     found = list(refusals())
     assert len(found) > 100

@@ -580,6 +580,7 @@ for number in itertools.count():
 """
 
 
+@pytest.mark.ci("slow")
 def test_after_a_kill_files_are_whole_and_the_call_can_be_undone(root, journal):
     target = root / "a.txt"
     target.write_bytes(bytes(200_000))

@@ -172,6 +172,7 @@ def meddle(patched: pytest.MonkeyPatch, moment: int, change: Callable[[], object
     return happened
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("name", ["a.txt", "deep/b.txt", "made.txt", "gone.txt", "moved.txt", "deep/moved.txt"])
 @pytest.mark.parametrize("kind", ["saved over", "link", "folder", "hard link"])
 @pytest.mark.parametrize("force", [False, True], ids=["", "forced"])

@@ -182,6 +182,7 @@ def test_only_granted_folders_are_listed(reader, whole):
     assert [entry.name for entry in whole.list("")] == ["context", "contextual", "private"]
 
 
+@pytest.mark.ci("slow")
 def test_a_folder_with_too_many_names_is_refused(root, reader):
     crowded = root / "context" / "crowded"
     crowded.mkdir()

@@ -157,6 +157,7 @@ def test_components_exported_by_instances_are_counted() -> None:
     assert f"{MAX_CORE_INSTANCES + 1:,} core instances" in refusal(component)
 
 
+@pytest.mark.ci("slow")
 def test_the_processing_of_distinct_instantiations_is_limited() -> None:
     # Each level creates two new components from its argument, so that no instantiation can be reused.
     inner = '(component $k0 (import "c" (component $c)) (instance (instantiate $c)))'

@@ -27,6 +27,7 @@ def _resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
 def test_an_attack_ends_with_a_typed_error_in_time(
     attack: Attack, runtime: WasmToolRuntime, honest: PreparedTool
@@ -56,6 +57,7 @@ def test_an_in_process_attack_ends_with_a_typed_error(attack: Attack, in_process
     assert in_process.prepare("honest", wat2wasm(attacks.tool(Body()))).execute({}).result == {"ok": True}
 
 
+@pytest.mark.ci("slow")
 def test_a_stopped_attack_learns_nothing_about_the_host(runtime: WasmToolRuntime) -> None:
     stopped = [attack for attack in ATTACKS if attack.expects and not attack.harmless and not _waits(attack)]
     assert len(stopped) > 30

@@ -49,6 +49,7 @@ GUARANTEES: dict[str, Callable[[Make], None]] = {
 }
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("check", GUARANTEES.values(), ids=GUARANTEES)
 def test_a_guarantee_holds_in_process(check: Callable[[Make], None], make: Make, honest: PreparedTool) -> None:
     check(make)

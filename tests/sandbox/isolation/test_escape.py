@@ -117,6 +117,7 @@ DEEDS: list[tuple[int | str, ...]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.table
 @pytest.mark.parametrize(
     "deed",
     DEEDS,

@@ -186,6 +186,7 @@ def test_a_call_allowed_by_one_group_is_allowed() -> None:
     assert asked(program, "read", 8) == errno_action(1)
 
 
+@pytest.mark.ci("slow")
 def test_a_filter_with_all_numbers_matches_each_rule() -> None:
     rules = {number: Rule(((Check(0, (number, 1000)), Check(1, (5,), negated=True)),)) for number in range(400)}
     program = assemble(rules, default=KILL, unknown=NOT_THERE, first_unknown=470, architecture=X86_64)

@@ -187,6 +187,7 @@ REFUSED: dict[str, Script] = {
 """Frames that end the call with another error, at its deadline at the latest."""
 
 
+@pytest.mark.table
 @pytest.mark.parametrize("mode", [*BROKEN, *REFUSED])
 def test_a_lying_worker_ends_its_call_with_a_typed_error_in_time_and_within_memory(
     runtime: WasmToolRuntime, mode: str

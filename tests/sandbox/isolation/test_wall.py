@@ -36,6 +36,7 @@ def test_no_forbidden_call_succeeds(rows: tuple[Row, ...]) -> None:
     assert told([row for row in rows if not row.held]) == []
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("kind", KINDS)
 def test_many_forbidden_calls_have_a_positive_control(rows: tuple[Row, ...], kind: Kind) -> None:
     for user in {row.user for row in rows}:

@@ -48,6 +48,7 @@ def test_a_sealed_process_compiles_to_the_same_code_and_asks_the_component(user:
     assert answer["found"]["tools"] == ["json"]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("task", ["run", "compile"])
 def test_every_system_call_of_guests_and_compilers_is_allowed(task: str) -> None:
     answer = sealed(task, 0, "--log")

@@ -46,6 +46,7 @@ except InvalidParametersError as error:
 """
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs RLIMIT_DATA of Linux")
 @pytest.mark.parametrize("keyword", ["allOf", "anyOf", "oneOf"])
 @pytest.mark.parametrize("leaf", [{"maxLength": 3}, {"const": "b"}, {"type": "integer"}])
