@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,11 @@ def node_peers() -> NodePeers:
 def python_peers() -> Path:
     """The folder of the programs from PyPI."""
     return _found(install.programs) / "bin"
+
+
+def sdk_python(version: str) -> Path:
+    """Return the Python that has a version of the official SDK; skip the test if it is not installed."""
+    return _found(partial(install.sdk, version)) / "bin" / "python"
 
 
 def _found(what: Callable[..., Path]) -> Path:

@@ -2,9 +2,9 @@
 
     python -m tests.interop.mcp_peers.install
 
-From npm: the conformance suite, the Inspector, client libraries and servers; from PyPI: servers, and Node where the
-system has none that is new enough. Tests find them there, and skip without them; with WASMRT_PEERS_PREPARE=1, as in CI,
-the first test that needs them installs them.
+From npm: the conformance suite, the Inspector, client libraries and servers; from PyPI: servers, old generations of the
+official client library, and Node if the system has none that is new enough. Tests find them there, and skip without
+them; with WASMRT_PEERS_PREPARE=1, as in CI, the first test that needs them installs them.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ import subprocess
 import sys
 import sysconfig
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 INSTALLED = HERE.parents[2] / ".peers"
 OLDEST_NODE = 22
 TIMEOUT_SECONDS = 240
+SDK_VERSIONS = ("1.23", "1.30")
+"""The first version of the official Python SDK that is still in wide use, and the last one of its first generation."""
 HOW = "python -m tests.interop.mcp_peers.install installs it"
 
 
@@ -36,11 +39,25 @@ def programs(*, prepare: bool = False) -> Path:
     Raises: NotHere.
     """
 
-    def make(place: Path) -> None:
-        _run("MCP servers of PyPI", [_uv(), "venv", "-q", "--python", sys.executable, str(place)])
-        _run("MCP servers of PyPI", [*_pip(), "--python", str(place), "-r", str(HERE / "programs.txt")])
+    return _environment("programs", "MCP servers of PyPI", prepare)
 
-    return _once("programs", ("programs.txt",), make, prepare)
+
+def sdk(version: str, *, prepare: bool = False) -> Path:
+    """Return the environment with a version of the official Python SDK: one of `SDK_VERSIONS`.
+
+    Raises: NotHere.
+    """
+    return _environment(f"sdk-{version}", f"the Python SDK {version}", prepare)
+
+
+def _environment(name: str, contents: str, prepare: bool) -> Path:
+    """Return the Python environment with the packages that `NAME.txt` locks."""
+
+    def make(place: Path) -> None:
+        _run(contents, [_uv(), "venv", "-q", "--python", sys.executable, str(place)])
+        _run(contents, [*_pip(), "--python", str(place), "-r", str(HERE / f"{name}.txt")])
+
+    return _once(name, (f"{name}.txt",), make, prepare)
 
 
 def node(*, prepare: bool = False) -> Path:
@@ -126,7 +143,7 @@ def _run(what: str, command: list[str], cwd: Path = HERE) -> None:
 def main() -> int:
     """Install everything and report failures; return 1 if anything failed."""
     missing = 0
-    for each in (programs, node, modules):
+    for each in (programs, *(partial(sdk, version) for version in SDK_VERSIONS), node, modules):
         try:
             print(each(prepare=True))
         except NotHere as absent:

@@ -1,0 +1,52 @@
+"""Each generation of the official Python SDK as a client of `wasmrt serve`, over stdio and HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.mcp_peers.fixtures import sdk_python
+from tests.interop.mcp_peers.install import SDK_VERSIONS
+from tests.interop.mcp_server.processes import WASMRT, configure, served, wasmrt
+
+RULES = '[tools.rules.echo]\npermission = "ask"\n[tools.rules.json]\npermission = "deny"\n'
+CURRENT = "2"
+"""The generation in the development environment."""
+SCRIPT = Path(__file__).with_name("sdk_session.py")
+
+pytestmark = [pytest.mark.usefixtures("unmeasured"), pytest.mark.ci("peers")]
+
+
+def run_session(version: str, stderr: str, **where: Any) -> dict[str, Any]:
+    """Run a session with a version of the SDK; check its exit status, and the standard error of client and server."""
+    python = sys.executable if version == CURRENT else str(sdk_python(version))
+    settings = json.dumps(where | {"approve": [*WASMRT, "approvals", "approve"]})
+    done = subprocess.run(
+        [python, "-W", "error::ResourceWarning", str(SCRIPT), settings], capture_output=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stderr.decode() == stderr
+    return dict(json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+@pytest.mark.parametrize("version", [*SDK_VERSIONS, CURRENT])
+def test_a_client_of_each_sdk_generation_has_a_clean_session(home: Path, version: str, transport: str) -> None:
+    configure(home, RULES)
+    if transport == "stdio":
+        hidden = "1 more tool is not offered; for the reason: wasmrt policy explain NAME\n"
+        found = run_session(version, hidden, command=[*WASMRT, "serve"])
+    else:
+        token = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
+        with served() as (url, _):
+            found = run_session(version, "", url=url, authorization=f"Bearer {token}")
+    assert "echo" in found["names"] and "json" not in found["names"]
+    assert found["allowed"][0] is False and found["approved"] == [False, "hi"]
+    assert found["denied"][0] is True
+    assert found["asked"][0] is True and found["left"][0] is True
+    assert json.loads(wasmrt("approvals", "list", "--json").stdout)["pending"] == []
