@@ -51,14 +51,15 @@ def test_run_leaves_a_valid_receipt(wasmrt: Run, folder: Path) -> None:
         "(UTC)",
         "TOOL",
         "USER",
+        "CLIENT",
         "OUTCOME",
         "DENIED",
         "SECONDS",
         "CALL",
     ]
-    assert [line.split()[2:5] for line in shown.stdout.splitlines()[1:]] == [
-        ["echo", "ann", "ok"],
-        ["echo", "local", "invalid-parameters"],
+    assert [line.split()[2:6] for line in shown.stdout.splitlines()[1:]] == [
+        ["echo", "ann", "-", "ok"],
+        ["echo", "local", "-", "invalid-parameters"],
     ]
     assert wasmrt("audit", "verify").stdout == "intact: 3 records in 1 segments\n"
     assert "otter" not in (folder / "receipts-000001.jsonl").read_text()

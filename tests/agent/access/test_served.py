@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.agent.access.conftest import Agent, Program, install
 from tests.interop.mcp_server.world import World
 from tests.sandbox.border.relays import agent_read
-from wasmrt.agent.access import AccessChoice, AccessScope
+from wasmrt.agent.access import AccessChoice, AccessScope, access_lines
 
 PATH = {"path": "notes/a.md"}
 
@@ -47,5 +47,21 @@ def test_a_partly_denied_answer_contains_a_note(program: Program, tmp_path: Path
     world.registry = agent.registry
     with world.serve() as line:
         answer = line.call("reader", PATH)
-    assert not answer["isError"]
-    assert agent.only().id in answer["content"][-1]["text"]
+        assert not answer["isError"]
+        assert agent.only().id in answer["content"][-1]["text"]
+
+
+def test_access_requests_show_their_client_and_are_withdrawn_when_it_disconnects(agent: Agent, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.registry = agent.registry
+    with world.serve() as line, world.serve() as other:
+        line.call("reader", PATH)
+        other.call("reader", PATH)
+        first, second = agent.store.pending()
+        assert '  client: "tester 1" (the name that it gave)' in access_lines(first)[0]
+        line.end_input()
+        line.wait_for_end()
+        assert [each.id for each in agent.store.pending()] == [second.id]
+        (ended,) = agent.store.decided()
+        assert (ended.id, ended.note) == (first.id, "its client has disconnected")
+    assert agent.store.pending() == []

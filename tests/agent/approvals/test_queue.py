@@ -242,12 +242,12 @@ def test_a_parked_request_applies_only_to_its_conversation(path: Path) -> None:
 
     async def scenario() -> None:
         parked = ParkedRequests(store)
-        one, other = await parked.park(request(trace="t1")), await parked.park(request(trace="t2"))
+        one, other = await parked.park(request(trace="t1"), "editor"), await parked.park(request(trace="t2"), "editor")
         assert one is not other
         assert len(store.pending()) == 2
         await asyncio.to_thread(store.answer, one.id, ApprovalAnswer(approved=True, by="ann"), user="alice")
-        assert await parked.answer(await parked.park(request(trace="t2"))) is None
-        taken = await parked.answer(await parked.park(request(trace="t1")))
+        assert await parked.answer(await parked.park(request(trace="t2"), "editor")) is None
+        taken = await parked.answer(await parked.park(request(trace="t1"), "editor"))
         assert taken is not None
         assert taken.approved
 

@@ -13,6 +13,7 @@ from tests.agent.code_mode.conftest import Desk, Run, make_registry
 from wasmrt import ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, find_places, load_registry, tool
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.agent.policy import Permission, ToolPolicy, ToolRule
+from wasmrt.agent.registry import absent_tools
 from wasmrt.catalog.bundled import TOOLS
 from wasmrt.cli import cli
 from wasmrt.core.errors import (
@@ -229,11 +230,11 @@ def test_code_mode_is_disabled_by_default(
     names = {"run_code", "search_tools"}
     off = load_registry(runtime)
     assert not names & set(off.all_names())
-    assert all("enabled = true in [code_mode]" in off.absent[name] for name in names)
+    assert all("enabled = true in [code_mode]" in absent_tools(off)[name] for name in names)
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text("[code_mode]\nenabled = true\n")
     on = load_registry(runtime)
-    assert names <= set(on.tool_names()) and not names & set(on.absent)
+    assert names <= set(on.tool_names()) and not names & set(absent_tools(on))
     assert on.execute("run_code", {"code": "return await tools.echo({message: 'hi'})"}).result
     assert "wasmrt tools run run_code" in CliRunner().invoke(cli, ["run", "run_code", "{}"]).output
 

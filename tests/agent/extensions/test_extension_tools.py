@@ -180,8 +180,8 @@ def test_late_approval_does_not_cover_a_changed_package(agent: Agent, tmp_path: 
 
     async def parked() -> tuple[bool, bool]:
         requests = ParkedRequests(ApprovalStore(tmp_path / "approvals.sqlite3"))
-        one = await requests.park(first)
-        again, other = await requests.park(replace(first, id=new_request_id())), await requests.park(second)
+        one = await requests.park(first, "")
+        again, other = await requests.park(replace(first, id=new_request_id()), ""), await requests.park(second, "")
         return again is one, other is one
 
     assert asyncio.run(parked()) == (True, False)

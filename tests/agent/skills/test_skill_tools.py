@@ -17,6 +17,7 @@ from tests.agent.skills.conftest import Agent, MakeAgent, write_skill
 from tests.sandbox.border.conftest import HOST, Site, site  # noqa: F401  a fixture
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope
 from wasmrt.agent.builtin.skills import SkillStore, SkillTrust, read_folder
+from wasmrt.agent.registry import preview_approval
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import (
     InvalidParametersError,
@@ -431,7 +432,7 @@ def test_installed_skill_that_is_a_link_can_be_removed(agent: Agent) -> None:
 
 
 def test_no_approval_is_requested_if_the_plan_fails(agent: Agent) -> None:
-    assert agent.registry.asks("skill_remove", {"name": "nosuch"}) is None
+    assert preview_approval(agent.registry, "skill_remove", {"name": "nosuch"}) is None
     with pytest.raises(ToolError):
         agent.call("skill_remove", name="nosuch")
 

@@ -20,6 +20,7 @@ from wasmrt.adapters.pydantic_ai import RegistryToolset
 
 from wasmrt import ToolRegistry, tool
 from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.registry import preview_approval
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision, Reason
 
@@ -94,13 +95,13 @@ def test_graph_tools_outside_a_graph_raise_a_clear_error() -> None:
 
 
 def test_a_question_has_the_full_text_of_a_long_request() -> None:
-    request = Desk().registry.asks("write_it", {"to": "x" * 300 + "; rm -rf src"})
+    request = preview_approval(Desk().registry, "write_it", {"to": "x" * 300 + "; rm -rf src"})
     assert request is not None
     assert "; rm -rf src" in "\n".join(Question.of(request, "c1").as_dict()["lines"])
 
 
 def test_question_expires() -> None:
-    request = Desk().registry.asks("write_it", {"to": "bob"})
+    request = preview_approval(Desk().registry, "write_it", {"to": "bob"})
     assert request is not None
     open_, old = Question.of(request, "c1"), Question.of(request, "c1", expires_ms=1)
     assert open_.is_meant_by(open_.token) and not old.is_meant_by(old.token)
@@ -114,10 +115,10 @@ def test_question_expires() -> None:
 
 def test_no_question_for_a_call_that_would_be_refused() -> None:
     registry = Desk().registry
-    assert registry.asks("write_it", {"to": 7, "more": 1}) is None
-    assert registry.asks("nothing", {}) is None
-    assert registry.read_only().asks("write_it", {"to": "bob"}) is None
-    assert registry.asks("look", {"what": "up"}) is None
+    assert preview_approval(registry, "write_it", {"to": 7, "more": 1}) is None
+    assert preview_approval(registry, "nothing", {}) is None
+    assert preview_approval(registry.read_only(), "write_it", {"to": "bob"}) is None
+    assert preview_approval(registry, "look", {"what": "up"}) is None
 
 
 def _agent(desk: Desk, *turns: Any) -> PydanticAgent[None, Any]:

@@ -126,6 +126,11 @@ class Line:
             os.close(self.sink)
         self.sink = -1
 
+    def wait_for_end(self) -> None:
+        """Read until the server has ended."""
+        while os.read(self.source, 1 << 20):
+            pass
+
     def close(self) -> None:
         self.end_input()
         os.close(self.source)
@@ -150,7 +155,8 @@ class World:
         self.store = ApprovalStore(home / "approvals.sqlite3")
         self.pages: dict[str, str] = {}
         """The address of each user's pages."""
-        approver = ServedApprover(ParkedRequests(self.store), kind, self.pages.get)
+        self.parked = ParkedRequests(self.store)
+        approver = ServedApprover(self.parked, kind, self.pages.get)
         self.registry = ToolRegistry(
             policy=policy,
             approvals=Approvals(approver, store=self.store),
@@ -240,7 +246,7 @@ class World:
         async def run() -> None:
             self.loop = asyncio.get_running_loop()
             self.server = Server(version="1")
-            self.served = ServedTools(view(self.registry))
+            self.served = ServedTools(view(self.registry), self.parked)
             self.server.open(self.served, self.registry.telemetry)
             running.set()
             await serve_stdio(self.server, user="local", report=self.reports.append, source=to_server, sink=from_server)
@@ -278,7 +284,7 @@ class World:
             self.loop, self.stop = asyncio.get_running_loop(), asyncio.Event()
             self.task = asyncio.current_task()
             self.server = Server(version="1")
-            self.served = ServedTools(self.registry)
+            self.served = ServedTools(self.registry, self.parked)
             self.server.open(self.served, self.registry.telemetry)
             entrance = Entrance(users, access and access())
             await serve_http(

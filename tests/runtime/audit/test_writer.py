@@ -73,7 +73,7 @@ _hashes = st.just("") | st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
     st.builds(
         Receipt,
         *[_counts] * 2,
-        *[_words] * 8,
+        *[_words] * 9,
         _lists,
         *[_hashes] * 2,
         _lists,

@@ -13,7 +13,7 @@ from blake3 import blake3
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState
 from wasmrt.agent.access._store import AccessStore
-from wasmrt.agent.approvals import LIST_HINT, Shown, bounded, unknown_request_error
+from wasmrt.agent.approvals import LIST_HINT, Shown, bounded, client_shown, unknown_request_error
 from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Catalog, Kept
@@ -49,6 +49,7 @@ def access_lines(request: AccessRequest, *, whole: bool = False) -> tuple[list[s
         (
             f"access {request.id}: {request.caller.tool} requests an addition to its grant",
             f"  user: {request.caller.user}",
+            *([f"  client: {client_shown(request.caller.client)}"] if request.caller.client else []),
             f"  requested: {asked_words(request)}, first by call {request.denied.call}",
             f"  can be granted: {', '.join(_WORDS[scope] for scope in request.scopes)}",
         ),
@@ -69,7 +70,7 @@ def asked_words(request: AccessRequest) -> str:
 def granted_words(request: AccessRequest) -> str:
     """Describe the answer to a request; if there is none, return the state of the request."""
     if request.scope is None:
-        return str(request.state)
+        return f"{request.state} ({request.note})" if request.note else str(request.state)
     if request.granted is None:
         reach = "for this session" if request.denied.lasting else "this time"
         reach = "permanently" if request.scope is AccessScope.KEEP else reach

@@ -40,6 +40,8 @@ class AccessState(StrEnum):
     OUTDATED = "outdated"
     """The tool or its grant has changed since the request."""
     EXPIRED = "expired"
+    WITHDRAWN = "withdrawn"
+    """The client whose call caused the request has disconnected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,8 @@ class Caller:
     grant: str
     """The digest of the tool's grant and of the tools that it can invoke."""
     params_digest: str
+    client: str = ""
+    """The name that the client of the call gave, for display only. Empty if no client made the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +133,7 @@ class AccessRequest:
         denied, caller = self.denied, self.caller
         return {
             "id": self.id, "state": str(self.state), "tool": caller.tool, "user": caller.user, "trace": caller.trace,
+            "client": caller.client,
             "digest": caller.digest, "addition": denied.addition.as_dict(), "line": denied.addition.hint,
             "again": [each.as_dict() for each in denied.again], "sentences": list(denied.sentences),
             "limited": list(denied.limited), "refused": denied.refused, "origins": list(denied.origins),

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
-from wasmrt.agent.approvals import RequestKind, RequestTable, new_request_id, short_note
+from wasmrt.agent.approvals import (
+    DISCONNECTED,
+    RequestKind,
+    RequestTable,
+    new_request_id,
+    short_note,
+    this_process,
+)
 from wasmrt.capabilities import covers, kind_of
 from wasmrt.core.limits import (
     ACCESS_ONCE_SECONDS,
@@ -30,7 +37,8 @@ CREATE TABLE access (
     id TEXT PRIMARY KEY, state TEXT NOT NULL, user TEXT NOT NULL, trace TEXT NOT NULL, session TEXT NOT NULL,
     tool TEXT NOT NULL, digest TEXT NOT NULL, granted_digest TEXT NOT NULL, params_digest TEXT NOT NULL,
     wish TEXT NOT NULL, asked INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL, scope TEXT,
-    granted TEXT, answered_by TEXT NOT NULL, note TEXT NOT NULL, decided_ms INTEGER
+    granted TEXT, answered_by TEXT NOT NULL, note TEXT NOT NULL, decided_ms INTEGER, client TEXT NOT NULL,
+    owner TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX access_tool ON access (user, tool, state);
 CREATE INDEX access_state ON access (state, created_ms);
@@ -141,13 +149,18 @@ class AccessStore:
     def end_session(self, session: str, user: str, trace: str) -> None:
         """End the answers of scope `session` for one conversation of a user in one run of a program.
 
+        Pending requests of a client are withdrawn: a conversation with a client ends when it disconnects.
+
         Raises:
             ApprovalError: the store cannot be written.
         """
         if self._requests.exists:
             with self._requests.changing() as db:
-                where = "session = ? AND user = ? AND trace = ? AND scope = 'session' AND state = 'granted'"
-                self._requests.end(db, AccessState.EXPIRED, where, session, user, trace)
+                where = "session = ? AND user = ? AND trace = ?"
+                answered = f"{where} AND scope = 'session' AND state = 'granted'"
+                self._requests.end(db, AccessState.EXPIRED, answered, session, user, trace)
+                asked = f"{where} AND state = 'pending' AND client != ''"
+                self._requests.withdraw(db, DISCONNECTED, asked, session, user, trace)
 
     # Answers and lists.
 
@@ -321,7 +334,7 @@ def _row_of(request: AccessRequest) -> dict[str, Any]:
         "params_digest": caller.params_digest, "wish": json.dumps(details), "asked": request.asked,
         "created_ms": request.created_ms, "expires_ms": request.expires_ms, "scope": request.scope,
         "granted": _dump_addition(request.granted), "answered_by": request.by, "note": request.note,
-        "decided_ms": request.decided_ms,
+        "decided_ms": request.decided_ms, "client": caller.client, "owner": this_process() if caller.client else "",
     }  # fmt: skip
 
 
@@ -338,7 +351,7 @@ def _request_of(row: sqlite3.Row, now_ms: int) -> AccessRequest:
         state=AccessState.EXPIRED if open_ and row["expires_ms"] <= now_ms else state,
         caller=Caller(
             user=row["user"], trace=row["trace"], session=row["session"], tool=row["tool"], digest=row["digest"],
-            grant=row["granted_digest"], params_digest=row["params_digest"],
+            grant=row["granted_digest"], params_digest=row["params_digest"], client=row["client"],
         ),
         denied=DeniedAccess(**details),
         asked=row["asked"],
@@ -375,6 +388,7 @@ _GRANT = RequestKind(
     closed_states={
         AccessState.OUTDATED: ("outdated", "is outdated: its tool or grant has changed"),
         AccessState.EXPIRED: ("expired", "has expired"),
+        AccessState.WITHDRAWN: ("withdrawn", "was withdrawn: its client no longer waits"),
         **dict.fromkeys(
             (AccessState.GRANTED, AccessState.USED, AccessState.DENIED), ("answered", "was already answered")
         ),

@@ -14,7 +14,8 @@ from wasmrt.agent.approvals._model import (
     new_request_id,
     params_digest,
 )
-from wasmrt.agent.approvals._parked import Parked, ParkedRequests
+from wasmrt.agent.approvals._owners import this_process
+from wasmrt.agent.approvals._parked import DISCONNECTED, Parked, ParkedRequests
 from wasmrt.agent.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.agent.approvals._remembered import Remembered
 from wasmrt.agent.approvals._requests import LIST_HINT, RequestKind, RequestTable, short_note, unknown_request_error
@@ -24,6 +25,7 @@ from wasmrt.agent.approvals._review import (
     bounded,
     changes_shown,
     choose,
+    client_shown,
     describe_reach,
     origins_shown,
     params_shown,
@@ -34,6 +36,7 @@ from wasmrt.agent.approvals._terminal import TerminalApprover, current_user_name
 from wasmrt.agent.approvals._tokens import ConfirmationTokens, Redeemed
 
 __all__ = [
+    "DISCONNECTED",
     "LIST_HINT",
     "ApprovalAnswer",
     "ApprovalRequest",
@@ -62,6 +65,7 @@ __all__ = [
     "bounded",
     "changes_shown",
     "choose",
+    "client_shown",
     "current_user_name",
     "default_approver",
     "describe_reach",
@@ -71,5 +75,6 @@ __all__ = [
     "params_shown",
     "request_lines",
     "short_note",
+    "this_process",
     "unknown_request_error",
 ]

@@ -83,6 +83,8 @@ class ApprovalRequest:
     """Lines for the approver about the origin of the destinations."""
     destinations: tuple[str, ...] = ()
     """The destinations to approve. A remembered answer applies only to the same destinations."""
+    client: str = ""
+    """The name that the client of the call gave. It is a claim, for display only. Empty if no client made the call."""
     created_ms: int
     """The time of the request in Unix milliseconds, like `expires_ms`."""
     expires_ms: int
@@ -197,6 +199,7 @@ class QueuedRequest:
     by: str
     note: str
     decided_ms: int | None
+    client: str
 
     @property
     def request(self) -> ApprovalRequest:
@@ -205,8 +208,8 @@ class QueuedRequest:
         return ApprovalRequest(
             id=self.id, tool=self.tool, digest=self.digest, grant=self.grant, params=self.params, effects=self.effects,
             risk=self.risk, why=self.why, user=self.user, trace=self.trace, call=self.call, preview=self.preview,
-            provenance=self.provenance, destinations=self.destinations, created_ms=self.created_ms,
-            expires_ms=self.expires_ms,
+            provenance=self.provenance, destinations=self.destinations, client=self.client,
+            created_ms=self.created_ms, expires_ms=self.expires_ms,
         )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:

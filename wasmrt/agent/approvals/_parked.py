@@ -13,6 +13,9 @@ from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import APPROVAL_POLL_SECONDS
 
+DISCONNECTED = "its client has disconnected"
+"""The note of a request that was withdrawn because its client is no longer connected."""
+
 
 @dataclass(slots=True, eq=False)
 class Parked:
@@ -42,15 +45,15 @@ class Parked:
 class ParkedRequests:
     """The parked requests of one process, for use by one event loop.
 
-    Two requests are identical if they have the same binding and the same trace.
+    Two requests are identical if they have the same binding and trace, and were parked for the same client.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
         self._store = store
-        self._parked: dict[tuple[str, str], Parked] = {}
+        self._parked: dict[tuple[str, str, str], Parked] = {}
 
-    async def park(self, request: ApprovalRequest) -> Parked:
-        """Return the identical parked request, or else add this request to the store.
+    async def park(self, request: ApprovalRequest, client: str) -> Parked:
+        """Return the identical parked request, or else add this request to the store. `client` identifies its caller.
 
         Raises:
             ApprovalError: the store cannot be used, or its queue is full.
@@ -58,7 +61,7 @@ class ParkedRequests:
         for key in [key for key, each in self._parked.items() if each.seconds_left <= 0]:
             del self._parked[key]
         # SECURITY: the user answers for the conversation that the question shows. Another conversation must ask again.
-        key = (request.trace, request.binding)
+        key = (request.trace, client, request.binding)
         known = self._parked.get(key)
         if known is not None:
             known.again = True
@@ -131,11 +134,21 @@ class ParkedRequests:
         self._forget(parked)
         await run_uncancelled(self._store.withdraw, parked.id)
 
+    async def withdraw_trace(self, trace: str) -> None:
+        """Withdraw the parked requests of a conversation whose client has disconnected.
+
+        Raises:
+            ApprovalError: the store cannot be written.
+        """
+        for parked in [each for each in self._parked.values() if each.request.trace == trace]:
+            self._forget(parked)
+            await run_uncancelled(self._store.withdraw, parked.id, DISCONNECTED)
+
     def close(self) -> None:
         """Withdraw all parked requests, because no other process could assign their answers to calls."""
         for parked in list(self._parked.values()):
             with suppress(ApprovalError):
-                self._store.withdraw(parked.id)
+                self._store.withdraw(parked.id, DISCONNECTED)
         self._parked.clear()
 
     def _store_answer(self, parked: Parked, answer: ApprovalAnswer) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
+from wasmrt.agent.approvals._owners import has_ended
 from wasmrt.core.database import Database
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import MAX_ANSWER_NOTE_BYTES
@@ -19,7 +20,9 @@ from wasmrt.core.limits import MAX_ANSWER_NOTE_BYTES
 R = TypeVar("R")
 
 LIST_HINT = "wasmrt approvals list shows the pending requests"
-_VERSION = 1
+_VERSION = 2
+PROCESS_ENDED = "the process that served its client has ended"
+"""The note of a request that was withdrawn because its process has ended."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +34,7 @@ class RequestKind(Generic[R]):
     view: Callable[[sqlite3.Row, int], R]
     """Converts a row to a request, at a time in Unix milliseconds. An overdue request is returned as expired."""
     expiring: str
-    """SQL condition for rows that can expire."""
+    """SQL condition for rows that can expire or be withdrawn."""
     closed: str
     """SQL condition for rows that may be deleted to limit the size of the table."""
     cleared: tuple[str, ...] = ()
@@ -62,10 +65,15 @@ class RequestTable(Generic[R]):
 
     @contextmanager
     def changing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open a transaction for the block. Overdue requests expire first, and stay expired even if the block fails."""
+        """Open a transaction for the block.
+
+        Overdue requests expire first, and requests of processes that have ended are withdrawn. They stay ended even if
+        the block fails.
+        """
         with self.database.writing(scrub=scrub) as db:
             db.row_factory = sqlite3.Row
-            if self.end(db, "expired", f"({self._kind.expiring}) AND expires_ms <= ?", self.now_ms()):
+            expired = self.end(db, "expired", f"({self._kind.expiring}) AND expires_ms <= ?", self.now_ms())
+            if expired + sum(self.withdraw(db, PROCESS_ENDED, "owner = ?", each) for each in self._dead_owners(db)):
                 db.execute("COMMIT")
                 db.execute("BEGIN IMMEDIATE")
             yield db
@@ -91,6 +99,28 @@ class RequestTable(Generic[R]):
         columns = "".join(f", {name} = NULL" for name in self._kind.cleared)
         sql = f"UPDATE {self._kind.table} SET state = ?{columns} WHERE {where}"  # noqa: S608 - constants
         return db.execute(sql, (state, *values)).rowcount
+
+    def withdraw(self, db: sqlite3.Connection, note: str, where: str, *values: object) -> int:
+        """Withdraw the open requests that match `where`, with the reason as their note, and return their number."""
+        chosen = f"({self._kind.expiring}) AND {where}"
+        sql = f"UPDATE {self._kind.table} SET note = ? WHERE {chosen}"  # noqa: S608 - constants
+        db.execute(sql, (note, *values))
+        return self.end(db, "withdrawn", chosen, *values)
+
+    def _dead_owners(self, db: sqlite3.Connection) -> list[str]:
+        """Return the processes that have ended, and to which open requests belong."""
+        sql = f"SELECT DISTINCT owner FROM {self._kind.table} WHERE ({self._kind.expiring}) AND owner != ''"  # noqa: S608 - constants
+        return [owner for (owner,) in db.execute(sql) if has_ended(owner)]
+
+    def _withdraw_orphans(self) -> None:
+        """Withdraw the requests of processes that have ended."""
+        if not self.exists:
+            return
+        with self.database.reading() as db:
+            dead = self._dead_owners(db)
+        if dead:
+            with self.changing(scrub=True):
+                pass  # opening the transaction withdraws them
 
     def row(self, db: sqlite3.Connection, request_id: str) -> sqlite3.Row | None:
         """Return the row of one request, or None if no request has this ID."""
@@ -125,10 +155,12 @@ class RequestTable(Generic[R]):
 
     def get(self, request_id: str) -> R | None:
         """Return one request in any state, or None if no request has this ID."""
+        self._withdraw_orphans()
         return next(iter(self.select("id = ?", request_id)), None)
 
     def pending(self, user: str | None) -> list[R]:
         """Return the pending requests, oldest first; if `user` is None, the requests of all users."""
+        self._withdraw_orphans()
         where = "state = 'pending' AND expires_ms > ? AND user = ifnull(?, user) ORDER BY created_ms, id"
         return self.select(where, self.now_ms(), user)
 

@@ -27,6 +27,7 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     head = [
         f"approval {request.id}: {request.tool}",
         f"  user: {request.user}",
+        *([f"  client: {client_shown(request.client)}"] if request.client else []),
         f"  effects: {effects} (risk: {request.risk})",
         f"  reason: {request.why.sentence}",
     ]
@@ -39,6 +40,11 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
         cut = cut or part.cut
     return lines, cut
+
+
+def client_shown(client: str) -> str:
+    """Return the name of a client for an approver, who must not take the name as verified."""
+    return f'"{client}" (the name that it gave)'
 
 
 class Shown(NamedTuple):

@@ -19,6 +19,7 @@ from wasmrt.agent.approvals._model import (
     State,
     params_digest,
 )
+from wasmrt.agent.approvals._owners import this_process
 from wasmrt.agent.approvals._remembered import Mirror, Remembered, encode_effects, remembered_of, remembered_row
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
@@ -47,7 +48,7 @@ CREATE TABLE request (
     granted TEXT NOT NULL, trace TEXT NOT NULL, call TEXT NOT NULL, risk TEXT NOT NULL, effects TEXT NOT NULL,
     why TEXT NOT NULL, params_digest TEXT NOT NULL, fingerprint TEXT NOT NULL, created_ms INTEGER NOT NULL,
     expires_ms INTEGER NOT NULL, size INTEGER NOT NULL, approved INTEGER, scope TEXT, answered_by TEXT, note TEXT,
-    decided_ms INTEGER, params TEXT, preview TEXT, edited TEXT
+    decided_ms INTEGER, params TEXT, preview TEXT, edited TEXT, client TEXT NOT NULL, owner TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX request_state ON request (state, created_ms);
 CREATE TABLE answer (
@@ -143,6 +144,8 @@ class ApprovalStore:
     def add(self, request: ApprovalRequest) -> None:
         """Add a request. If the same request is already stored and open, its restarted caller continues to wait for it.
 
+        A request of a client ends with this process, which is the only one that could return the answer to the client.
+
         Raises:
             ApprovalError: the request has already ended, a different request has its ID, the request is too large, or
                 the queue is full.
@@ -201,14 +204,14 @@ class ApprovalStore:
         """
         return self._mirror.version()
 
-    def withdraw(self, request_id: str) -> None:
-        """End a request whose caller no longer waits.
+    def withdraw(self, request_id: str, note: str = "") -> None:
+        """End a request whose caller no longer waits. `note` is the reason, for the list of ended requests.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
         with self._requests.changing(scrub=True) as db:
-            self._requests.end(db, State.WITHDRAWN, f"{_OPEN} AND id = ?", request_id)
+            self._requests.withdraw(db, short_note(note), "id = ?", request_id)
 
     def tool_changed(self, tool: str, *, digest: str, grant: str) -> None:
         """End the requests for another version or grant of a tool, whether or not they were answered.
@@ -324,6 +327,7 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
         "created_ms": request.created_ms, "expires_ms": request.expires_ms, "params": params,
         "size": len(params.encode()) + len((request.preview or "").encode("utf-8", "replace")),
         "preview": None if request.preview is None else request.preview.encode("utf-8", "replace").decode(),
+        "client": request.client, "owner": this_process() if request.client else "",
     }  # fmt: skip
 
 
@@ -341,7 +345,7 @@ def _read_request(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
         preview=None if overdue else row["preview"],
         approved=None if row["approved"] is None else bool(row["approved"]),
         scope=None if row["scope"] is None else ApprovalScope(row["scope"]),
-        by=row["answered_by"] or "", note=row["note"] or "", decided_ms=row["decided_ms"],
+        by=row["answered_by"] or "", note=row["note"] or "", decided_ms=row["decided_ms"], client=row["client"],
     )  # fmt: skip
 
 

@@ -5,6 +5,15 @@ from __future__ import annotations
 from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
 from wasmrt.agent.registry._explain import Explanation, Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
+from wasmrt.agent.registry._hosting import (
+    absent_tools,
+    clean_text,
+    end_trace,
+    end_with_call,
+    preview_approval,
+    record_event,
+    refuse_call,
+)
 from wasmrt.agent.registry._load import approver_of, load_registry
 from wasmrt.agent.registry._output import ToolAnswer
 from wasmrt.agent.registry._registry import ToolRegistry
@@ -28,7 +37,14 @@ __all__ = [
     "ToolSource",
     "ToolView",
     "Trace",
+    "absent_tools",
     "approver_of",
+    "clean_text",
+    "end_trace",
+    "end_with_call",
     "load_registry",
+    "preview_approval",
+    "record_event",
+    "refuse_call",
     "tool",
 ]

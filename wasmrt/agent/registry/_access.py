@@ -189,6 +189,7 @@ def _build_caller(state: CallState) -> Caller:
     return Caller(
         user=state.request.user, trace=state.request.trace, session=state.services.session, tool=entry.name,
         digest=entry.digest, grant=entry.grant_digest, params_digest=params_digest(state.params),
+        client=state.request.client,
     )  # fmt: skip
 
 

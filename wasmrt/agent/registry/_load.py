@@ -58,7 +58,7 @@ class InstalledTools:
         self._registry = registry
         self._runtime = runtime
         self._data = data
-        self._absent = dict(registry.absent)
+        self._absent = dict(registry._services.store.absent)
         """Tools that are unavailable regardless of the catalog, each with the step that makes it available."""
         self._versions: dict[str, tuple[Any, ...]] = {}
         """The version of each tool that was registered, or that could not be prepared."""
@@ -111,7 +111,7 @@ class InstalledTools:
             if (step := missing_part(tool, has)) is not None
             for name in (tool.name, *_find_free_aliases(tool, taken))
         }
-        self._registry.absent = {**self._absent, **absent}
+        self._registry._services.store.absent = {**self._absent, **absent}
         shipped = [tool for tool in TOOLS if tool.name not in absent and tool.name not in installed]
         return {tool.name: (_BUNDLED, *_find_free_aliases(tool, taken)) for tool in shipped} | installed
 
@@ -229,7 +229,7 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
     if config.code_mode:
         registry.add_code_mode()
     if runtime.config.workspace is not None and (why := lacking(config.shell)):
-        registry.absent = dict.fromkeys((SHELL_NAME, *SHELL_ALIASES), why)
+        registry._services.store.absent = dict.fromkeys((SHELL_NAME, *SHELL_ALIASES), why)
     elif runtime.config.workspace is not None:
         shell = ShellTool(
             runtime.config.workspace, config.shell, network=runtime.config.network, undo=runtime.config.undo

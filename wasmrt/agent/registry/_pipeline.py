@@ -270,6 +270,7 @@ def approval_request(state: CallState, preview: str | None) -> ApprovalRequest:
         preview=preview,
         provenance=_flow.provenance_lines(state),
         destinations=_flow.approval_destinations(state),
+        client=state.request.client,
         created_ms=now,
         expires_ms=now + round(state.services.approvals.timeout_seconds * 1000),
     )

@@ -202,7 +202,7 @@ class _Calls:
         outer = self._outer
         request = CallRequest(
             name=name, arguments=params, user=outer.request.user, trace=outer.request.trace, tools=outer.request.tools,
-            data=outer.request.data, approver=_approver_of(outer), parent_id=guest.call_id,
+            client=outer.request.client, data=outer.request.data, approver=_approver_of(outer), parent_id=guest.call_id,
             chain=(*outer.request.chain, outer.known.name), receipt_trace=guest.trace_id, within=guest.lifetime,
         )  # fmt: skip
         return CallState(services=outer.services, restrictions=outer.restrictions, request=request, direct=True)

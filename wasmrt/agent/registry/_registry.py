@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
@@ -209,10 +209,6 @@ class ToolRegistry(ToolView):
         """Register a function for `close` to call."""
         self._on_close.append(release)
 
-    def ends_with_its_call(self) -> None:
-        """Declare that the process ends after one call. Users are then not offered access for the session."""
-        self._services.lasting = False
-
     def close(self) -> None:
         """Release the resources of the registry's tools. The runtime remains open."""
         while self._on_close:
@@ -233,15 +229,6 @@ class ToolRegistry(ToolView):
     def access(self) -> AccessStore | None:
         """The store of access requests, for `wasmrt.answer_access`; None if access requests are off."""
         return self._services.access
-
-    @property
-    def absent(self) -> Mapping[str, str]:
-        """The bundled tools that are unavailable, each with the step that makes it available."""
-        return self._services.store.absent
-
-    @absent.setter
-    def absent(self, steps: Mapping[str, str]) -> None:
-        self._services.store.absent = dict(steps)
 
     def all_names(self) -> list[str]:
         """Return the sorted names of all tools, including tools that the policy denies."""

@@ -47,6 +47,8 @@ class CallRequest:
     """The params as the model or the program sent them: an object, or its JSON text."""
     user: str = "local"
     trace: str = ""
+    client: str = ""
+    """The name that the client of the call gave, for display only; empty if no client made the call."""
     data: Any = None
     call_id: str = field(default_factory=lambda: f"{_PROCESS}-t{next(_numbers):x}")
     on_progress: Progress | None = None
@@ -186,6 +188,7 @@ def known_receipt(state: CallState) -> Receipt:
         approval = Approval(*state.approved_by)
     return EMPTY_RECEIPT._replace(
         trace_id=state.request.trace or state.request.receipt_trace,
+        client=state.request.client,
         parent_id=state.request.parent_id,
         chain=state.request.chain,
         source="" if entry is None else str(entry.source),

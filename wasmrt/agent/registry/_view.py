@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from wasmrt.agent.approvals import ApprovalRequest, Approvals, Approver
+from wasmrt.agent.approvals import Approvals, Approver
 from wasmrt.agent.flows import FlowMap
 from wasmrt.agent.policy import ExfiltrationGuard, Preset, ToolPolicy
 from wasmrt.agent.registry import _batch, _explain, _pipeline, _steps
@@ -16,13 +16,12 @@ from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, build_answer, clean
 from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, actions_within, is_visible
 from wasmrt.agent.registry._services import RegistryServices, Trace
-from wasmrt.agent.registry._state import CallRequest, CallState, denial_error
+from wasmrt.agent.registry._state import CallRequest, CallState
 from wasmrt.agent.registry._tool import Tool
-from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, NotInstalledError, ToolError
+from wasmrt.core.errors import ConfigurationError, NotInstalledError, ToolError
 from wasmrt.core.limits import MAX_USER_BYTES
 from wasmrt.core.model import Decision, ToolOutput
 from wasmrt.core.traits import Traits
-from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.context import DescribedTool, Progress
 
 if TYPE_CHECKING:
@@ -141,12 +140,11 @@ class ToolView:
             if _steps.is_for_programs(entry):
                 found = self._build_definition(entry, "mcp")
                 yield DescribedTool(
-                    entry.offered, self.clean(found["description"]), found["inputSchema"], found.get("outputSchema")
+                    entry.offered,
+                    clean(self._services, found["description"]),
+                    found["inputSchema"],
+                    found.get("outputSchema"),
                 )
-
-    def clean(self, text: str) -> str:
-        """Return untrusted text for a model: sanitized under the safety policy, and without secrets."""
-        return clean(self._services, text)
 
     def document(self, name: str) -> str:
         """Return the document for models from a tool's package, sanitized; an empty string if there is none.
@@ -232,6 +230,7 @@ class ToolView:
         *,
         user: str = "local",
         trace: str = "",
+        client: str = "",
         data: Any = None,
         on_progress: Progress | None = None,
         approver: Approver | None = None,
@@ -239,31 +238,13 @@ class ToolView:
         """Run one tool call of a model like `answer`, without blocking the event loop.
 
         If the tool reports its progress, `on_progress` is called with `(done, total, message)` in another thread.
+        `client` is the name that the program's own client gave, for approvers and receipts. It has no effect on
+        decisions. The pending requests of a client's calls end with this process.
         """
         asked = read_call(call)
-        details = {"data": data, "on_progress": on_progress, "approver": approver}
+        details = {"client": client, "data": data, "on_progress": on_progress, "approver": approver}
         state = self._new_state(asked.name, asked.arguments, user, trace, **details)
         return await _run_and_answer(state, asked, AsyncExecutor())
-
-    def refuse(
-        self, name: str, params: Any, decision: Decision, *, user: str = "local", trace: str = ""
-    ) -> NotAuthorizedError:
-        """Write the receipt of a call that the program itself denies, and return the error for the call."""
-        state = self._new_state(name, params, user, trace)
-        state.entry = self._services.store.find(name)
-        failure = denial_error(decision)
-        state.decisions.append(decision._replace(policy=state.policy_digest))
-        _pipeline.finish_failed(state, failure)
-        return failure
-
-    def record(self, receipt: Receipt) -> None:
-        """Write a receipt of an event that is not a call, such as a rejected message.
-
-        Raises:
-            ConfigurationError: the receipt cannot be written.
-        """
-        if self._services.receipts is not None:
-            self._services.receipts(receipt)
 
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
@@ -288,13 +269,6 @@ class ToolView:
         """Return the outcome that a call would have, and the step that would decide it, without making the call."""
         return _explain.explain(self._new_state(name, params, user, trace))
 
-    def asks(self, name: str, params: Any = None, *, user: str = "local", trace: str = "") -> ApprovalRequest | None:
-        """Return the approval request that a call would cause, without making the call.
-
-        Return None if the call requires no approval, a remembered answer applies, or the call would be denied.
-        """
-        return _explain.approval_preview(self._new_state(name, params, user, trace))
-
     def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
         """Open a trace: a conversation or job whose content gets labels, and whose calls are subject to flow rules.
 
@@ -316,6 +290,7 @@ class ToolView:
     def _new_state(self, name: str, arguments: Any, user: str = "local", trace: str = "", **details: Any) -> CallState:
         """Return the state of a new call; `details` are further fields of `CallRequest`."""
         _check_user_and_trace(user, trace)
+        _check_client(details.get("client", ""))
         if not isinstance(name, str):
             raise ConfigurationError("the tool name must be text", hint="pass one of tool_names()")
         given = {} if arguments is None else arguments
@@ -387,6 +362,12 @@ def _check_user_and_trace(user: object, trace: object) -> None:
     if not isinstance(trace, str) or len(trace) > MAX_USER_BYTES or not trace.isprintable():
         text = f"the trace must be up to {MAX_USER_BYTES} printable characters"
         raise ConfigurationError(text, hint="for example: job-7")
+
+
+def _check_client(client: object) -> None:
+    if not isinstance(client, str) or len(client) > MAX_USER_BYTES or not client.isprintable():
+        text = f"the client's name must be up to {MAX_USER_BYTES} printable characters"
+        raise ConfigurationError(text, hint="for example: editor 1.2")
 
 
 def _passes_checks(probe: CallState) -> bool:

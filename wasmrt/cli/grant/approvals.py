@@ -132,12 +132,16 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         return
     if not (waiting or access or programs or answers or refused or ended or ended_access):
         print_message("no pending requests and no remembered answers")
+    rows: list[tuple[str, ...]]
     if access:
-        rows = [(r.id, r.caller.tool, r.caller.user, asked_words(r), r.denied.addition.hint) for r in access]
-        show_columns(("ACCESS", "TOOL", "USER", "ASKED", "TO ALLOW IT"), rows)
+        rows = [
+            (r.id, r.caller.tool, r.caller.user, r.caller.client or "-", asked_words(r), r.denied.addition.hint)
+            for r in access
+        ]
+        show_columns(("ACCESS", "TOOL", "USER", "CLIENT", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
-        rows = [(q.id, q.tool, q.user, q.risk, _time_left(q)) for q in waiting]
-        show_columns(("WAITS", "TOOL", "USER", "RISK", "TIME LEFT"), rows)
+        rows = [(q.id, q.tool, q.user, q.client or "-", q.risk, _time_left(q)) for q in waiting]
+        show_columns(("WAITS", "TOOL", "USER", "CLIENT", "RISK", "TIME LEFT"), rows)
     if programs:
         needs = (run.tool or ("-" if run.user else "cannot be read") for run in programs)
         rows = [(r.id, next(needs), r.user, _request_of(r, waiting, access) or "-", _time_left(r)) for r in programs]
@@ -369,7 +373,7 @@ def _row(answer: Remembered) -> tuple[str, ...]:
 
 def _outcome(request: QueuedRequest) -> str:
     if request.approved is None:
-        return str(request.state)
+        return f"{request.state} ({request.note})" if request.note else str(request.state)
     return f"{'approved' if request.approved else 'denied'} ({request.scope})"
 
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.policy import ApproverKind, fits
-from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
+from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools, load_registry
 from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message
@@ -39,12 +39,13 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     """
     settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
     runtime = stack.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
-    registry = stack.enter_context(_registry(runtime, _pages_of(options.user, own_pages)))
+    registry, parked = _registry(runtime, _pages_of(options.user, own_pages))
+    stack.enter_context(registry)
     register_configured_servers(registry)
-    tools = ServedTools(_view_of(options, registry))
+    tools = ServedTools(_view_of(options, registry), parked)
     for name, error in registry.problems.items():
         print_message(f"{name} cannot be used: {error.message}")
-    if runtime.config.workspace is not None and (why := registry.absent.get(SHELL_NAME)):
+    if runtime.config.workspace is not None and (why := absent_tools(registry).get(SHELL_NAME)):
         print_message(f"{SHELL_NAME} is not offered: {why}")
     for problem in tools.offer.problems:
         print_message(problem)
@@ -79,14 +80,14 @@ def _pages_of(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
     return find
 
 
-def _registry(runtime: WasmToolRuntime, pages_of: PagesOf) -> ToolRegistry:
+def _registry(runtime: WasmToolRuntime, pages_of: PagesOf) -> tuple[ToolRegistry, ParkedRequests | None]:
     places = find_places()
     policy = read_config_file(places.config).policy
     if policy.approver is ApproverKind.DENY:
-        return load_registry(runtime, policy=policy)
+        return load_registry(runtime, policy=policy), None
     if policy.approver is ApproverKind.TERMINAL:  # a terminal would belong to the client
         print_message('approver = "terminal" does not work in a server; approvals use wasmrt approvals instead')
     parked = ParkedRequests(ApprovalStore(places.approvals))
     registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver, pages_of))
     registry.on_close(parked.close)
-    return registry
+    return registry, parked

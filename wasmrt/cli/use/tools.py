@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from wasmrt.agent.policy import Permission
-from wasmrt.agent.registry import ToolRegistry, ToolView
+from wasmrt.agent.registry import ToolRegistry, ToolView, end_with_call
 from wasmrt.catalog.bundled import RUN_CODE, bundled_component
 from wasmrt.cli.shared.calls import (
     parse_context,
@@ -150,7 +150,7 @@ def run_tool(
     text, data = read_params(params), parse_context(context)
     on_progress = None if as_json or as_model else show_progress
     with open_registry(workspace=workspace) as registry:
-        registry.ends_with_its_call()
+        end_with_call(registry)
         _prepare_interpreter(name, registry)
         view = view_of(registry)
         if as_model:

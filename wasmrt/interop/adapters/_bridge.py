@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, TypedDict
 
 from wasmrt.agent.policy import ApproverKind
-from wasmrt.agent.registry import ToolAnswer, ToolCall, ToolView
+from wasmrt.agent.registry import ToolAnswer, ToolCall, ToolView, preview_approval
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
 from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question, QuestionsShown, questions_for
@@ -81,7 +81,7 @@ class Bridge:
         """Return the approval question that the framework must show before a call, or None."""
         if not self.asks_framework:
             return None
-        request = self.view.asks(name, params, **self._caller(context))
+        request = preview_approval(self.view, name, params, **self._caller(context))
         return None if request is None else Question.of(request, call_id)
 
     def answer(

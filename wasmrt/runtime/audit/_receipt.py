@@ -80,6 +80,8 @@ class Receipt(NamedTuple):
     digest: str = ""
     """BLAKE3 of a component's bytes, in hex."""
     user: str = ""
+    client: str = ""
+    """The name that the client of the call gave, such as an MCP client. It is a claim. Empty if there is no client."""
     chain: tuple[str, ...] = ()
     """The calling tools, then the tool itself."""
     args_hash: str = ""
@@ -139,7 +141,15 @@ class Receipt(NamedTuple):
                 _quoted(self.call_id),
                 _quoted(self.parent_id),
                 _format_tool_part(
-                    self.tool, self.kind, self.source, self.digest, self.user, self.chain, self.effects, self.policy
+                    self.tool,
+                    self.kind,
+                    self.source,
+                    self.digest,
+                    self.user,
+                    self.client,
+                    self.chain,
+                    self.effects,
+                    self.policy,
                 ),
                 self.args_hash,
                 self.output_hash,
@@ -159,11 +169,12 @@ EMPTY_RECEIPT = Receipt()
 
 @lru_cache(maxsize=1024)
 def _format_tool_part(
-    tool: str, kind: str, source: str, digest: str, user: str, chain: tuple[str, ...], effects: tuple[str, ...],
-    policy: str,
+    tool: str, kind: str, source: str, digest: str, user: str, client: str, chain: tuple[str, ...],
+    effects: tuple[str, ...], policy: str,
 ) -> str:  # fmt: skip
-    """Return the members that all receipts of one tool and one user have in common."""
+    """Return the members that all receipts of one tool, user and client have in common."""
     return (
         f'"tool":{_quoted(tool)},"kind":{_quoted(kind)},"source":{_quoted(source)},"digest":{_quoted(digest)},'
-        f'"user":{_quoted(user)},"chain":{_encode(chain)},"effects":{_encode(effects)},"policy":{_quoted(policy)}'
+        f'"user":{_quoted(user)},"client":{_quoted(client)},"chain":{_encode(chain)},"effects":{_encode(effects)},'
+        f'"policy":{_quoted(policy)}'
     )

@@ -17,7 +17,17 @@ Record = dict[str, Any]
 """A receipt, as stored in the file."""
 _COLUMNS = (
     *("n", "started_ms", "ended_ms", "trace_id", "call_id", "parent_id", "tool", "kind", "source", "digest", "user"),
-    *("chain", "args_hash", "output_hash", "effects", "policy", "approval_how", "approval_by", "approval_scope"),
+    *(
+        "client",
+        "chain",
+        "args_hash",
+        "output_hash",
+        "effects",
+        "policy",
+        "approval_how",
+        "approval_by",
+        "approval_scope",
+    ),
     *("outcome", "fuel", "wall_seconds", "http_requests", "denied", "decisions_dropped", "recording"),
 )
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")

@@ -48,6 +48,7 @@ def format_row(record: Record) -> tuple[str, ...]:
         format_time(record.get("ended_ms")),
         str(record.get("tool")),
         str(record.get("user")),
+        str(record.get("client") or "-"),
         str(record.get("outcome")),
         str(len(denials(record))),
         f"{seconds:.3f}",
@@ -55,7 +56,7 @@ def format_row(record: Record) -> tuple[str, ...]:
     )
 
 
-HEADER = ("ENDED (UTC)", "TOOL", "USER", "OUTCOME", "DENIED", "SECONDS", "CALL")
+HEADER = ("ENDED (UTC)", "TOOL", "USER", "CLIENT", "OUTCOME", "DENIED", "SECONDS", "CALL")
 
 
 def describe_receipt(record: Record) -> list[str]:

@@ -75,7 +75,7 @@ class Endpoint:
     def __init__(self, server: Server, entrance: Entrance) -> None:
         self._server = server
         self._entrance = entrance
-        self._sessions = Sessions()
+        self._sessions = Sessions(server)
         self._running: Counter[str] = Counter()
 
     async def gate(self, web: WebRequest) -> WebResponse | None:
@@ -112,7 +112,7 @@ class Endpoint:
         except TurnedAway as turned:  # the token expired while the body was read
             return self._refuse(turned.refusal, turned.response)
         if web.method == "DELETE":
-            return self._end_session(web, user)
+            return await self._end_session(web, user)
         if web.media_type != "application/json":
             return self._refuse(Refusal.WRONG_MEDIA_TYPE, plain(415, "Messages must be application/json."), user)
         if not _accepts(web, "application/json"):
@@ -128,11 +128,11 @@ class Endpoint:
             return await self._request(message, web, user)
         return self._accept(message, web, user)
 
-    def _end_session(self, web: WebRequest, user: str) -> WebResponse:
+    async def _end_session(self, web: WebRequest, user: str) -> WebResponse:
         identity = web.header(SESSION_HEADER)
         if identity is None or self._sessions.find(identity, user) is None:
             return self._refuse(Refusal.NO_SESSION, plain(404), user)
-        self._sessions.end(identity)
+        await self._sessions.end(identity)
         return WebResponse(status=204)
 
     def _takes_batches(self, web: WebRequest, user: str) -> bool:
@@ -160,7 +160,7 @@ class Endpoint:
         errors += [error_message(None, error) for error in unheard if error is not None]
         if not requests:
             return _json(errors, 400) if errors else WebResponse(status=202)
-        peer = session.peer if session is not None else Peer(user, hears_unasked=False, transport="tcp")
+        peer = session.peer if session is not None else _stateless(user)
         peer.session.version = BATCH_VERSION
         return await self._answers(requests, web, peer, session, refused=errors)
 
@@ -189,7 +189,7 @@ class Endpoint:
         try:
             if modern:
                 check_modern(request, web)
-                peer = Peer(user, hears_unasked=False, transport="tcp")
+                peer = _stateless(user)
             else:
                 if web.has(SESSION_HEADER) and request.method != "initialize":
                     session = self._sessions.find(web.header(SESSION_HEADER), user)
@@ -226,7 +226,7 @@ class Endpoint:
             await exchange.end()
             unfit = plain(406, "Accept must include text/event-stream for this request.")
             return self._refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
-        return self._response(requests[0], exchange, modern=modern)
+        return await self._response(requests[0], exchange, modern=modern)
 
     async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
         """Yield the events of an endless subscription while its token is valid.
@@ -242,7 +242,7 @@ class Endpoint:
                     return
                 yield event
 
-    def _response(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
+    async def _response(self, request: Request, exchange: Exchange, *, modern: bool) -> WebResponse:
         if exchange.answering.cancelled():  # pragma: no cover - only on shutdown
             return plain(503)
         answer = exchange.answer
@@ -250,23 +250,29 @@ class Endpoint:
             # Status 404 would mean to a legacy client that its session has ended.
             return _json(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
         headers: tuple[tuple[str, str], ...] = _JSON
-        if request.method == "initialize" and (exchange.peer.session.forms or exchange.peer.session.urls):
-            headers = (*_JSON, (SESSION_HEADER, self._sessions.open(exchange.peer)))
+        if request.method == "initialize":
+            headers = (*_JSON, (SESSION_HEADER, await self._sessions.open(exchange.peer)))
         return WebResponse(headers=headers, body=written(answer))
 
     def _legacy_peer(self, request: Request, web: WebRequest, user: str, session: HttpSession | None) -> Peer:
         """Return the client of a legacy request: that of its session, or one known only by its header."""
         if session is not None:
             return session.peer
-        peer = Peer(user, hears_unasked=False, transport="tcp")
-        if request.method != "initialize":
-            peer.session.version = legacy_version(web)
+        if request.method == "initialize":
+            return Peer(user, hears_unasked=False, transport="tcp")
+        peer = _stateless(user)
+        peer.session.version = legacy_version(web)
         return peer
 
     def _release(self, user: str, count: int) -> None:
         self._running[user] -= count
         if not self._running[user]:
             del self._running[user]
+
+
+def _stateless(user: str) -> Peer:
+    """Return the client of a request that does not belong to a session."""
+    return Peer(user, hears_unasked=False, transport="tcp", connection="")
 
 
 def _accepts(web: WebRequest, kind: str) -> bool:

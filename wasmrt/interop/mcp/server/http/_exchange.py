@@ -26,8 +26,8 @@ from wasmrt.interop.mcp.server.protocol import (
 )
 
 IDLE_SECONDS = 30 * 60.0
-MAX_SESSIONS = 64
-"""Sessions of one user; the longest idle one is removed first."""
+MAX_SESSIONS = 256
+"""Sessions of one user, one for each client of the older revisions; the longest idle one is removed first."""
 
 
 @dataclass(slots=True)
@@ -42,15 +42,16 @@ class HttpSession:
 class Sessions:
     """The sessions of one server, by their unguessable IDs."""
 
-    def __init__(self) -> None:
+    def __init__(self, server: Server) -> None:
+        self._server = server
         self._known: dict[str, HttpSession] = {}
 
-    def open(self, peer: Peer) -> str:
+    async def open(self, peer: Peer) -> str:
         """Return the ID of a new session."""
-        self._forget_idle()
+        await self._forget_idle()
         own = [key for key, session in self._known.items() if session.peer.user == peer.user]
         if len(own) >= MAX_SESSIONS:
-            self.end(min(own, key=lambda key: self._known[key].used))
+            await self.end(min(own, key=lambda key: self._known[key].used))
         identity = secrets.token_urlsafe(32)
         self._known[identity] = HttpSession(peer)
         return identity
@@ -63,16 +64,17 @@ class Sessions:
         session.used = time.monotonic()
         return session
 
-    def end(self, identity: str) -> None:
-        """End a session, and the waits for its forms."""
+    async def end(self, identity: str) -> None:
+        """End a session and the waits for its forms, and withdraw the pending requests of its calls."""
         session = self._known.pop(identity, None)
         if session is not None:
             session.questions.end()
+            await self._server.disconnected(session.peer)
 
-    def _forget_idle(self) -> None:
+    async def _forget_idle(self) -> None:
         now = time.monotonic()
         for key in [key for key, each in self._known.items() if now - each.used > IDLE_SECONDS]:
-            self.end(key)
+            await self.end(key)
 
 
 KEEP_ALIVE_SECONDS = 15.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable, Container
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,6 +30,7 @@ LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 SUPPORTED = MODERN + LEGACY
 _MODERN_METHODS = ("server/discover", "subscriptions/listen")
 _MAX_NAME_CHARS = 64
+UNNAMED = "an unnamed client"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,13 +39,15 @@ class Caller:
 
     modern: bool
     version: str
-    client: str = ""
+    client: str = UNNAMED
     """The client's name and version as it reports them: for display, never for a decision."""
     forms: bool = False
     """True if it declares that it shows forms to its user (elicitation)."""
     urls: bool = False
     """True if it declares that it has its user open addresses (elicitation by URL)."""
     user: str = "local"
+    connection: str = ""
+    """An ID of the client's connection or session; empty if the transport has neither."""
 
 
 @dataclass(slots=True)
@@ -51,11 +55,13 @@ class Session:
     """A session with a client of the older revisions; it begins with `initialize`."""
 
     version: str = ""
-    client: str = ""
+    client: str = UNNAMED
     forms: bool = False
     urls: bool = False
     listens: bool = False
     """True after `notifications/initialized`: before, the server must not send requests or notifications."""
+    ended: bool = False
+    """True after the client has disconnected."""
 
     @property
     def is_open(self) -> bool:
@@ -90,6 +96,8 @@ class Peer:
     """True if the server can send messages outside of a request."""
     transport: str = "pipe"
     """`pipe` or `tcp`, for telemetry."""
+    connection: str = field(default_factory=lambda: os.urandom(6).hex())
+    """An ID of the connection or session; empty if the transport has neither."""
 
 
 def begins_session(request: Request) -> bool:
@@ -124,8 +132,9 @@ def caller_of(request: Request, peer: Peer) -> Caller:
             raise RpcError(INVALID_PARAMS, message, {"supported": list(SUPPORTED)})
         spoken = session.version or LEGACY[0]
         return Caller(
-            modern=False, version=spoken, client=session.client, forms=session.forms, urls=session.urls, user=peer.user
-        )
+            modern=False, version=spoken, client=session.client, forms=session.forms, urls=session.urls,
+            user=peer.user, connection=peer.connection,
+        )  # fmt: skip
     version, capabilities = meta.get(VERSION_KEY), meta.get(CAPABILITIES_KEY)
     if not isinstance(version, str):
         raise RpcError(INVALID_PARAMS, f"_meta needs a string {VERSION_KEY}")
@@ -136,7 +145,9 @@ def caller_of(request: Request, peer: Peer) -> Caller:
         raise RpcError(INVALID_PARAMS, f"_meta needs an object {CAPABILITIES_KEY}")
     client = _client(meta.get(CLIENT_KEY))
     forms, urls = _declares(capabilities, "form"), _declares(capabilities, "url")
-    return Caller(modern=True, version=version, client=client, forms=forms, urls=urls, user=peer.user)
+    return Caller(
+        modern=True, version=version, client=client, forms=forms, urls=urls, user=peer.user, connection=peer.connection
+    )
 
 
 def _declares(capabilities: dict[str, Any], mode: str) -> bool:
@@ -148,10 +159,10 @@ def _declares(capabilities: dict[str, Any], mode: str) -> bool:
 def _client(info: Any) -> str:
     """Return a client's name and version, truncated and as a single line, since the client chose the text."""
     if not isinstance(info, dict):
-        return ""
+        return UNNAMED
     parts = [info.get("name"), info.get("version")]
     said = " ".join(part for part in parts if isinstance(part, str))
-    return "".join(char for char in said if char.isprintable())[:_MAX_NAME_CHARS].strip()
+    return "".join(char for char in said if char.isprintable())[:_MAX_NAME_CHARS].strip() or UNNAMED
 
 
 MAX_REPORTS = 1000

@@ -176,6 +176,8 @@ class Connection:
         """Wait up to `seconds` for running requests, then cancel the rest and close."""
         self._end_listening()  # closing the server ends subscriptions without reporting a change of the list
         self._server.close()
+        self._questions.end()  # the client can answer no more
+        await self._server.disconnected(self.peer)
         if self._running:
             await self._server.opened()
         if tasks := list(self._running.values()):
@@ -191,6 +193,7 @@ class Connection:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks)
+        await self._server.disconnected(self.peer)
 
     # -- requests --------------------------------------------------------------------------------------------------
 

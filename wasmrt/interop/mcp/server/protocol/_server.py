@@ -74,6 +74,9 @@ class Toolbox(Protocol):
             RpcError: the tool is not offered, or the call is malformed.
         """
 
+    async def disconnected(self, peer: Peer) -> None:
+        """Withdraw the pending requests of a client that has disconnected."""
+
     def refused(self, messages: RefusedMessages) -> None:
         """Write a receipt of messages that were refused.
 
@@ -141,6 +144,12 @@ class Server:
         self._closing = True
         self.tools_changed()
         self.refusals.flush()
+
+    async def disconnected(self, peer: Peer) -> None:
+        """Withdraw the pending requests of a client that has disconnected, also those of calls that still run."""
+        peer.session.ended = True
+        if self._tools.done() and self._tools.exception() is None:
+            await self._tools.result().disconnected(peer)
 
     def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` after each change of the list, until the returned function is called."""

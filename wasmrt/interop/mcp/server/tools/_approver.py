@@ -86,13 +86,14 @@ class ServedApprover:
         call = current_call.get()
         if call is None:
             return ApprovalAnswer(approved=False, note="the call was not made over MCP")
-        parked = await self._parked.park(request)
+        client = call.caller.connection or call.caller.client
+        parked = await self._parked.park(request, client)
         if parked.again:
             try:
                 if (found := await self._parked.answer(parked)) is not None:
                     return found
             except ApprovalError:  # the request has ended, for example because the tool was updated
-                parked = await self._parked.park(request)
+                parked = await self._parked.park(request, client)
         try:
             answer = await self._ask(call, parked)
         except asyncio.CancelledError:
@@ -205,10 +206,9 @@ class ServedApprover:
         if action in ("decline", "cancel") or (action != "accept" and not call.caller.modern):
             parked.declined = True
             return None
-        by = call.caller.client or "an unnamed client"
         scope = ApprovalScope.SESSION if chosen == _SESSION else ApprovalScope.ONCE
         if action == "accept" and isinstance(chosen, str) and chosen in form_answers(parked.request):
-            given = ApprovalAnswer(approved=chosen != _DENY, scope=scope, by=by, way="client")
+            given = ApprovalAnswer(approved=chosen != _DENY, scope=scope, by=call.caller.client, way="client")
             return await self._parked.settle(parked, given)
         if call.caller.modern:  # the response lacks the requested field, so ask again
             self._show(call, parked, self._question(call.caller, parked.request))

@@ -6,16 +6,19 @@ import asyncio
 import os
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
-from wasmrt.agent.approvals import params_digest
-from wasmrt.agent.registry import ToolRegistry, ToolView
-from wasmrt.core.errors import InvalidParametersError, WasmrtError
+from wasmrt.agent.approvals import ParkedRequests, params_digest
+from wasmrt.agent.registry import ToolRegistry, ToolView, clean_text, end_trace, record_event, refuse_call
+from wasmrt.core.errors import ApprovalError, InvalidParametersError, WasmrtError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.interop.mcp.server.protocol import (
     INVALID_PARAMS,
     Caller,
     Channel,
+    Peer,
     ProgressReport,
     RecordedError,
     RefusedMessages,
@@ -50,12 +53,14 @@ class ServedTools:
 
     Args:
         view: The tools to offer.
-        trace: The trace of the calls, for receipts and for answers remembered for a session; by default a new one.
+        parked: The pending requests of the clients' calls, if calls can wait for approval.
     """
 
-    def __init__(self, view: ToolView, *, trace: str = "") -> None:
+    def __init__(self, view: ToolView, parked: ParkedRequests | None = None) -> None:
         self._view = view
-        self._trace = trace or f"mcp-{os.urandom(6).hex()}"
+        self._parked = parked
+        self._shared_trace = f"mcp-{os.urandom(6).hex()}"
+        """The trace of clients without a connection or session."""
         self._sealer = Sealer()
         self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_RUNNING))
         self.offer = Offer(view)
@@ -104,16 +109,19 @@ class ServedTools:
         try:
             answer = await self._view.aanswer(
                 {"id": str(request.id), "name": offered.tool, "arguments": arguments},
-                user=call.caller.user, trace=self._trace, on_progress=None if progress is None else progress.report,
+                user=call.caller.user, trace=self._trace_of(call.caller.connection), client=call.caller.client,
+                on_progress=None if progress is None else progress.report,
             )  # fmt: skip
         finally:
             current_call.reset(token)
             if progress is not None:
                 progress.end()
+            if channel.peer.session.ended:  # the client disconnected during the call
+                await self.disconnected(channel.peer)
         if call.waiting is None and answer.error is not None and answer.access:
             return error_result(access_text(answer.access, call.caller.user))
         if call.waiting is None:
-            result = call_result(offered, answer, call.caller, self._view.clean)
+            result = call_result(offered, answer, call.caller, partial(clean_text, self._view))
             if answer.access:
                 more = {"type": "text", "text": f"(incomplete: {access_text(answer.access, call.caller.user)})"}
                 result["content"] = [*result["content"], more]
@@ -150,6 +158,20 @@ class ServedTools:
             raise RpcError(INVALID_PARAMS, error.message) from error
         return state, (responses or {}).get(FORM_KEY, {})
 
+    async def disconnected(self, peer: Peer) -> None:
+        """Withdraw the pending requests of a client that has disconnected, and end the access for its session."""
+        if not peer.connection:
+            return
+        trace = self._trace_of(peer.connection)
+        with suppress(ApprovalError):  # the requests expire
+            if self._parked is not None:
+                await self._parked.withdraw_trace(trace)
+            await asyncio.to_thread(end_trace, self._view, trace, user=peer.user)
+
+    def _trace_of(self, connection: str) -> str:
+        """Return the trace of a client's calls, for receipts, flow rules, and answers for the session."""
+        return f"mcp-{connection}" if connection else self._shared_trace
+
     def refused(self, messages: RefusedMessages) -> None:
         """Write a receipt of messages that were refused before a tool was looked up.
 
@@ -158,9 +180,10 @@ class ServedTools:
         """
         count, code = messages.number, str(messages.refusal)
         rule = f"{count:,} message{'s' * (count != 1)} refused: {code}"
-        self._view.record(
+        record_event(
+            self._view,
             EMPTY_RECEIPT._replace(
-                started_ms=messages.first_ms, ended_ms=messages.last_ms, trace_id=self._trace,
+                started_ms=messages.first_ms, ended_ms=messages.last_ms, trace_id=self._shared_trace,
                 call_id=f"mcp-{os.urandom(8).hex()}", tool=REFUSED, kind="mcp-message", user=messages.user,
                 chain=(REFUSED,), outcome=code, decisions_dropped=count - 1,
                 decisions=(Decision(False, Reason.MESSAGE_REFUSED, rule, _AS_THE_PROTOCOL, "mcp.message", code),),
@@ -171,7 +194,8 @@ class ServedTools:
         self, name: str, arguments: dict[str, Any], caller: Caller, rule: str, reason: Reason, hint: str
     ) -> None:
         decision = Decision(False, reason, rule, hint, "mcp.call", name[:_MAX_NAME_CHARS])
-        self._view.refuse(name, arguments, decision, user=caller.user, trace=self._trace)
+        trace = self._trace_of(caller.connection)
+        refuse_call(self._view, name, arguments, decision, user=caller.user, trace=trace, client=caller.client)
 
 
 POLL_SECONDS = 0.5

@@ -1,0 +1,69 @@
+"""Functions for the parts of wasmrt that offer a registry's tools to other programs, such as the MCP server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.registry import _explain, _pipeline
+from wasmrt.agent.registry._output import clean
+from wasmrt.agent.registry._registry import ToolRegistry
+from wasmrt.agent.registry._state import denial_error
+from wasmrt.agent.registry._view import ToolView
+from wasmrt.core.model import Decision
+from wasmrt.runtime.audit import Receipt
+
+
+def clean_text(view: ToolView, text: str) -> str:
+    """Return untrusted text for a model: sanitized under the safety policy, and without secrets."""
+    return clean(view._services, text)
+
+
+def preview_approval(
+    view: ToolView, name: str, params: Any = None, *, user: str = "local", trace: str = ""
+) -> ApprovalRequest | None:
+    """Return the approval request that a call would cause, without making the call.
+
+    Return None if the call requires no approval, a remembered answer applies, or the call would be denied.
+    """
+    return _explain.approval_preview(view._new_state(name, params, user, trace))
+
+
+def refuse_call(
+    view: ToolView, name: str, params: Any, decision: Decision, *, user: str, trace: str, client: str
+) -> None:
+    """Write the receipt of a call that the calling program denies."""
+    state = view._new_state(name, params, user, trace, client=client)
+    state.entry = view._services.store.find(name)
+    state.decisions.append(decision._replace(policy=state.policy_digest))
+    _pipeline.finish_failed(state, denial_error(decision))
+
+
+def record_event(view: ToolView, receipt: Receipt) -> None:
+    """Write a receipt of an event that is not a call, such as a rejected message.
+
+    Raises:
+        ConfigurationError: the receipt cannot be written.
+    """
+    if view._services.receipts is not None:
+        view._services.receipts(receipt)
+
+
+def end_trace(view: ToolView, name: str, *, user: str) -> None:
+    """End a conversation: remove its content, and revoke the access that was granted for it.
+
+    Raises:
+        ApprovalError: the access cannot be revoked, because its store cannot be written.
+    """
+    view._services.traces.end(user, name)
+
+
+def end_with_call(registry: ToolRegistry) -> None:
+    """Declare that the process ends after one call. Users are then not offered access for the session."""
+    registry._services.lasting = False
+
+
+def absent_tools(registry: ToolRegistry) -> Mapping[str, str]:
+    """Return the bundled tools that are unavailable, each with the step that makes it available."""
+    return registry._services.store.absent
