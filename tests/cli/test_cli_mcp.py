@@ -14,8 +14,10 @@ from click.testing import CliRunner, Result
 from tests.compiled import Installation
 from tests.interop.mcp_client import hostile
 from tests.interop.mcp_client.hostile_http import hostile_site
+from wasmrt.cli.shared.registry import print_problems
 from wasmrt.cli.shared.root import cli
 from wasmrt.cli.shared.secrets import open_secrets
+from wasmrt.core.errors import ConfigurationError
 from wasmrt.interop.mcp.client import KeptLogin, McpServerConfig
 
 HOSTILE = str(Path(hostile.__file__).resolve())
@@ -106,7 +108,26 @@ def test_edited_command_needs_consent(home: Path) -> None:
     called = run("call", "bad", "get_thing")
     assert called.exit_code != 0
     assert "the current command of this MCP server" in called.stderr
+    assert "wasmrt mcp trust bad" in called.stderr
     assert run("trust", "bad").exit_code == 3
+    assert add("fine", "--trust", "local", name="other").exit_code == 0
+    called = run("call", "other", "get_thing")
+    assert "bad" not in called.stderr, "a call prints only the problems of its own server"
+    assert "bad cannot be used" in CliRunner().invoke(cli, ["tools", "list"]).stderr
+
+
+def test_refused_tools_of_a_server_are_one_line_with_the_command_that_explains_them(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    problems = {
+        f"calc_{number}": ConfigurationError("bad schema", code="mcp-tool", hint="wasmrt mcp tools calc")
+        for number in range(10)
+    }
+    print_problems(problems)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.endswith("calc_7 and 2 more cannot be used; for the reasons: wasmrt mcp tools calc")
+    print_problems(problems, called="calc_3")
+    assert capsys.readouterr().err == "calc_3 cannot be used: bad schema; wasmrt mcp tools calc\n"
 
 
 def test_server_that_cannot_start_is_not_stored(home: Path) -> None:

@@ -30,6 +30,8 @@ class ToolDefaults:
     """JSON Schema of the result."""
     default_permission: str = ""
     """The permission that the tool's author wants: `ask`, or `deny` until an operator's rule allows it."""
+    approval_reason: str = "the tool requires it"
+    """Why its calls require approval, for the approver, if `requires_approval` returns True."""
     destinations: tuple[str, ...] | None = None
     """Parameters that decide where something is sent or what is changed; None if they have to be guessed."""
     ids: tuple[str, ...] = ()

@@ -20,7 +20,6 @@ from wasmrt.interop.mcp.client import (
     Trust,
     default_parts,
     difference,
-    has_safe_name,
     refused_tools,
     tool_name,
 )
@@ -89,14 +88,15 @@ def test_a_programs_effects_follow_from_its_grants() -> None:
         assert assigned_traits(server, tool()).effects < EVERY_EFFECT
 
 
-@pytest.mark.parametrize(("name", "safe"), [
-    ("get_thing", True), ("readFile", True), ("web-search", True), ("HTTPGet", True), ("listAll", True),
-    ("delete", False), ("research", False), ("forget", False), ("blacklist", False), ("viewer", False),
-])  # fmt: skip
-def test_a_community_tool_needs_a_read_only_verb_in_its_name(name: str, safe: bool) -> None:
-    assert has_safe_name(name) is safe
-    assert (refused_tools(at(Trust.COMMUNITY), [tool(name)]) == {}) is safe
-    assert refused_tools(at(Trust.VERIFIED), [tool(name)]) == {}
+@pytest.mark.parametrize("name", ["get_thing", "describe_table", "delete", "research"])
+def test_a_new_server_offers_tools_of_any_name_and_each_call_asks(name: str) -> None:
+    with World(at(Trust.COMMUNITY), [tool(name, readOnlyHint=True), tool("other")]) as world:
+        assert set(world.registry.all_names()) == {f"site_{name}", "site_other"}
+        assert world.registry.problems == {}
+        for called, claim in ((f"site_{name}", "; the server claims that it only reads"), ("site_other", "")):
+            asked = world.registry.asks(called, {})
+            assert asked is not None, "a claim of the server approves nothing"
+            assert asked.why.rule == f"every call of the MCP server site requires it{claim}"
 
 
 DEEP: Any = {"type": "object"}

@@ -158,7 +158,7 @@ def check_confirmation(state: CallState) -> Step:
     wished = _author_asks(state)
     if not (asked or ruled or derived or wished):
         return f"the risk is {traits.risk(effects)}: no approval is required"
-    why = f"{_list_asking_rules(state)} requires it" if ruled else "the tool requires it" if asked else None
+    why = f"{_list_asking_rules(state)} requires it" if ruled else state.tool.approval_reason if asked else None
     why = why or ("its package requires it" if wished else f"the call can {in_words(effects)}")
     # If only the effects or the package require the approval, an operator's rule with "allow" approves the call.
     if permission is Permission.ALLOW and not (asked or ruled):

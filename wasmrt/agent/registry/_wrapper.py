@@ -41,6 +41,7 @@ class ReadOnlyToolWrapper:
         self.prompt, self.output_schema = tool.prompt, tool.output_schema
         self.destinations, self.ids = tool.destinations, tool.ids
         self.default_permission, self.requires_sanitization = tool.default_permission, tool.requires_sanitization
+        self.approval_reason = tool.approval_reason
         self.in_programs, self.runs_programs = tool.in_programs, False
         self.is_async, self.ends_at_deadline = tool.is_async, tool.ends_at_deadline
         self.estimated_cost, self.estimated_duration = tool.estimated_cost, tool.estimated_duration

@@ -84,8 +84,8 @@ def tools(name: str, user: str, as_json: bool) -> None:
     if as_json:
         show_json_list(rows)
         return
-    header = ("TOOL", "CALLED", "STATE", "CAN")
-    show_columns(header, [(r["name"], r["called"], r["state"], r["can"]) for r in rows])
+    header = ("TOOL", "CALLED", "STATE", "CAN", "CLAIM")
+    show_columns(header, [(r["name"], r["called"], r["state"], r["can"], r["claim"]) for r in rows])
     mcp_servers.show_changes(rows)
     if any(row["state"] in ("new", "changed", "gone") for row in rows):
         print_message(f"to trust the current tools: wasmrt mcp trust {name}")
@@ -108,7 +108,7 @@ def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool
     """
     server, _ = find_server(find_places(), name)
     text = read_params(params)
-    with open_registry() as registry:
+    with open_registry(called=tool_name(server.name, tool)) as registry:
         called = tool if tool.startswith(f"{server.name}_") and tool in registry else tool_name(server.name, tool)
         on_progress = None if as_json else show_progress
         output = run_interruptible(

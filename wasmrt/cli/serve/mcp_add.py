@@ -100,7 +100,8 @@ def add(
         return
     if rows:
         usable = [row for row in rows if row["state"] != "refused"]
-        show_columns(("TOOL", "CALLED", "CAN"), [(r["name"], r["called"], r["can"]) for r in usable])
+        header = ("TOOL", "CALLED", "CAN", "CLAIM")
+        show_columns(header, [(r["name"], r["called"], r["can"], r["claim"]) for r in usable])
         mcp_servers.show_changes(rows)
     print_message(f"added {name}" + ("" if version is None else f", protocol version {version}"))
     mcp_servers.hint_filter()

@@ -21,6 +21,7 @@ from wasmrt.interop.mcp.client import (
     McpTool,
     ServerFacts,
     Trusted,
+    claim_of,
     consent_lines,
     default_parts,
     difference,
@@ -105,6 +106,7 @@ def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trus
             "problem": refused.get(tool.name),
             "digest": tool.digest,
             "can": "" if shown is None else in_words(shown.traits.effects),
+            "claim": "" if shown is None else claim_of(tool),
             "description": "" if shown is None else shown.description,
         }
         if state == "changed":
@@ -114,7 +116,7 @@ def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trus
     for name, known in entry.tools.items():
         if name not in now:
             rows.append({"name": name, "called": tool_name(server.name, name), "state": "gone", "problem": None,
-                         "digest": known.digest, "can": "", "description": ""})  # fmt: skip
+                         "digest": known.digest, "can": "", "claim": "", "description": ""})  # fmt: skip
     return rows
 
 

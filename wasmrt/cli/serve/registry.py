@@ -13,7 +13,7 @@ from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools, load_reg
 from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message
-from wasmrt.cli.shared.registry import register_configured_servers
+from wasmrt.cli.shared.registry import print_problems, register_configured_servers
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.runtime.config import WasmRuntimeConfig
@@ -43,8 +43,7 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     stack.enter_context(registry)
     register_configured_servers(registry)
     tools = ServedTools(_view_of(options, registry), parked)
-    for name, error in registry.problems.items():
-        print_message(f"{name} cannot be used: {error.message}")
+    print_problems(registry.problems)
     if runtime.config.workspace is not None and (why := absent_tools(registry).get(SHELL_NAME)):
         print_message(f"{SHELL_NAME} is not offered: {why}")
     for problem in tools.offer.problems:

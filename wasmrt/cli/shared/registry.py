@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -14,9 +14,12 @@ from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
 from wasmrt.cli.shared.output import print_message, status
+from wasmrt.core.errors import WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
+
+_MAX_NAMED = 8
 
 
 def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,17 +58,34 @@ class AnnouncingApprover:
 
 
 @contextmanager
-def open_registry(*, workspace: Path | None = None) -> Iterator[ToolRegistry]:
-    """Open the configured registry for one command, and print which tools cannot be used."""
+def open_registry(*, workspace: Path | None = None, called: str = "") -> Iterator[ToolRegistry]:
+    """Open the configured registry for one command, and print which tools cannot be used.
+
+    If the command calls a tool, only the problems of that tool and of its server are printed.
+    """
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
         with status("preparing the tools"):
             registry = load_registry(runtime, around=AnnouncingApprover)
         with registry:
             register_configured_servers(registry)
-            for name, error in registry.problems.items():
-                print_message(f"{name} cannot be used: {error.message}")
+            print_problems(registry.problems, called)
             yield registry
+
+
+def print_problems(problems: Mapping[str, WasmrtError], called: str = "") -> None:
+    """Print why tools cannot be used, with the command that helps: one line for all refused tools of a server."""
+    refused: dict[str | None, list[str]] = {}
+    for name, error in problems.items():
+        if called and called != name and not called.startswith(f"{name}_"):
+            continue
+        if error.code == "mcp-tool" and not called:
+            refused.setdefault(error.hint, []).append(name)
+        else:
+            print_message(f"{name} cannot be used: {error.message}" + (f"; {error.hint}" if error.hint else ""))
+    for hint, names in refused.items():
+        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
+        print_message(f"{', '.join(names[:_MAX_NAMED])}{more} cannot be used; for the reasons: {hint}")
 
 
 def register_configured_servers(registry: ToolRegistry) -> None:

@@ -85,7 +85,7 @@ def describe(name: str, workspace: Path | None, view_of: ViewOf, as_json: bool) 
       wasmrt tools describe echo
       wasmrt tools describe echo --read-only --json
     """
-    with open_registry(workspace=workspace) as registry:
+    with open_registry(workspace=workspace, called=name) as registry:
         view = view_of(registry)
         tool, traits = view.get(name), view.traits(name)
         row = _row(registry.source(name), name, view)
@@ -149,8 +149,13 @@ def run_tool(
         raise click.UsageError("--as-model only prints the result; omit --token and --logs")
     text, data = read_params(params), parse_context(context)
     on_progress = None if as_json or as_model else show_progress
+<<<<<<< HEAD
     with open_registry(workspace=workspace) as registry:
         end_with_call(registry)
+=======
+    with open_registry(workspace=workspace, called=name) as registry:
+        registry.ends_with_its_call()
+>>>>>>> 76f2a2ff (mcp: offer all tools of a new server, and ask for each call)
         _prepare_interpreter(name, registry)
         view = view_of(registry)
         if as_model:

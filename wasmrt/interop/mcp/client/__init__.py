@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests have it
 
 from wasmrt.interop.mcp.client._authorize import Issuer, authorize, discover, log_in_known
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient, ServerFacts
-from wasmrt.interop.mcp.client._definition import SAFE_KEYWORDS, Definition, difference, has_safe_name, possible_effects
+from wasmrt.interop.mcp.client._definition import Definition, claim_of, difference, possible_effects
 from wasmrt.interop.mcp.client._files import (
     NOTHING,
     Trusted,
@@ -50,7 +50,6 @@ logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 __all__ = [
     "NOTHING",
-    "SAFE_KEYWORDS",
     "ClientParts",
     "Definition",
     "Issuer",
@@ -67,6 +66,7 @@ __all__ = [
     "add_configured_servers",
     "add_servers",
     "authorize",
+    "claim_of",
     "consent_lines",
     "default_parts",
     "difference",
@@ -74,7 +74,6 @@ __all__ = [
     "find_program",
     "find_server",
     "forget_server",
-    "has_safe_name",
     "keep_server",
     "load_servers",
     "log_in_known",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -115,16 +114,8 @@ def _visible(line: str) -> str:
     return line if not kept.flags else json.dumps(line)[1:-1].replace('\\"', '"')
 
 
-SAFE_KEYWORDS = frozenset({"read", "list", "get", "search", "find", "query", "fetch", "view", "show", "count"})
-"""Verbs that mark a tool as read-only; tools of community servers must have one in their name."""
-_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _CHANGING = {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.EXTERNAL_WRITE}
 _DENIED = TraitRestrictions(subagent_access=SubagentAccess.DENIED)
-
-
-def has_safe_name(name: str) -> bool:
-    """Return whether a tool's name contains a read-only verb as a whole word."""
-    return any(word.lower() in SAFE_KEYWORDS for word in _WORD.findall(name))
 
 
 def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
@@ -162,3 +153,12 @@ def asks_always(server: McpServerConfig, tool: Definition) -> bool:
     if server.trust is not Trust.LOCAL:
         return True
     return tool.annotations.get("destructiveHint", False) and not tool.hint("readOnlyHint")
+
+
+def claim_of(tool: Definition) -> str:
+    """Return what the server claims about the effects of a tool, for the user; empty if it claims nothing."""
+    if tool.hint("readOnlyHint"):
+        return "the server claims that it only reads"
+    if tool.annotations.get("destructiveHint"):
+        return "the server claims that it deletes or overwrites"
+    return ""

@@ -12,7 +12,7 @@ from wasmrt.core.errors import ConfigurationError, InvalidNameError, WasmrtError
 from wasmrt.core.names import folded
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient
-from wasmrt.interop.mcp.client._definition import Definition, has_safe_name
+from wasmrt.interop.mcp.client._definition import Definition
 from wasmrt.interop.mcp.client._files import NOTHING, Trusted
 from wasmrt.interop.mcp.client._loop import LoopThread
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
@@ -60,8 +60,6 @@ def refused_tools(server: McpServerConfig, tools: Iterable[Definition]) -> dict[
             )
         elif (problem := tool.problem()) is not None:
             refused[tool.name] = problem
-        elif server.trust is Trust.COMMUNITY and not has_safe_name(tool.name):
-            refused[tool.name] = "its name contains no read-only verb, and the trust level of its server is community"
     return refused
 
 
@@ -73,7 +71,9 @@ def offer_tools(registry: ToolRegistry, client: McpClient) -> list[str]:
     server, agreed = client.server, client.trusted.tools
     refused = refused_tools(server, agreed.values())
     for name, reason in refused.items():
-        registry.problems[tool_name(server.name, name)] = ConfigurationError(reason, code="mcp-tool")
+        registry.problems[tool_name(server.name, name)] = ConfigurationError(
+            reason, code="mcp-tool", hint=f"wasmrt mcp tools {server.name}"
+        )
     offered = []
     for definition in agreed.values():
         if definition.name in refused:

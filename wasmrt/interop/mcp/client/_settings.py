@@ -30,7 +30,7 @@ class Trust(StrEnum):
     VERIFIED = "verified"
     """Every call requires approval, and sub-agents have no access."""
     COMMUNITY = "community"
-    """As verified, and only tools whose names contain a read-only verb are offered."""
+    """As verified; the default for a server that was not reviewed."""
 
 
 class Transport(StrEnum):

@@ -20,10 +20,12 @@ from wasmrt.interop.mcp.client._definition import (
     Definition,
     asks_always,
     assigned_traits,
+    claim_of,
     remove_invisible,
     wrapped_output,
 )
 from wasmrt.interop.mcp.client._errors import KnownSecrets, to_safe_line
+from wasmrt.interop.mcp.client._settings import Trust
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.schema import Validator
 
@@ -91,6 +93,9 @@ class McpTool(ToolDefaults):
         self.grant_digest = digest_of(f"{server.consent_digest}\0{server.trust}".encode())
         """BLAKE3 of its server's command or address, grants and trust level."""
         self._traits = assigned_traits(server, definition)
+        # SECURITY: a claim is shown, never believed: a server that is not local decides nothing about approvals.
+        required = "the tool" if server.trust is Trust.LOCAL else f"every call of the MCP server {server.name}"
+        self.approval_reason = "; ".join(filter(None, (f"{required} requires it", claim_of(definition))))
 
     @property
     def traits(self) -> Traits:
