@@ -150,7 +150,7 @@ def test_late_answer_is_an_error(
 
 def test_waiting_agent_gets_the_answer_of_the_command(wasmrt: Run, store: ApprovalStore) -> None:
     approvals = Approvals(QueueApprover(store))
-    first, second = request(user="local"), request({"path": "b"}, user="local")
+    first, second = request(user="local"), request({"path": "notes/b"}, user="local")
     got: list[ApprovalAnswer] = []
 
     async def agent() -> None:

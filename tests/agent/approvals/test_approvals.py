@@ -343,7 +343,7 @@ def test_a_session_answer_also_answers_pending_requests_of_the_session() -> None
     async def scene() -> None:
         person = Person()
         approvals = Approvals(person)
-        first, second, foreign = request(), request({"path": "b"}), request(trace="t2")
+        first, second, foreign = request(), request({"path": "notes/b"}), request(trace="t2")
         waiting = [asyncio.ensure_future(approvals.decide(r)) for r in (first, second, foreign)]
         await until(lambda: len(person.open) == 3)
         person.open[first.id].set_result(SESSION)
@@ -372,7 +372,7 @@ def test_a_denial_wins_over_a_simultaneous_approval(tmp_path: Path) -> None:
         person.open[first.id].set_result(SESSION)
         assert [a.approved for a in await asyncio.gather(*waiting)] == [True, False]
 
-    person, first, second = Person(), request(), request({"path": "b"})
+    person, first, second = Person(), request(), request({"path": "notes/b"})
     asyncio.run(scene())
 
 
@@ -400,7 +400,7 @@ def test_answers_reach_other_threads_and_event_loops() -> None:
     person = Person()
     approvals = Approvals(person)
     answers: list[ApprovalAnswer] = []
-    thread = threading.Thread(target=lambda: answers.append(decide(approvals, request({"path": "b"}))))
+    thread = threading.Thread(target=lambda: answers.append(decide(approvals, request({"path": "notes/b"}))))
 
     async def scene() -> None:
         first = request()

@@ -21,7 +21,10 @@ def store(tmp_path: Path) -> ApprovalStore:
 def test_a_choice_is_applied_and_described(store: ApprovalStore) -> None:
     for choice, words in (
         (Choice(approved=True), "this once"),
-        (Choice(approved=False, scope=ApprovalScope.SESSION), "in this session, with any parameters"),
+        (
+            Choice(approved=False, scope=ApprovalScope.SESSION),
+            "in this session, for the same method, hosts, recipients and folders",
+        ),
         (Choice(approved=True, scope=ApprovalScope.ALWAYS), "from now on (exactly these parameters)"),
         (
             Choice(approved=True, scope=ApprovalScope.ALWAYS, widened=(("text", ANY),)),

@@ -75,14 +75,14 @@ def test_a_session_answer_applies_only_to_its_session(path: Path) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(store))
-        first, second = request(), request({"path": "b"})
+        first, second = request(), request({"path": "notes/b"})
         waiting = [asyncio.ensure_future(approvals.decide(r)) for r in (first, second)]
         await until(waits(store, 2))
         store.answer(first.id, ApprovalAnswer(approved=True, scope=ApprovalScope.SESSION), user="alice")
         assert [a.approved for a in await asyncio.gather(*waiting)] == [True, True]
         assert store.state(second.id) is State.WITHDRAWN
         assert store.answers() == []
-        assert approvals.remembered(request({"path": "c"})) is not None
+        assert approvals.remembered(request({"path": "notes/c"})) is not None
         assert approvals.remembered(request(trace="t2")) is None
 
     asyncio.run(scene())

@@ -99,7 +99,7 @@ def test_the_terminal_shows_the_call_and_the_reason(screen: Screen) -> None:
     asked = request(preview="--- a/x\n+++ b/x\n-old\n+new")
     dialogue(screen, asked, ("approve", "n\n"))
     shown = screen.seen
-    assert f"\napproval {asked.id}: write_file\n" in shown
+    assert f"\napproval {asked.id}: Change notes/a.txt\n  tool: write_file\n" in shown
     assert "user: alice" in shown
     assert "effects: write-filesystem (risk: medium)" in shown
     assert "reason: write_file: write_file writes" in shown

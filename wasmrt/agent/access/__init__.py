@@ -5,6 +5,7 @@ from __future__ import annotations
 from wasmrt.agent.access._answer import (
     ACCESS,
     AccessChoice,
+    access_headline,
     access_lines,
     access_parts,
     answer_access,
@@ -24,6 +25,7 @@ __all__ = [
     "AccessStore",
     "Caller",
     "DeniedAccess",
+    "access_headline",
     "access_lines",
     "access_parts",
     "answer_access",

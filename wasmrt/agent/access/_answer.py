@@ -13,7 +13,17 @@ from blake3 import blake3
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState
 from wasmrt.agent.access._store import AccessStore
-from wasmrt.agent.approvals import LIST_HINT, Shown, bounded, client_shown, unknown_request_error
+from wasmrt.agent.approvals import (
+    LIST_HINT,
+    Phrase,
+    Quoted,
+    Shown,
+    bounded,
+    client_shown,
+    plain,
+    start_of,
+    unknown_request_error,
+)
 from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Catalog, Kept
@@ -43,11 +53,23 @@ def access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[s
     return [(title, bounded(lines, whole=whole)) for title, lines in parts if lines]
 
 
+def access_headline(request: AccessRequest) -> Phrase:
+    """Return the requested access in one phrase: `Let reader also read notes/`."""
+    first = request.denied.sentences[0] if request.denied.sentences else request.denied.addition.hint
+    return (
+        "Let ",
+        Quoted(start_of(request.caller.tool, 48)),
+        " also ",
+        Quoted(start_of(first.removeprefix("may "), 120)),
+    )
+
+
 def access_lines(request: AccessRequest, *, whole: bool = False) -> tuple[list[str], bool]:
     """Return a request as lines, and whether a part was cut. If `whole` is true, nothing is cut."""
     head = bounded(
         (
-            f"access {request.id}: {request.caller.tool} requests an addition to its grant",
+            f"access {request.id}: {plain(access_headline(request))}",
+            f"  tool: {request.caller.tool}",
             f"  user: {request.caller.user}",
             *([f"  client: {client_shown(request.caller.client)}"] if request.caller.client else []),
             f"  requested: {asked_words(request)}, first by call {request.denied.call}",

@@ -32,8 +32,11 @@ from wasmrt.agent.approvals._review import (
     request_lines,
 )
 from wasmrt.agent.approvals._store import ApprovalStore
+from wasmrt.agent.approvals._summary import Detail, Summary, headline_text, summarize
 from wasmrt.agent.approvals._terminal import TerminalApprover, current_user_name, default_approver
 from wasmrt.agent.approvals._tokens import ConfirmationTokens, Redeemed
+from wasmrt.agent.approvals._warnings import Caution
+from wasmrt.agent.approvals._words import Phrase, Quoted, is_cut, plain, start_of
 
 __all__ = [
     "DISCONNECTED",
@@ -45,20 +48,25 @@ __all__ = [
     "Approvals",
     "Approver",
     "CallbackApprover",
+    "Caution",
     "Choice",
     "ConfirmationTokens",
     "DenyApprover",
+    "Detail",
     "ParamsPattern",
     "Parked",
     "ParkedRequests",
+    "Phrase",
     "QueueApprover",
     "QueuedRequest",
+    "Quoted",
     "Redeemed",
     "Remembered",
     "RequestKind",
     "RequestTable",
     "Shown",
     "State",
+    "Summary",
     "TerminalApprover",
     "Wide",
     "Widening",
@@ -69,12 +77,17 @@ __all__ = [
     "current_user_name",
     "default_approver",
     "describe_reach",
+    "headline_text",
+    "is_cut",
     "new_request_id",
     "origins_shown",
     "params_digest",
     "params_shown",
+    "plain",
     "request_lines",
     "short_note",
+    "start_of",
+    "summarize",
     "this_process",
     "unknown_request_error",
 ]

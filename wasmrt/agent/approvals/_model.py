@@ -25,7 +25,7 @@ _ID_PART = 5
 
 
 class ApprovalScope(StrEnum):
-    """The calls to which an answer applies: one call, all calls of the tool in this trace, or all similar calls.
+    """The calls to which an answer applies: one call, similar calls of the tool in this trace, or all similar calls.
 
     Example:
         >>> from wasmrt import ApprovalScope
@@ -134,8 +134,8 @@ class ApprovalAnswer:
     pattern: ParamsPattern | None = None
     """The parameters to which a remembered answer applies.
 
-    None means exactly the parameters of the call with `ApprovalScope.ALWAYS`, and any parameters with
-    `ApprovalScope.SESSION`.
+    None means exactly the parameters of the call with `ApprovalScope.ALWAYS`, and the same
+    method, hosts, recipients and folders with `ApprovalScope.SESSION`.
     """
     way: str = "person"
     """The source of the answer, for the receipt: `person`, or `client` if a client reported it."""

@@ -15,6 +15,7 @@ from blake3 import blake3
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, new_request_id
 from wasmrt.agent.approvals._pattern import ParamsPattern
 from wasmrt.agent.approvals._requests import short_note
+from wasmrt.agent.approvals._targets import session_reach
 from wasmrt.core.database import Database
 from wasmrt.core.effects import Effect
 from wasmrt.core.limits import MAX_REMEMBERED_ANSWERS
@@ -39,7 +40,9 @@ class Remembered:
     """The reason and the destinations of the request. The answer does not apply to a request with different ones."""
     effects: frozenset[Effect]
     pattern: ParamsPattern | None
-    """The parameters to which the answer applies; None for any parameters."""
+    """The parameters to which the answer applies; None for all parameters within `reach`."""
+    reach: str = ""
+    """For a session: the method, hosts, recipients and folders of the call, from `session_reach`."""
     by: str
     note: str
     made_ms: int
@@ -47,15 +50,15 @@ class Remembered:
     @classmethod
     def of(cls, request: ApprovalRequest, answer: ApprovalAnswer, *, now_ms: int) -> Remembered:
         """Return the object that remembers an answer of scope `session` or `always`."""
-        pattern = answer.pattern
-        if pattern is None and answer.scope is not ApprovalScope.SESSION:
-            pattern = ParamsPattern(request.params if answer.params is None else answer.params)
+        params = request.params if answer.params is None else answer.params
+        in_session = answer.scope is ApprovalScope.SESSION
+        pattern = ParamsPattern(params) if answer.pattern is None and not in_session else answer.pattern
         return cls(
             id=new_request_id(), approved=answer.approved, scope=answer.scope, user=request.user, tool=request.tool,
             digest=request.digest, grant=request.grant, asked=_describe_reason(request),
             effects=frozenset(request.effects), pattern=pattern, by=answer.by,
-            trace=request.trace if answer.scope is ApprovalScope.SESSION else "",
-            note=answer.note, made_ms=now_ms,
+            trace=request.trace if in_session else "", note=answer.note, made_ms=now_ms,
+            reach=session_reach(params, frozenset(request.effects)) if in_session and pattern is None else "",
         )  # fmt: skip
 
     @property
@@ -67,7 +70,7 @@ class Remembered:
     def binding(self) -> tuple[Any, ...]:
         """All properties that a request must have. A new answer replaces an older answer with the same binding."""
         pattern = None if self.pattern is None else repr(self.pattern.as_dict())
-        return (*self.key, self.scope, self.trace, self.asked, self.effects, pattern)
+        return (*self.key, self.scope, self.trace, self.asked, self.effects, pattern, self.reach)
 
     def matches(self, request: ApprovalRequest) -> bool:
         """Return whether the answer applies to this request.
@@ -78,11 +81,17 @@ class Remembered:
         return (
             request.may_be_remembered
             and self.key == request_key(request)
-            and (self.scope is not ApprovalScope.SESSION or self.trace == request.trace != "")
+            and (self.scope is not ApprovalScope.SESSION or self._is_in_session(request))
             and self.asked == _describe_reason(request)
             and self.effects.issuperset(request.effects)
             and (self.pattern is None or self.pattern.matches(request.params))
         )
+
+    def _is_in_session(self, request: ApprovalRequest) -> bool:
+        """Return whether a request belongs to the session of the answer, and has the same targets."""
+        if self.trace != request.trace or not self.trace:
+            return False
+        return self.pattern is not None or self.reach == session_reach(request.params, self.effects)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the answer and its binding as JSON data."""

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, State
 from wasmrt.agent.approvals._pattern import ParamsPattern, Widening
 from wasmrt.agent.approvals._store import ApprovalStore
+from wasmrt.agent.approvals._summary import summarize
+from wasmrt.agent.approvals._words import plain
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.terminal import to_single_line
 
 _MAX_LINES = 40
 _MAX_LINE = 200
 _MAX_HEAD_LINE = 400
+SESSION_REACH = "the same method, hosts, recipients and folders"
 
 
 def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[list[str], bool]:
@@ -23,13 +26,16 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
 
     SECURITY: tool, parameters and diff are untrusted. Their lines are indented, and control characters are escaped.
     """
+    summary = summarize(request)
     effects = ", ".join(request.effects) or "none"
     head = [
-        f"approval {request.id}: {request.tool}",
+        f"approval {request.id}: {plain(summary.headline)}",
+        f"  tool: {request.tool}",
         f"  user: {request.user}",
         *([f"  client: {client_shown(request.client)}"] if request.client else []),
         f"  effects: {effects} (risk: {request.risk})",
         f"  reason: {request.why.sentence}",
+        *(f"  unusual: {each.title}{plain(each.text)}" for each in summary.cautions),
     ]
     lines, cut = bounded(head, _MAX_HEAD_LINE, whole=whole)
     for title, part in (
@@ -92,6 +98,8 @@ class Choice:
     scope: ApprovalScope = ApprovalScope.ONCE
     widened: tuple[tuple[str, Widening], ...] = ()
     """With `ApprovalScope.ALWAYS`: parameters, by name or JSON Pointer, each with the values that it may have."""
+    params: Mapping[str, Any] | None = None
+    """With `ApprovalScope.ONCE`: parameters that replace those of the call; None if unchanged."""
     note: str = ""
 
 
@@ -115,7 +123,9 @@ def choose(store: ApprovalStore, request_id: str, choice: Choice, *, user: str, 
             'a pattern for parameters requires the scope "always"', hint='choose the scope "always", or pass no pattern'
         )
     pattern = _build_pattern(store, request_id, choice, user) if choice.widened else None
-    answer = ApprovalAnswer(approved=choice.approved, scope=choice.scope, by=by, note=choice.note, pattern=pattern)
+    answer = ApprovalAnswer(
+        approved=choice.approved, scope=choice.scope, by=by, note=choice.note, pattern=pattern, params=choice.params
+    )
     store.answer(request_id, answer, user=user)
     return answer
 
@@ -135,6 +145,6 @@ def describe_reach(answer: ApprovalAnswer) -> str:
     words = "exactly these parameters" if answer.pattern is None else answer.pattern.words
     return {
         ApprovalScope.ONCE: "this once",
-        ApprovalScope.SESSION: "in this session, with any parameters",
+        ApprovalScope.SESSION: f"in this session, for {SESSION_REACH}",
         ApprovalScope.ALWAYS: f"from now on ({words})",
     }[answer.scope]

@@ -15,7 +15,9 @@ from typing import Any
 from wasmrt.agent.approvals._approvers import DenyApprover, run_in_new_thread
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
 from wasmrt.agent.approvals._pattern import ParamsPattern
-from wasmrt.agent.approvals._review import request_lines
+from wasmrt.agent.approvals._review import SESSION_REACH, request_lines
+from wasmrt.agent.approvals._summary import summarize
+from wasmrt.agent.approvals._words import plain
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.core.strict_json import JsonError, check_text, read_json
@@ -125,7 +127,7 @@ class _Turn:
         params = None if params_digest(asked.params) == params_digest(request.params) else asked.params
         message = {
             ApprovalScope.ONCE: "approved, this once",
-            ApprovalScope.SESSION: "approved for this session, with any parameters",
+            ApprovalScope.SESSION: f"approved for this session: {plain(summarize(asked).covers)}",
             ApprovalScope.ALWAYS: f"approved from now on, for {pattern and pattern.words}",
         }[scope]
         answer = ApprovalAnswer(approved=True, scope=scope, by=current_user_name(), params=params, pattern=pattern)
@@ -224,7 +226,7 @@ def current_user_name() -> str:
 def _format_question(request: ApprovalRequest, *, cut: bool) -> str:
     words = ["[y]es", "[N]o"]
     if request.may_be_remembered:
-        words += ["[s]ession: any parameters"] if request.trace else []
+        words += [f"[s]ession: {SESSION_REACH}"] if request.trace else []
         words.append("[a]lways")
     words += ["[e]dit", *(["[m]ore"] if cut else [])]
     return f"  approve {to_single_line(request.tool)}? {', '.join(words)}: "

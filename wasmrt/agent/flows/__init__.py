@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing
+from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing, is_email
 from wasmrt.agent.flows._forms import skeleton
 from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
 from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
@@ -29,6 +29,7 @@ __all__ = [
     "WrittenText",
     "find_outgoing",
     "flow_texts",
+    "is_email",
     "labels_of",
     "only_transforms",
     "picture",

@@ -21,6 +21,7 @@ from wasmrt.agent.approvals import (
     choose,
     current_user_name,
     describe_reach,
+    headline_text,
     request_lines,
 )
 from wasmrt.cli.grant.access import access_scope, access_store, answer_access_request, is_access, show_access
@@ -39,8 +40,8 @@ scope_option = click.option(
     type=click.Choice([*(str(scope) for scope in ApprovalScope), str(AccessScope.KEEP)]),
     default=str(ApprovalScope.ONCE),
     show_default=True,
-    help="once: this call. session: this tool in this session. always: calls with these parameters. keep: add the "
-    "access to the stored grant.",
+    help="once: this call. session: calls in this session with the same method, hosts, recipients and folders. "
+    "always: calls with these parameters. keep: add the access to the stored grant.",
 )
 _PAGE_OPTIONS = ("opened", "host", "port", "origins", "unsafe_beyond_loopback", "as_json")
 
@@ -140,8 +141,10 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         ]
         show_columns(("ACCESS", "TOOL", "USER", "CLIENT", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
-        rows = [(q.id, q.tool, q.user, q.client or "-", q.risk, _time_left(q)) for q in waiting]
-        show_columns(("WAITS", "TOOL", "USER", "CLIENT", "RISK", "TIME LEFT"), rows)
+        rows = [
+            (q.id, headline_text(q.request), q.tool, q.user, q.client or "-", q.risk, _time_left(q)) for q in waiting
+        ]
+        show_columns(("WAITS", "CALL", "TOOL", "USER", "CLIENT", "RISK", "TIME LEFT"), rows)
     if programs:
         needs = (run.tool or ("-" if run.user else "cannot be read") for run in programs)
         rows = [(r.id, next(needs), r.user, _request_of(r, waiting, access) or "-", _time_left(r)) for r in programs]

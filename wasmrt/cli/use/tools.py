@@ -149,13 +149,8 @@ def run_tool(
         raise click.UsageError("--as-model only prints the result; omit --token and --logs")
     text, data = read_params(params), parse_context(context)
     on_progress = None if as_json or as_model else show_progress
-<<<<<<< HEAD
-    with open_registry(workspace=workspace) as registry:
-        end_with_call(registry)
-=======
     with open_registry(workspace=workspace, called=name) as registry:
-        registry.ends_with_its_call()
->>>>>>> 76f2a2ff (mcp: offer all tools of a new server, and ask for each call)
+        end_with_call(registry)
         _prepare_interpreter(name, registry)
         view = view_of(registry)
         if as_model:

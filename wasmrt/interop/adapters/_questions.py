@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 
 from blake3 import blake3
 
-from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, request_lines
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approvals, headline_text, request_lines
 from wasmrt.agent.registry import ToolAnswer
 from wasmrt.core.limits import MAX_PENDING_APPROVALS
 
@@ -63,6 +63,7 @@ class Question:
         request = self.request
         return {
             "question": self.token,
+            "headline": headline_text(request),
             "tool": request.tool,
             "parameters": dict(request.params),
             "effects": [str(each) for each in request.effects],
