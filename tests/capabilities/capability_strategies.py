@@ -24,7 +24,7 @@ HOSTS = ["api.example.com", "a.api.example.com", "example.com", "other.org", PUB
 INTERNAL = ["10.0.0.7", "169.254.169.254", "[::1]", "[::ffff:127.0.0.1]", "localhost", "metadata.google.internal"]
 PATTERNS = [*HOSTS, *INTERNAL, "*.example.com", "*.api.example.com"]
 PATHS = ["/", "/v1", "/v1/", "/v1/users", "/v1/%75sers/", "/v1/users%2Fadmin", "/v1/usersX", "/v2", "//v1", "/%zz"]
-PREFIXES = [None, *(path for path in PATHS if "%zz" not in path)]
+PREFIXES = [None, *(path for path in PATHS if "%zz" not in path), "/*", "/*/", "/v1/*/", "/*/users", "/v1/*/x/*"]
 PORTS = [80, 443, 8443]
 FILES = ["context", "context/a.md", "context/deep/b.md", "contextual/x", "notes/c.md"]
 FOLDERS = ["", "context", "context/", "context/deep/", "notes/", "contextual"]
@@ -134,5 +134,7 @@ urls = st.builds(
     st.sampled_from(["https", "http"]),
     st.sampled_from([*HOSTS, *INTERNAL, "notexample.com", "api.example.com.evil.org"]),
     st.sampled_from(["", ":80", ":443", ":8443", ":22"]),
-    st.sampled_from([*PATHS, "/v1/users/7", "/v1/%2e%2e/admin", "/v1?x=1"]),
+    st.sampled_from(
+        [*PATHS, "/v1/users/7", "/v1/7/x/*", "/v1/a*b/", "/v1//x/7", "/v1/a%252Fb/x/7", "/v1/%2e%2e/admin", "/v1?x=1"]
+    ),
 )

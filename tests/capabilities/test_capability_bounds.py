@@ -118,7 +118,7 @@ def test_the_smallest_number_is_one():
         (lambda: EndpointPattern("a.org", ports=(65536,)), "port 65536 must be a whole number"),
         (lambda: EndpointPattern("a.org", schemes="https"), "schemes must be a list of strings"),
         (lambda: EndpointPattern("a.org", schemes=(1,)), "schemes must be a list of strings"),
-        (lambda: EndpointPattern("a.org", path="v1"), "path prefix 'v1' must begin with '/'"),
+        (lambda: EndpointPattern("a.org", path="v1"), "path 'v1' must begin with '/'"),
         (lambda: RateLimitConfig(0, 1), "requests_per_minute must be a positive whole number"),
         (lambda: HttpCapability(max_request_bytes=0), "max_request_bytes must be a positive whole number"),
         (lambda: HttpCapability(credentials=("key",)), "credentials must contain only CredentialMapping"),

@@ -18,7 +18,7 @@ from wasmrt.capabilities import (
     WorkspaceWriteCapability,
     merge,
 )
-from wasmrt.capabilities.kinds import SecretsCapability, WorkspaceCapability, widest
+from wasmrt.capabilities.kinds import SecretsCapability, WorkspaceCapability
 from wasmrt.capabilities.kinds._login import common_login, login_within
 from wasmrt.capabilities.model import (
     common_endpoints,
@@ -26,6 +26,7 @@ from wasmrt.capabilities.model import (
     common_paths,
     credential_within,
     endpoint_within,
+    widest,
 )
 from wasmrt.capabilities.model._cover import common_ports
 from wasmrt.core.errors import ConfigurationError

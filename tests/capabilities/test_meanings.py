@@ -207,7 +207,7 @@ def test_an_operators_service_is_described_like_a_built_in_one() -> None:
         ("[[service]]\n" * 1001, "more than 1000 services"),
         (
             '[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = [{ methods = ["GET"], paths = ["v1"] }]',
-            "has an invalid path",
+            "must begin with '/'",
         ),
         ('[[service]]\nname = "x"\nhosts = ["x.org"]\ncan = "everything"', "list of up to 100 tables"),
         ('[[service]]\nname = "x"\nhosts = ["x.org"]\nscopes = ["read"]', "table of up to 1000 scopes"),

@@ -63,7 +63,7 @@ def test_an_invalid_or_unenforceable_entry_is_refused_with_its_path(value: Any, 
         ({"host": "a.org", "scheme": "http"}, "a.org (http on port 80, every path, every method)"),
         (
             {"host": "a.org", "scheme": "http", "path": "/v1/x", "methods": ["GET", "HEAD"], "ports": [80, 8080]},
-            "a.org (http on port 80, 8080, /v1/x, GET, HEAD)",
+            "a.org (http on port 80, 8080, /v1/x (this path only), GET, HEAD)",
         ),
         (
             {"host": "a.org", "scheme": "http", "path_prefix": "/v1/"},

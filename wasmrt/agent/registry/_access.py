@@ -27,7 +27,7 @@ from wasmrt.capabilities import (
     wanted,
     within_write_paths,
 )
-from wasmrt.capabilities.kinds import widest
+from wasmrt.capabilities.model import widest
 from wasmrt.capabilities.sentences import explain
 from wasmrt.core.errors import (
     AccessRequestedError,

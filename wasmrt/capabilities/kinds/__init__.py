@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.kinds._capability import Capability, Change, FileWarning, Numbers, widest
+from wasmrt.capabilities.kinds._capability import Capability, Change, FileWarning, Numbers
 from wasmrt.capabilities.kinds._secrets import SecretsCapability
 from wasmrt.capabilities.kinds._tools import ToolInvokeCapability
 from wasmrt.capabilities.kinds._workspace import WorkspaceCapability, WorkspaceWriteCapability
@@ -30,5 +30,4 @@ __all__ = [
     "ToolInvokeCapability",
     "WorkspaceCapability",
     "WorkspaceWriteCapability",
-    "widest",
 ]

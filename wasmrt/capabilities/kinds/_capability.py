@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 from wasmrt.capabilities._fields import Problems, Property, child
 from wasmrt.capabilities._phrases import format_number
+from wasmrt.capabilities.model import widest
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import ConfigurationError, WasmrtError
-from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
+from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Addition, Decision, GrantList
 from wasmrt.core.url import Network
 
@@ -344,27 +344,6 @@ def common_entries(one: Iterable[E], other: Iterable[E], within: Callable[[E, E]
     """Return the entries for everything that both lists of entries cover."""
     pairs = (narrower(a, b, within) for a, b in product(one, other))
     return widest((entry for entry in pairs if entry is not None), within)
-
-
-def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
-    """Omit every item that another item covers, and return the rest.
-
-    Raises:
-        ConfigurationError: more items are left than a capability file may contain.
-    """
-    kept: list[E] = []
-    for item in items:
-        if not any(within(item, other) for other in kept):
-            kept = [other for other in kept if not within(other, item)]
-            kept.append(item)
-        if len(kept) > 4 * MAX_CAPABILITY_ENTRIES:
-            break
-    if len(kept) > MAX_CAPABILITY_ENTRIES:
-        raise ConfigurationError(
-            f"the merged list would have more than {MAX_CAPABILITY_ENTRIES} entries",
-            hint="write the grant with fewer, wider entries",
-        )
-    return kept
 
 
 def attempt(place: str, problems: Problems, make: Callable[[], T]) -> T | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wasmrt.capabilities._fields import child
-from wasmrt.capabilities.kinds.http import read_entry
+from wasmrt.capabilities.kinds.http import format_path, read_entry
 from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
@@ -34,8 +34,7 @@ def program_network_line(entry: EndpointPattern) -> str:
         if scheme == "https":
             parts.append(f"https on port {ports}, every path and method: TLS hides them")
         else:
-            path = entry.path or (f"{entry.path_prefix} and below" if entry.path_prefix else "every path")
-            parts.append(f"http on port {ports}, {path}, {', '.join(entry.methods) or 'every method'}")
+            parts.append(f"http on port {ports}, {format_path(entry)}, {', '.join(entry.methods) or 'every method'}")
     return f"{where} ({'; '.join(parts)})"
 
 

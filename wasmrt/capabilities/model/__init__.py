@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique
+from wasmrt.capabilities.model._checks import check_numbers, set_tuple, unique, widest
 from wasmrt.capabilities.model._cover import (
     common_credentials,
     common_endpoints,
@@ -24,22 +24,22 @@ from wasmrt.capabilities.model._credential import (
 )
 from wasmrt.capabilities.model._endpoint import (
     ANY_HOST,
-    MAX_PREFIX_LENGTH,
     METHODS,
     READ_METHODS,
     EndpointPattern,
     host_matches,
     read_host_pattern,
-    read_path_prefix,
 )
 from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
 from wasmrt.capabilities.model._names import glob_covers, read_alias, read_secret_glob, read_tool_name
+from wasmrt.capabilities.model._path import ANY_SEGMENT, MAX_PATH_LENGTH, PathPattern, path_pattern, read_path_pattern
 from wasmrt.capabilities.model._protected import is_invisible, is_prompt_file, protected_problem
 from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
 
 __all__ = [
     "ANY_HOST",
-    "MAX_PREFIX_LENGTH",
+    "ANY_SEGMENT",
+    "MAX_PATH_LENGTH",
     "METHODS",
     "READ_METHODS",
     "USUAL_PORTS",
@@ -47,6 +47,7 @@ __all__ = [
     "CredentialMapping",
     "EndpointPattern",
     "LocationType",
+    "PathPattern",
     "check_numbers",
     "common_credentials",
     "common_endpoints",
@@ -63,12 +64,13 @@ __all__ = [
     "is_prompt_file",
     "is_under_prefixes",
     "matching_credentials",
+    "path_pattern",
     "path_problem",
     "plain_path",
     "protected_problem",
     "read_alias",
     "read_host_pattern",
-    "read_path_prefix",
+    "read_path_pattern",
     "read_prefix",
     "read_secret_glob",
     "read_secret_name",
@@ -76,5 +78,6 @@ __all__ = [
     "set_tuple",
     "unique",
     "usual_ports",
+    "widest",
     "with_ports",
 ]

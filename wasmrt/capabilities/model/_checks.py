@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
+E = TypeVar("E")
 _MAX_NUMBER = 2**53 - 1  # the largest integer that all JSON readers represent exactly (RFC 8259, 6)
 
 
@@ -44,3 +46,24 @@ def set_tuple(owner: object, name: str, kind: type) -> None:
 def unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
     """Return the canonical spelling of each item, without duplicates, in the given order."""
     return tuple(dict.fromkeys(map(read, items)))
+
+
+def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
+    """Omit every item that another item covers, and return the rest.
+
+    Raises:
+        ConfigurationError: more items are left than a capability file may contain.
+    """
+    kept: list[E] = []
+    for item in items:
+        if not any(within(item, other) for other in kept):
+            kept = [other for other in kept if not within(other, item)]
+            kept.append(item)
+        if len(kept) > 4 * MAX_CAPABILITY_ENTRIES:
+            break
+    if len(kept) > MAX_CAPABILITY_ENTRIES:
+        raise ConfigurationError(
+            f"the merged list would have more than {MAX_CAPABILITY_ENTRIES} entries",
+            hint="write the grant with fewer, wider entries",
+        )
+    return kept

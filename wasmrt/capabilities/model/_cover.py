@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
+from wasmrt.capabilities.model._checks import widest
 from wasmrt.capabilities.model._credential import USUAL_PORTS, CredentialMapping
 from wasmrt.capabilities.model._endpoint import ANY_HOST, METHODS, EndpointPattern
+from wasmrt.capabilities.model._path import PathPattern, path_pattern
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.core.url import DEFAULT_PORTS, is_under, split_path
+from wasmrt.core.url import DEFAULT_PORTS
 
 
 def host_within(inner: str, outer: str) -> bool:
@@ -19,22 +21,11 @@ def host_within(inner: str, outer: str) -> bool:
     return outer.startswith("*.") and inner.removeprefix("*").endswith(outer[1:])
 
 
-def path_within(inner: str | None, outer: str | None) -> bool:
-    """Return whether the path prefix `outer` covers every path under the prefix `inner`. None covers every path."""
-    return outer is None or outer == "/" or (inner is not None and is_under(outer, split_path(inner)))
-
-
-def _entry_path_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
-    if outer.path is not None:
-        return inner.path is not None and split_path(inner.path) == split_path(outer.path)
-    return path_within(inner.path_prefix if inner.path is None else inner.path, outer.path_prefix)
-
-
 def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
     """Return whether `outer` covers every request that `inner` covers."""
     return (
         host_within(inner.host_pattern, outer.host_pattern)
-        and _entry_path_within(inner, outer)
+        and inner.path_pattern.within(outer.path_pattern)
         and inner.public_only >= outer.public_only
         and _methods(inner) <= _methods(outer)
         and _origins(inner) <= _origins(outer)
@@ -55,10 +46,7 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
         and all(any(host_within(i, o) for o in outer.host_patterns) for i in inner.host_patterns)
         and (
             not outer.path_patterns
-            or (
-                bool(inner.path_patterns)
-                and all(any(path_within(i, o) for o in outer.path_patterns) for i in inner.path_patterns)
-            )
+            or (bool(inner.path_patterns) and all(any(i.within(o) for o in outer.paths) for i in inner.paths))
         )
         and inner.optional <= outer.optional
         and (inner.ports == outer.ports or set(inner.ports or USUAL_PORTS) <= set(outer.ports or USUAL_PORTS))
@@ -71,10 +59,11 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
     if host is None:
         return []
     methods = tuple(m for m in METHODS if m in _methods(one) & _methods(other))
-    narrower = next((a for a, b in ((one, other), (other, one)) if _entry_path_within(a, b)), None)
-    if not methods or narrower is None:
+    paths = one.path_pattern.intersect(other.path_pattern)
+    if not methods or paths is None:
         return []
-    prefix, path, public = narrower.path_prefix, narrower.path, one.public_only or other.public_only
+    prefix, path = (paths.text, None) if paths.most is None else (None, paths.text)
+    public = one.public_only or other.public_only
     every = () if len(methods) == len(METHODS) else methods
     shared = _origins(one) & _origins(other)
     by_ports: dict[tuple[int, ...], list[str]] = {}
@@ -131,11 +120,16 @@ def _covering(host: str) -> list[str]:
 
 
 def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
-    """Return prefixes for the paths that both lists cover, or None for no path. An empty list covers every path."""
-    if not one or not other:
+    """Return prefixes for the paths that both lists cover, or None for no path. An empty list covers every path.
+
+    Raises:
+        ConfigurationError: more prefixes are needed than a credential may have.
+    """
+    if not one or not other or one == other:
         return one or other
-    both = [p for a, b in product(one, other) if (p := _narrower_path(a, b)) is not None]
-    return tuple(dict.fromkeys(both)) or None
+    mine, theirs = ([path_pattern(text, is_exact=False) for text in side] for side in (one, other))
+    both = (common for a, b in product(mine, theirs) if (common := a.intersect(b)) is not None)
+    return tuple(each.text for each in widest(both, PathPattern.within)) or None
 
 
 def _methods(entry: EndpointPattern) -> frozenset[str]:
@@ -150,9 +144,3 @@ def _narrower(one: str, other: str) -> str | None:
     if host_within(one, other):
         return one
     return other if host_within(other, one) else None
-
-
-def _narrower_path(one: str, other: str) -> str | None:
-    if path_within(one, other):
-        return one
-    return other if path_within(other, one) else None

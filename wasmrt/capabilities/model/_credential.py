@@ -12,14 +12,14 @@ from wasmrt.capabilities.model._endpoint import (
     EndpointPattern,
     host_matches,
     read_host_pattern,
-    read_path_prefix,
     read_ports,
 )
 from wasmrt.capabilities.model._host_headers import is_host_header
+from wasmrt.capabilities.model._path import PathPattern, path_pattern, read_path_pattern
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 from wasmrt.core.names import is_secret_name
-from wasmrt.core.url import DEFAULT_PORTS, ParsedUrl, is_under
+from wasmrt.core.url import DEFAULT_PORTS, ParsedUrl
 
 _HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
 _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
@@ -245,7 +245,7 @@ class CredentialMapping:
         if not self.host_patterns:
             raise ConfigurationError(f"credential {self.name!r} has no host", hint='add "host_patterns"')
         put(self, "host_patterns", _read_each(self.host_patterns, read_host_pattern))
-        put(self, "path_patterns", _read_each(self.path_patterns, read_path_prefix))
+        put(self, "path_patterns", _read_each(self.path_patterns, read_path_pattern))
         put(self, "ports", read_ports(self.ports))
 
     def matches(self, url: ParsedUrl) -> bool:
@@ -257,18 +257,23 @@ class CredentialMapping:
         location = self.location
         return location.type is not LocationType.URL_PATH or f"{{{location.placeholder}}}" in url.path
 
-    def precedence(self, url: ParsedUrl) -> tuple[int, int, str, str]:
+    @property
+    def paths(self) -> tuple[PathPattern, ...]:
+        """The paths whose requests carry the secret; without path patterns, every path."""
+        return tuple(path_pattern(text, is_exact=False) for text in self.path_patterns or ("/",))
+
+    def precedence(self, url: ParsedUrl) -> tuple[tuple[int, int, int], int, str, str]:
         """Return a sort key that orders matching credentials from general to specific: by path, host, then names."""
-        return (self._path_rank(url) or 0, self._host_rank(url) or 0, self.secret_name, self.name)
+        return (self._path_rank(url) or (0, 0, 0), self._host_rank(url) or 0, self.secret_name, self.name)
 
     def _host_rank(self, url: ParsedUrl) -> int | None:
         ranks = [len(p) + 1000 * (p[0] != "*") for p in self.host_patterns if host_matches(p, url.host)]
         return max(ranks, default=None)
 
-    def _path_rank(self, url: ParsedUrl) -> int | None:
+    def _path_rank(self, url: ParsedUrl) -> tuple[int, int, int] | None:
         if not self.path_patterns:
-            return 0
-        return max((len(p) for p in self.path_patterns if is_under(p, url.segments)), default=None)
+            return (0, 0, 0)
+        return max((pattern.rank for pattern in self.paths if pattern.matches(url.segments)), default=None)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the credential as in a capability file, without the name, which is the key of the credential there."""

@@ -8,27 +8,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from wasmrt.capabilities.model._path import PathPattern, path_pattern, read_path_pattern
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
-from wasmrt.core.url import (
-    DEFAULT_PORTS,
-    UnreadableError,
-    ambiguity,
-    is_under,
-    is_well_escaped,
-    parse_address,
-    read_host,
-    split_path,
-)
+from wasmrt.core.url import DEFAULT_PORTS, UnreadableError, parse_address, read_host
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 READ_METHODS = ("GET", "HEAD")
 """Methods that only read (RFC 9110, 9.2.1); OPTIONS and TRACE are left out because no tool needs them."""
-MAX_PREFIX_LENGTH = 2048
 ANY_HOST = "*"
 """The host of an entry for every public host. A capability file cannot contain this value as a host."""
 _WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
-_PATH = re.compile(r"/[\x21-\x7e]*\Z")
 
 
 def read_host_pattern(text: object) -> str:
@@ -84,25 +74,6 @@ def host_matches(pattern: str, host: str) -> bool:
     return pattern == host
 
 
-def read_path_prefix(text: object) -> str:
-    """Return `text` unchanged if it is a valid path prefix.
-
-    Raises:
-        ConfigurationError: the prefix is relative or too long, or contains a query, a dot segment or an invalid escape.
-    """
-    if not isinstance(text, str) or not _PATH.match(text) or any(c in text for c in '?#\\*"'):
-        raise ConfigurationError(
-            f"path prefix {text!r} must begin with '/' and contain only path characters",
-            hint='write it like "/v1/", without a query, a fragment or a wildcard',
-        )
-    if len(text) > MAX_PREFIX_LENGTH:
-        raise ConfigurationError(f"a path prefix must have at most {MAX_PREFIX_LENGTH} characters")
-    unclear = ambiguity(text) if is_well_escaped(text) else "an invalid percent escape"
-    if unclear is not None:
-        raise ConfigurationError(f"path prefix {text!r} contains {unclear}")
-    return text
-
-
 @dataclass(frozen=True, slots=True)
 class EndpointPattern:
     """Requests that a tool may send: a host, and optionally ports, schemes, methods, and a path or path prefix.
@@ -140,9 +111,9 @@ class EndpointPattern:
                 raise ConfigurationError(
                     'an entry must not have both "path" and "path_prefix"', hint="keep one of these keys"
                 )
-            put(self, "path", read_path_prefix(self.path))
+            put(self, "path", read_path_pattern(self.path))
         if self.path_prefix is not None:
-            prefix = read_path_prefix(self.path_prefix)
+            prefix = read_path_pattern(self.path_prefix)
             put(self, "path_prefix", None if prefix == "/" else prefix)
         put(self, "methods", _read_methods(self.methods))
         put(self, "ports", read_ports(self.ports))
@@ -159,11 +130,11 @@ class EndpointPattern:
         return cls(ANY_HOST, public_only=True)
 
     def with_path_prefix(self, prefix: str) -> EndpointPattern:
-        """Allow only paths under a prefix, compared by whole segments."""
+        """Allow only paths under a prefix, compared by whole segments. The segment `*` matches any one segment."""
         return replace(self, path_prefix=prefix, path=None)
 
     def with_path(self, path: str) -> EndpointPattern:
-        """Allow only this path, without its subpaths."""
+        """Allow only this path, without its subpaths. The segment `*` matches any one segment."""
         return replace(self, path=path, path_prefix=None)
 
     def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
@@ -178,11 +149,16 @@ class EndpointPattern:
         """Allow the given schemes (`https`, `http`); the default is only https."""
         return replace(self, schemes=_flat(schemes))
 
-    def covers_path(self, segments: tuple[str, ...] | None) -> bool:
-        """Return whether the entry covers a path, given as segments, or as None if the path cannot be split."""
-        if self.path is None:
-            return is_under(self.path_prefix, segments)
-        return segments is not None and segments == split_path(self.path)
+    @property
+    def path_pattern(self) -> PathPattern:
+        """The paths that the entry covers."""
+        if self.path is not None:
+            return path_pattern(self.path, is_exact=True)
+        return path_pattern(self.path_prefix or "/", is_exact=False)
+
+    def with_path_pattern(self, pattern: PathPattern) -> EndpointPattern:
+        """Allow only the paths of a pattern."""
+        return self.with_path_prefix(pattern.text) if pattern.most is None else self.with_path(pattern.text)
 
     def ports_for(self, scheme: str) -> tuple[int, ...]:
         """Return the ports that the entry covers for `scheme`, or `()` if the entry does not cover `scheme`."""

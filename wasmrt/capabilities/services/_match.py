@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from wasmrt.capabilities.model import ANY_HOST, METHODS, EndpointPattern
-from wasmrt.capabilities.services._model import ENDS, Power, Service
-from wasmrt.core.url import split_path
+from wasmrt.capabilities.model import ANY_HOST, METHODS, EndpointPattern, PathPattern
+from wasmrt.capabilities.services._model import Power, Service
 
 
 def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:
@@ -24,7 +23,7 @@ def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[t
         for power in service.can:
             if power.methods and methods.isdisjoint(power.methods):
                 continue
-            if not power.paths or any(_paths_meet(path, entry, words) for path in power.paths):
+            if not power.paths or any(_paths_meet(path, entry.path_pattern, words) for path in power.paths):
                 yield service, power
 
 
@@ -52,20 +51,21 @@ def _words(service: Service) -> frozenset[tuple[int, str]]:
     A `*` in another path of the service does not match these segments.
     """
     paths = (path for power in service.can for path in power.paths)
-    return frozenset((at, part) for path in paths for at, part in enumerate(path) if part != "*")
+    return frozenset((at, name) for path in paths for at, name in enumerate(path.names) if name is not None)
 
 
-def _paths_meet(power: tuple[str, ...], entry: EndpointPattern, words: frozenset[tuple[int, str]]) -> bool:
-    written = entry.path if entry.path is not None else entry.path_prefix
-    granted = () if written is None else split_path(written) or ()
-    is_open = entry.path is None
-    if granted and granted[-1] == "" and is_open:
-        granted = granted[:-1]
-    if power[-1] == ENDS:
-        power = power[:-1]
-        if len(granted) > len(power):
-            return False
-    if not is_open and len(granted) < len(power):
+def _paths_meet(power: PathPattern, granted: PathPattern, words: frozenset[tuple[int, str]]) -> bool:
+    """Return whether some path matches both patterns, for a service that ignores a slash at the end of a path."""
+    known, names = _without_end(power.names), _without_end(granted.names)
+    if power.most is not None and len(names) > len(known):
         return False
-    pairs = enumerate(zip(power, granted, strict=False))
-    return all(a == b or (a == "*" and (at, b) not in words) for at, (a, b) in pairs)
+    if granted.most is not None and len(names) < len(known):
+        return False
+    return all(
+        theirs is None or mine == theirs or (mine is None and (at, theirs) not in words)
+        for at, (mine, theirs) in enumerate(zip(known, names, strict=False))
+    )
+
+
+def _without_end(names: tuple[str | None, ...]) -> tuple[str | None, ...]:
+    return names[:-1] if names[-1:] == ("",) else names

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-ENDS = "$"
-"""The marker in place of a last path segment: the path matches only itself, not its subpaths."""
+from wasmrt.capabilities.model import PathPattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,8 +14,8 @@ class Power:
 
     methods: tuple[str, ...] = ()
     """The methods of the requests; empty for all methods."""
-    paths: tuple[tuple[str, ...], ...] = ()
-    """The path prefixes of the requests, as segments; `*` matches any segment. Empty for all paths."""
+    paths: tuple[PathPattern, ...] = ()
+    """The paths of the requests; empty for all paths."""
     as_you: str = ""
     """The phrase for requests with a credential; empty if such requests have no effect."""
     anybody: str = ""

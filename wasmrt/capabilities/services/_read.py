@@ -8,14 +8,15 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from wasmrt.capabilities.model import METHODS
-from wasmrt.capabilities.services._model import ENDS, Power, Service
+from wasmrt.capabilities.model import METHODS, PathPattern, path_pattern, read_path_pattern
+from wasmrt.capabilities.services._model import Power, Service
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.strict_toml import Mistake, Place, Reader, lines_of, read_table, read_toml, texts
 
 _MAX_SERVICES = 1000
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.(?:[a-z0-9-]+|\*))*\Z")
-_PATH = re.compile(r"/[!-~]*\Z")
+_ENDS = "$"
+"""The end of a path without subpaths."""
 _EXAMPLE = 'write [[service]], and below it name = "Desk" and hosts = ["desk.example.com"]'
 
 
@@ -86,12 +87,11 @@ def _hosts(value: Any) -> tuple[str, ...]:
     return found
 
 
-def _paths(value: Any) -> tuple[tuple[str, ...], ...]:
+def _paths(value: Any) -> tuple[PathPattern, ...]:
     found = texts(value)
-    for path in found:
-        if not _PATH.match(path):
-            raise ConfigurationError(f"has an invalid path: {path!r}", hint='write it like "/v1/users/*/messages"')
-    return tuple((*path.removesuffix(ENDS).strip("/").split("/"), *(ENDS,) * path.endswith(ENDS)) for path in found)
+    return tuple(
+        path_pattern(read_path_pattern(path.removesuffix(_ENDS)), is_exact=path.endswith(_ENDS)) for path in found
+    )
 
 
 def _methods(value: Any) -> tuple[str, ...]:

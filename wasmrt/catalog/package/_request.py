@@ -15,8 +15,7 @@ from wasmrt.capabilities import (
     HttpCapability,
     ToolGrant,
 )
-from wasmrt.capabilities.kinds import widest
-from wasmrt.capabilities.model import USUAL_PORTS, endpoint_within
+from wasmrt.capabilities.model import USUAL_PORTS, endpoint_within, widest
 from wasmrt.catalog.package._fields import EFFECTS
 from wasmrt.core.effects import READING, Effect
 from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES

@@ -17,7 +17,7 @@ from wasmrt.core.url._url import (
     InvalidUrlError,
     ParsedUrl,
     ambiguity,
-    is_under,
+    is_plain_segment,
     is_well_escaped,
     parse_url,
     split_path,
@@ -25,6 +25,6 @@ from wasmrt.core.url._url import (
 
 __all__ = [
     "DEFAULT_PORTS", "AddressClass", "InvalidUrlError", "Network", "ParsedUrl", "UnreadableError", "ambiguity",
-    "classify_address", "is_exempt", "is_under", "is_well_escaped", "parse_address", "parse_networks", "parse_url",
-    "read_host", "split_path",
+    "classify_address", "is_exempt", "is_plain_segment", "is_well_escaped", "parse_address", "parse_networks",
+    "parse_url", "read_host", "split_path",
 ]  # fmt: skip

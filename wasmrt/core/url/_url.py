@@ -6,7 +6,6 @@ Paths are checked for every way in which a server might read them, without chang
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address
 from typing import NamedTuple
 from urllib.parse import quote
@@ -24,6 +23,7 @@ _U_ESCAPE = re.compile(r"%u([0-9A-Fa-f]{4})")
 _BEST_FIT = str.maketrans({"\u2044": "/", "\u2215": "/", "\u2216": "\\", "\u00a5": "\\", "\u20a9": "\\"})
 _END_OF_NAME = re.compile(r"[;#?]")
 _NOT_UTF8 = re.compile("[\udc80-\udcff]")
+_ENDS_SEGMENT = re.compile(r"[\x00-\x1f\x7f/\\#?]")
 DOT_SEGMENT = "a dot segment ('.' or '..', also percent-encoded)"
 
 
@@ -50,27 +50,6 @@ def split_path(path: str) -> tuple[str, ...] | None:
     return tuple(decode(segment) for segment in path[1:].split("/"))
 
 
-@lru_cache(maxsize=512)
-def _prefix_segments(prefix: str) -> tuple[str, ...]:
-    return split_path(prefix) or ()
-
-
-def is_under(prefix: str | None, segments: tuple[str, ...] | None) -> bool:
-    """Return whether a path, given as its segments, is under `prefix`, compared by whole segments.
-
-    `/v1/messages` covers itself and everything below it, `/v1/` only what is below.
-    """
-    if prefix is None or prefix == "/":
-        return True
-    if segments is None:
-        return False
-    wanted = _prefix_segments(prefix)
-    if wanted[-1] == "":
-        wanted = wanted[:-1]
-        return len(segments) > len(wanted) and segments[: len(wanted)] == wanted
-    return segments[: len(wanted)] == wanted
-
-
 def ambiguity(path: str) -> str | None:
     """Return the part of a path that some server might read differently, or None if the path is unambiguous.
 
@@ -90,6 +69,23 @@ def ambiguity(path: str) -> str | None:
             return "percent escapes that are not UTF-8"
         path = decoded
     return "percent escapes within percent escapes"
+
+
+def is_plain_segment(segment: str) -> bool:
+    """Return whether every server reads a decoded segment as one segment with a name that is not empty or only dots.
+
+    SECURITY: the servers are those of `ambiguity`. A segment that some server splits, ends or drops would move the
+    segments after it to other positions.
+    """
+    for _ in range(_MAX_DECODINGS):
+        read = _lenient_reading(segment)
+        if _ENDS_SEGMENT.search(read) or not _name(read).strip("."):
+            return False
+        decoded = decode(segment)
+        if decoded == segment:
+            return True
+        segment = decoded
+    return False
 
 
 def _lenient_reading(path: str) -> str:

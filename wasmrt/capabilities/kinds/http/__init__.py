@@ -12,6 +12,7 @@ from wasmrt.capabilities.kinds.http._allowlist import (
 from wasmrt.capabilities.kinds.http._capability import HttpCapability, decide_http
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE
 from wasmrt.capabilities.kinds.http._section import MAX_HTTP_TIMEOUT_SECONDS, read_endpoint, read_entry
+from wasmrt.capabilities.kinds.http._sentences import format_path
 
 __all__ = [
     "ANYWHERE",
@@ -23,6 +24,7 @@ __all__ = [
     "decide_http",
     "describe_request",
     "describe_unread",
+    "format_path",
     "read_endpoint",
     "read_entry",
 ]

@@ -8,7 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 
-from wasmrt.capabilities.model import METHODS, CredentialMapping, EndpointPattern, exposed_credential, host_matches
+from wasmrt.capabilities.model import (
+    ANY_SEGMENT,
+    METHODS,
+    CredentialMapping,
+    EndpointPattern,
+    exposed_credential,
+    host_matches,
+)
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_URL_BYTES
 from wasmrt.core.model import Addition, Decision, Exemption, GrantList, Reason, Step, Suggestion
@@ -44,7 +51,7 @@ _RULES = {
     Reason.HOST_NOT_ALLOWED: "no entry of http.allowlist covers this host",
     Reason.INSECURE_SCHEME: "requests must use https unless an entry of http.allowlist allows http",
     Reason.PORT_NOT_ALLOWED: "the entries for this host cover other ports",
-    Reason.INVALID_URL: "the URL's path contains an invalid percent escape, which no path_prefix covers",
+    Reason.INVALID_URL: "the URL's path contains an invalid percent escape, which only entries for every path cover",
     Reason.PATH_NOT_ALLOWED: "the entries for this host cover other paths",
     Reason.METHOD_NOT_ALLOWED: "the entries for this host and path cover other methods",
 }
@@ -140,7 +147,7 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
         return Reason.INSECURE_SCHEME if url.scheme == "http" else Reason.PORT_NOT_ALLOWED
     if url.port not in pattern.ports_for(url.scheme):
         return Reason.PORT_NOT_ALLOWED
-    if not pattern.covers_path(url.segments):
+    if not pattern.path_pattern.matches(url.segments):
         return Reason.PATH_NOT_ALLOWED if url.segments is not None else Reason.INVALID_URL
     if pattern.methods and method not in pattern.methods:
         return Reason.METHOD_NOT_ALLOWED
@@ -166,7 +173,7 @@ def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
     Raises:
         ConfigurationError: the method is unknown, the path cannot be a prefix, or its first segment is too long.
     """
-    path = url.path
+    path = url.path.replace(ANY_SEGMENT, "%2A")
     if len(path) > _PATH_LENGTH:
         path = path[: path.rindex("/", 0, _PATH_LENGTH) + 1]
         if path == "/":  # an entry for every path would be wider than the request

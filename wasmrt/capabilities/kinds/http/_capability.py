@@ -17,7 +17,6 @@ from wasmrt.capabilities.kinds._capability import (
     Flow,
     ListedCapability,
     attempt,
-    widest,
 )
 from wasmrt.capabilities.kinds._limits import RATE_NAMES, RateLimitConfig
 from wasmrt.capabilities.kinds.http._allowlist import (
@@ -60,6 +59,7 @@ from wasmrt.capabilities.model import (
     matching_credentials,
     set_tuple,
     usual_ports,
+    widest,
     with_ports,
 )
 from wasmrt.capabilities.services import Service

@@ -7,15 +7,16 @@ from dataclasses import dataclass, replace
 
 from wasmrt.capabilities.kinds.http._allowlist import internal_host
 from wasmrt.capabilities.model import (
+    CredentialLocation,
     CredentialMapping,
     EndpointPattern,
     LocationType,
+    PathPattern,
     common_endpoints,
     common_hosts,
-    common_paths,
     endpoint_within,
 )
-from wasmrt.core.url import Network, is_under, split_path
+from wasmrt.core.url import Network
 
 ANYWHERE = "ANY PUBLIC SITE"
 
@@ -67,14 +68,20 @@ def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
 
 def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
     """Return whether requests to some path of the entry carry the credential."""
-    if entry.path is None:
-        prefix = (entry.path_prefix,) if entry.path_prefix else ()
-        return common_paths(mapping.path_patterns, prefix) is not None
-    location = mapping.location
-    if location.type is LocationType.URL_PATH and f"{{{location.placeholder}}}" not in entry.path:
-        return False
-    segments = split_path(entry.path)
-    return not mapping.path_patterns or any(is_under(pattern, segments) for pattern in mapping.path_patterns)
+    return any(_has_place(mapping.location, path) for path in shared_paths(mapping, entry))
+
+
+def shared_paths(mapping: CredentialMapping, entry: EndpointPattern) -> list[PathPattern]:
+    """Return patterns for the paths of the entry to which the secret may be sent."""
+    paths = (path.intersect(entry.path_pattern) for path in mapping.paths)
+    return list(dict.fromkeys(path for path in paths if path is not None))
+
+
+def _has_place(location: CredentialLocation, path: PathPattern) -> bool:
+    """Return whether some path of a pattern has a place for the secret."""
+    if location.type is not LocationType.URL_PATH or path.most is None or path.has_wildcard:
+        return True
+    return any(f"{{{location.placeholder}}}" in name for name in path.names if name is not None)
 
 
 def _is_exposed(mapping: CredentialMapping, entry: EndpointPattern) -> bool:

@@ -23,14 +23,14 @@ from wasmrt.capabilities.kinds._capability import attempt
 from wasmrt.capabilities.kinds._limits import RATE
 from wasmrt.capabilities.model import (
     ANY_HOST,
-    MAX_PREFIX_LENGTH,
+    MAX_PATH_LENGTH,
     METHODS,
     CredentialLocation,
     CredentialMapping,
     EndpointPattern,
     LocationType,
     read_host_pattern,
-    read_path_prefix,
+    read_path_pattern,
     read_secret_name,
 )
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
@@ -40,7 +40,7 @@ MAX_HTTP_TIMEOUT_SECONDS = 3600
 _EXAMPLE = "write it like 'GET https://api.example.com/v1/' or api.example.com"
 
 _HOST = Text(max_length=256, check=read_host_pattern, pattern=r"^(\*\.)?[^\s/@*?#]+$")
-_PATH = Text(max_length=MAX_PREFIX_LENGTH, check=read_path_prefix, pattern=r"^/[!-~]*$")
+_PATH = Text(max_length=MAX_PATH_LENGTH, check=read_path_pattern, pattern=r"^(/(\*|[!-)+-.0-~]*))+$")
 _SECRET = Text(max_length=128, check=read_secret_name, pattern=r"^[A-Za-z0-9_.-]+$")
 _METHOD = Text(choices=METHODS, upper=True)
 _SCHEME = Text(choices=("https", "http"))
@@ -144,7 +144,8 @@ _ENDPOINT = ObjectSchema(
         "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="The allowed schemes, instead of `scheme`."),
         "path_prefix": Property(
             field=_PATH,
-            about="Allow only paths that begin with these complete segments, such as /v1/; by default every path.",
+            about="Allow only paths that begin with these complete segments, such as /v1/ or /repos/*/*/issues/; "
+            "by default every path.",
         ),
         "path": Property(field=_PATH, about="Allow only this path, without its subpaths, instead of `path_prefix`."),
         "methods": Property(field=ListOf(item=_METHOD), about="The allowed methods; by default every method."),
@@ -161,7 +162,7 @@ _CREDENTIAL = ObjectSchema(
         ),
         "path_patterns": Property(
             field=ListOf(item=_PATH),
-            about="Send the secret only to paths under these prefixes; by default to every path.",
+            about="Send the secret only to paths under these prefixes, which may contain *; by default to every path.",
         ),
         "ports": Property(
             field=ListOf(item=_PORT, min_items=1),

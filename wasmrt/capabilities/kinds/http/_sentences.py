@@ -8,7 +8,7 @@ from wasmrt.capabilities._fields import child
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning
 from wasmrt.capabilities.kinds.http._allowlist import internal_host
-from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, paths_meet
+from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, paths_meet, shared_paths
 from wasmrt.capabilities.model import (
     ANY_HOST,
     USUAL_PORTS,
@@ -17,7 +17,6 @@ from wasmrt.capabilities.model import (
     EndpointPattern,
     LocationType,
     common_hosts,
-    common_paths,
 )
 from wasmrt.core.url import DEFAULT_PORTS
 
@@ -32,10 +31,7 @@ def format_host(host_pattern: str) -> str:
 def format_endpoint(entry: EndpointPattern) -> str:
     """Format an entry: `GET and POST https://api.example.com/v1/ and below`."""
     methods = join_words(entry.methods) if entry.methods else "send any request to"
-    if entry.path is not None:
-        path = f"{entry.path} (this path only)"
-    else:
-        path = f"{entry.path_prefix} and below" if entry.path_prefix else ", every path"
+    path = format_path(entry)
     ports = entry.ports or tuple(DEFAULT_PORTS[scheme] for scheme in entry.schemes)
     shown = "" if not entry.ports else f":{join_words(map(str, ports), 'or')}"
     if len(entry.ports) > 1:
@@ -46,9 +42,20 @@ def format_endpoint(entry: EndpointPattern) -> str:
         scheme = "https or unencrypted http://"
     if entry.host_pattern == ANY_HOST:
         at = "" if entry.methods == () else "at "
-        return f"{methods} {at}{ANYWHERE} over {scheme.removesuffix('://')}{shown}, {path.removeprefix(', ')}"
+        return f"{methods} {at}{ANYWHERE} over {scheme.removesuffix('://')}{shown}, {path}"
     public = ", at public addresses only" if entry.public_only else ""
-    return f"{methods} {scheme}{host}{shown}{path}{public}"
+    return f"{methods} {scheme}{host}{shown}{path if path[0] == '/' else f', {path}'}{public}"
+
+
+def format_path(entry: EndpointPattern) -> str:
+    """Format the paths of an entry: `/v1/ and below`, or `every path`."""
+    pattern = entry.path_pattern
+    segment = "each * is any one segment" if pattern.names.count(None) > 1 else "* is any one segment"
+    if pattern.most is not None:
+        return f"{pattern.text} ({f'{segment}, nothing below' if pattern.has_wildcard else 'this path only'})"
+    if not entry.path_prefix:
+        return "every path"
+    return f"{pattern.text} and below{f' ({segment})' if pattern.has_wildcard else ''}"
 
 
 def format_location(mapping: CredentialMapping) -> str:
@@ -103,11 +110,10 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
 def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
     hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
     at = "" if entry.host_pattern in hosts else f" at {join_words(hosts)}"
-    if entry.path is not None:
+    shared = shared_paths(mapping, entry)
+    if any(entry.path_pattern.within(path) for path in shared):
         return at
-    paths = common_paths(mapping.path_patterns, (entry.path_prefix,) if entry.path_prefix else ())
-    under = "" if not paths or entry.path_prefix in paths else f" under {join_words(paths)}"
-    return at + under
+    return f"{at}{' under' if entry.path is None else ', if the path is'} {join_words(path.text for path in shared)}"
 
 
 def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarning]:
