@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.capabilities.capability_strategies import FOLDERS, HOSTS, SECRETS, capabilities
+from tests.capabilities.capability_strategies import FOLDERS, HOSTS, SECRETS, capabilities, endpoints, urls
 from tests.tiers import examples
 from wasmrt.capabilities import (
+    METHODS,
     Amendment,
     Capabilities,
     EndpointPattern,
@@ -214,6 +215,84 @@ def test_revoking_a_part_of_a_wider_entry_fails_with_a_hint() -> None:
         revoked("http=c.org")
 
 
+def entry(**parts: object) -> EndpointPattern:
+    return EndpointPattern("a.org", **parts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("before", "what", "after"),
+    [
+        (entry(methods=("GET", "PATCH")), "PATCH https://a.org/", [entry(methods=("GET",))]),
+        (entry(path_prefix="/v1/"), "DELETE a.org", [entry(path_prefix="/v1/", methods=set(METHODS) - {"DELETE"})]),
+        (entry(methods=("GET",)), "PATCH https://b.org/", None),
+        (entry(path_prefix="/v1"), "https://a.org/v1/", [entry(path="/v1")]),
+        (entry(path_prefix="/v1"), '{"host": "a.org", "path": "/v1"}', [entry(path_prefix="/v1/")]),
+        (entry(path_prefix="/users/*"), "https://a.org/users/*/", [entry(path="/users/*")]),
+        (entry(path="/users/*", methods=("GET", "PUT")), "PUT a.org", [entry(path="/users/*", methods=("GET",))]),
+        (entry(path_prefix="/repos/a/b/"), "https://a.org/repos/*/*/", []),
+        (entry(ports=(443, 8443)), "https://a.org:8443/", [entry()]),
+        (entry(schemes=("https", "http")), "http://a.org/", [entry()]),
+        (entry(path_prefix="/v1/"), "DELETE https://a.org/v1/x", "revoke 'http=DELETE https://a.org/v1/'"),
+        (entry(path_prefix="/repos/*/*/"), "https://a.org/repos/a/b/", "revoke 'http=https://a.org/repos/*/*/'"),
+        (EndpointPattern("*.a.org", "/v1/"), "b.a.org", """revoke 'http={"host": "*.a.org", "path_prefix": "/v1/"}'"""),
+    ],
+)
+def test_a_wider_entry_is_split_if_entries_can_express_the_rest(
+    before: EndpointPattern, what: str, after: list[EndpointPattern] | str | None
+) -> None:
+    grant = NOTHING.with_http([before])
+    if isinstance(after, list):
+        left = revoked(f"http={what}", from_=grant)
+        assert left == (NOTHING.with_http(after) if after else NOTHING)
+        return
+    with pytest.raises(ConfigurationError) as caught:
+        revoked(f"http={what}", from_=grant)
+    assert (after or "is not granted") in f"{caught.value.message} {caught.value.hint}"
+    if after and after.startswith("revoke"):  # the suggested amendment can be revoked
+        suggested = after.removeprefix("revoke '").removesuffix("'")
+        assert revoked(suggested, from_=grant) != grant
+
+
+@settings(max_examples=examples(300), deadline=None)
+@given(
+    st.lists(endpoints, min_size=1, max_size=4),
+    endpoints,
+    st.lists(st.tuples(st.sampled_from(METHODS[:4]), urls), min_size=5, max_size=30),
+)
+def test_a_revoked_request_is_never_allowed_and_every_other_one_stays(
+    granted: list[EndpointPattern], gone: EndpointPattern, tried: list[tuple[str, str]]
+) -> None:
+    before = NOTHING.with_http(granted)
+    try:
+        after = revoked(f"http={gone.as_line()}", from_=before)
+    except ConfigurationError:
+        return
+    for method, url in tried:
+        asked = NOTHING.with_http(replace(gone, ports=gone.ports or (80, 443, 8443, 22), schemes=("https", "http")))
+        was, now, is_named = (
+            each.explain_http(method, url, unsafe_allowed_networks=["0.0.0.0/0", "::/0"]).allowed
+            for each in (before, after, asked)
+        )
+        only_http = gone.schemes == ("http",) and url.startswith("https")
+        if is_named and not only_http and gone.host_pattern != "*":
+            assert not now
+        else:
+            assert now == was or gone.host_pattern == "*"
+        assert was or not now
+
+
+@pytest.mark.parametrize(
+    ("what", "wider"),
+    [("workspace=notes/", "workspace"), ("workspace_write=notes/a/", "workspace_write"), ("secrets=desk_a", "desk_*")],
+)
+def test_revoking_what_a_wider_entry_still_allows_fails(what: str, wider: str) -> None:
+    grant = NOTHING.with_workspace_read(["", "notes/"]).with_workspace_write(["", "notes/a/"])
+    grant = grant.with_secrets(["desk_*", "desk_a"])
+    with pytest.raises(ConfigurationError, match="is only a part of the wider entry") as caught:
+        revoked(what, from_=grant)
+    assert wider in str(caught.value.hint)
+
+
 @pytest.mark.parametrize("what", ["http=a.org", "credentials", "workspace=notes/", "workspace_write", "secrets=desk_*"])
 def test_revoking_from_a_missing_section_fails(what: str) -> None:
     with pytest.raises(ConfigurationError, match="is not granted"):
@@ -252,12 +331,13 @@ def test_an_entry_is_revoked_from_a_grant_with_every_public_host() -> None:
     every, one = EndpointPattern.any_public_host(), EndpointPattern("a.org")
     grant = NOTHING.with_http([every, one])
 
-    assert revoked("http=a.org", from_=grant) == NOTHING.with_http([every])
     assert revoked('http={"any_public_host": true}', from_=grant) == NOTHING.with_http([one])
     public = EndpointPattern("a.org", public_only=True)
-    assert revoked("http=a.org", from_=NOTHING.with_http([one, public, every])) == NOTHING.with_http([every])
-    with pytest.raises(ConfigurationError, match="only a part of a wider entry"):
-        revoked("http=c.org", from_=grant)
+    assert revoked("http=a.org", from_=NOTHING.with_http([one, public])) == NOTHING
+    for host in ("a.org", "c.org"):  # the entry for every public host would still allow it
+        with pytest.raises(ConfigurationError, match="only a part of a wider entry") as caught:
+            revoked(f"http={host}", from_=grant)
+        assert """revoke 'http={"any_public_host": true}'""" in str(caught.value.hint)
 
 
 def test_an_unknown_section_is_reported_with_the_nearest_name() -> None:

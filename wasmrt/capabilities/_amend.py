@@ -73,20 +73,16 @@ def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
 
 
 def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities:
-    """Remove the entries that an amendment covers from the grant. The result is never wider than the grant.
+    """Remove everything that an amendment covers from the grant; entries that allow more are split.
+
+    The result never allows what is revoked, and is never wider than the grant.
 
     Raises:
-        ConfigurationError: the amendment covers no entry of the grant, or only a part of a wider entry.
+        ConfigurationError: the grant has nothing that the amendment covers, or no entries can express the rest.
     """
     left = _without(grant, amendment)
     if left == grant:
-        overlaps = amendment.value is not None and amendment.section != "tools" and _part(grant, amendment) is not None
-        raise ConfigurationError(
-            f"{amendment!s:.120} is only a part of a wider entry" if overlaps else f"{amendment!s:.120} is not granted",
-            hint="revoke the whole entry and add the rest again, or use --edit"
-            if overlaps
-            else "wasmrt inspect shows the grant",
-        )
+        raise ConfigurationError(f"{amendment!s:.120} is not granted", hint="wasmrt inspect shows the grant")
     return _consistent(left)
 
 

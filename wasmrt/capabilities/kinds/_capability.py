@@ -17,7 +17,7 @@ from wasmrt.capabilities._phrases import format_number
 from wasmrt.capabilities.model import widest
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import WasmrtError
+from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.model import Addition, Decision, GrantList
 from wasmrt.core.url import Network
 
@@ -217,7 +217,11 @@ class Capability(ABC):
 
     @abstractmethod
     def without(self, name: str, value: str | None) -> Self | None:
-        """Remove the entries that an amendment covers. Return None if no entry is left."""
+        """Remove everything that an amendment covers. Return None if no entry is left.
+
+        Raises:
+            ConfigurationError: no entries can express the rest.
+        """
 
     @abstractmethod
     def effects(self) -> frozenset[Effect]:
@@ -332,6 +336,15 @@ class PatternCapability(ListedCapability[str]):
 
     def without(self, name: str, value: str | None) -> Self | None:
         left = () if value is None else tuple(entry for entry in self.entries if not self.within(entry, value))
+        for entry in left:
+            # SECURITY: the entry would still allow what is revoked.
+            if value is not None and self.within(value, entry):
+                raise ConfigurationError(
+                    f"{name}={value} is only a part of the wider entry {entry!r}",
+                    hint=f"revoke '{name}={entry}' and add the rest again, or use --edit"
+                    if entry
+                    else f"revoke '{name}' and add the rest again, or use --edit",
+                )
         return self.with_entries(left) if left else None
 
 

@@ -10,6 +10,10 @@ from wasmrt.capabilities.model._cover import (
     common_paths,
     credential_within,
     endpoint_within,
+    host_within,
+    hosts_meet,
+    origins_of,
+    with_origins,
 )
 from wasmrt.capabilities.model._credential import (
     USUAL_PORTS,
@@ -59,11 +63,14 @@ __all__ = [
     "folded_header",
     "glob_covers",
     "host_matches",
+    "host_within",
+    "hosts_meet",
     "is_host_header",
     "is_invisible",
     "is_prompt_file",
     "is_under_prefixes",
     "matching_credentials",
+    "origins_of",
     "path_pattern",
     "path_problem",
     "plain_path",
@@ -79,5 +86,6 @@ __all__ = [
     "unique",
     "usual_ports",
     "widest",
+    "with_origins",
     "with_ports",
 ]

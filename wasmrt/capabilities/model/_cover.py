@@ -28,7 +28,7 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
         and inner.path_pattern.within(outer.path_pattern)
         and inner.public_only >= outer.public_only
         and _methods(inner) <= _methods(outer)
-        and _origins(inner) <= _origins(outer)
+        and origins_of(inner) <= origins_of(outer)
     )
 
 
@@ -65,15 +65,28 @@ def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[Endpo
     prefix, path = (paths.text, None) if paths.most is None else (None, paths.text)
     public = one.public_only or other.public_only
     every = () if len(methods) == len(METHODS) else methods
-    shared = _origins(one) & _origins(other)
+    both = EndpointPattern(host, prefix, every, path=path, public_only=public)
+    return with_origins(both, origins_of(one) & origins_of(other))
+
+
+def with_origins(entry: EndpointPattern, origins: frozenset[tuple[str, int]]) -> list[EndpointPattern]:
+    """Return entries like `entry` for these schemes and ports."""
     by_ports: dict[tuple[int, ...], list[str]] = {}
-    for scheme in sorted({scheme for scheme, _ in shared}, reverse=True):
-        ports = tuple(sorted(port for s, port in shared if s == scheme))
+    for scheme in sorted({scheme for scheme, _ in origins}, reverse=True):
+        ports = tuple(sorted(port for s, port in origins if s == scheme))
         default = (DEFAULT_PORTS[scheme],)
         by_ports.setdefault(() if ports == default else ports, []).append(scheme)
-    return [
-        EndpointPattern(host, prefix, every, ports, tuple(schemes), path, public) for ports, schemes in by_ports.items()
-    ]
+    return [replace(entry, ports=ports, schemes=tuple(schemes)) for ports, schemes in by_ports.items()]
+
+
+def origins_of(entry: EndpointPattern) -> frozenset[tuple[str, int]]:
+    """Return the schemes of an entry, each with its ports."""
+    return frozenset((scheme, port) for scheme in entry.schemes for port in entry.ports_for(scheme))
+
+
+def hosts_meet(one: str, other: str) -> bool:
+    """Return whether some host matches both patterns."""
+    return _narrower(one, other) is not None
 
 
 def common_credentials(
@@ -134,10 +147,6 @@ def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...
 
 def _methods(entry: EndpointPattern) -> frozenset[str]:
     return frozenset(entry.methods or METHODS)
-
-
-def _origins(entry: EndpointPattern) -> frozenset[tuple[str, int]]:
-    return frozenset((scheme, port) for scheme in entry.schemes for port in entry.ports_for(scheme))
 
 
 def _narrower(one: str, other: str) -> str | None:

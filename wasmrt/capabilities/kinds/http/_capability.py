@@ -30,6 +30,7 @@ from wasmrt.capabilities.kinds.http._allowlist import (
 )
 from wasmrt.capabilities.kinds.http._meaning import meanings
 from wasmrt.capabilities.kinds.http._reach import each_reach
+from wasmrt.capabilities.kinds.http._revoke import entries_without
 from wasmrt.capabilities.kinds.http._section import (
     HTTP,
     MAX_HTTP_TIMEOUT_SECONDS,
@@ -284,13 +285,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if value is None:
             return None
         gone = read_endpoint(value)
-        # An amendment that names a host covers all its schemes, ports and address ranges.
-        everywhere = gone if gone.host_pattern == ANY_HOST else replace(gone, public_only=False)
-        kept = tuple(
-            entry
-            for entry in self.allowlist
-            if not endpoint_within(replace(entry, ports=gone.ports, schemes=gone.schemes), everywhere)
-        )
+        kept = widest((part for entry in self.allowlist for part in entries_without(entry, gone)), endpoint_within)
         return self.with_entries(kept) if kept else None
 
     def effects(self) -> frozenset[Effect]:

@@ -239,6 +239,15 @@ def build_endpoint(tree: dict[str, Any]) -> EndpointPattern:
     )
 
 
+def entry_text(entry: EndpointPattern) -> str:
+    """Return the text that `read_endpoint` reads as the host, methods and path of an entry, and its ports if set."""
+    if entry.path is not None or "*" in entry.host_pattern or len(entry.ports) > 1 or len(entry.schemes) > 1:
+        return entry.as_line()
+    host = f"[{entry.host_pattern}]" if ":" in entry.host_pattern else entry.host_pattern
+    port = f":{entry.ports[0]}" if entry.ports else ""
+    return f"{','.join(entry.methods)} {entry.schemes[0]}://{host}{port}{entry.path_prefix or '/'}".strip()
+
+
 def build_credential(name: str, tree: dict[str, Any]) -> CredentialMapping:
     return CredentialMapping(
         secret_name=tree["secret_name"],
