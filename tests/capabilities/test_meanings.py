@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 
@@ -9,7 +11,7 @@ from tests.capabilities.capability_strategies import capabilities
 from tests.tiers import examples
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.capabilities.file import parse
-from wasmrt.capabilities.sentences import ANYWHERE, diff, explain, review
+from wasmrt.capabilities.sentences import ANYWHERE, diff, explain, explain_added, review
 from wasmrt.capabilities.services import known_services, read_services
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import ResourceLimits
@@ -227,3 +229,24 @@ def test_every_built_in_service_has_permissions_or_scopes_that_follow_can() -> N
 
 def test_the_default_limits_are_not_described() -> None:
     assert str(ResourceLimits().fuel) not in said(granted(GMAIL))
+
+
+def test_the_new_sentences_of_an_update_are_those_that_did_not_describe_the_old_version() -> None:
+    github = EndpointPattern.host("api.github.com").with_path_prefix("/repos/*/*/issues/")
+    old = granted(github.with_methods("GET"), to=("api.github.com",))
+    new = granted(github.with_methods("GET", "PATCH"), to=("api.github.com",))
+
+    added = explain_added(old, new)
+    assert added[0] == "can write issues and comments as you (GitHub)"
+    assert any(each.startswith("may GET and PATCH") for each in added)
+    assert not any(each.startswith(("can read", "may send those", "may not")) for each in added)
+    assert explain_added(new, old) == () and explain_added(old, old) == ()
+
+
+def test_a_new_sentence_names_the_tools_for_which_it_is_new() -> None:
+    def file(*reading: str) -> Capabilities:
+        tools = {name: {"workspace": {"allowed_prefixes": ["a/"]}} if name in reading else {} for name in "xyz"}
+        return parse(json.dumps({"workspace": {"allowed_prefixes": ["a/"]}, "tools": tools})).capabilities
+
+    assert explain_added(file("x"), file("x", "y", "z")) == ("y and z may read files under a/",)
+    assert explain_added(Capabilities.none(), file("x"))[0].startswith("x may read")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
-from wasmrt.capabilities.sentences import diff, explain
+from wasmrt.capabilities.sentences import diff, explain, explain_added
 from wasmrt.catalog._catalog import Catalog
 from wasmrt.catalog._model import ComponentInfo, NewVersion, ToolVersion
 from wasmrt.catalog._stored import load_tools
@@ -54,6 +54,11 @@ class InstallPlan:
     def sentences(self) -> tuple[str, ...]:
         """Sentences for the user about the tool's permissions and logins."""
         return explain(self.grant)
+
+    @property
+    def new_sentences(self) -> tuple[str, ...]:
+        """The sentences on permissions that the active version does not have; empty without an active version."""
+        return () if self.previous is None else explain_added(granted_to(self.previous), self.grant)
 
     @property
     def is_installed(self) -> bool:

@@ -6,7 +6,7 @@ from wasmrt.capabilities.kinds import Change, FileWarning
 from wasmrt.capabilities.kinds._login import explain_logins
 from wasmrt.capabilities.kinds.http import ANYWHERE
 from wasmrt.capabilities.sentences._diff import CapabilityDiff, diff
-from wasmrt.capabilities.sentences._explain import explain, tool_groups
+from wasmrt.capabilities.sentences._explain import explain, explain_added, tool_groups
 from wasmrt.capabilities.sentences._review import review
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "FileWarning",
     "diff",
     "explain",
+    "explain_added",
     "explain_logins",
     "review",
     "tool_groups",

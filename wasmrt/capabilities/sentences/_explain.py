@@ -11,6 +11,7 @@ from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds import KINDS
 from wasmrt.capabilities.kinds._limits import ToolLimits
 from wasmrt.capabilities.kinds._login import explain_logins
+from wasmrt.capabilities.sentences._diff import diff
 from wasmrt.capabilities.services import Service, known_services
 from wasmrt.core.url import Network
 
@@ -40,6 +41,36 @@ def explain(
     return (*sentences, *([f"may not {join_words(lacking, 'or')}"] if lacking else []), "may not do anything else")
 
 
+def explain_added(
+    before: Capabilities,
+    after: Capabilities,
+    *,
+    services: Iterable[Service] | None = None,
+    networks: Sequence[Network] = (),
+) -> tuple[str, ...]:
+    """Return the sentences on permissions of `after` that do not describe `before`, for the user to review an update.
+
+    If a side has sections for tools, each sentence begins with the tools for which it is new. See `explain` for
+    `services` and `networks`. The result is empty if `after` is nowhere wider.
+    """
+    if not diff(before, after).widened:
+        return ()
+    known = tuple(known_services() if services is None else services)
+    had = explain_logins(before.logins, services=known)
+    more = [each for each in explain_logins(after.logins, services=known) if each not in had]
+    if before.tools is None and after.tools is None:
+        old = _allowed(before, known, networks)
+        return (*(each for each in _allowed(after, known, networks) if each not in old), *more)
+    names = {tool.name: None for side in (after, before) for tool in side.tools or ()}
+    added: dict[str, list[str]] = {}
+    for name in names:
+        old, new = (_allowed(_section(side, name), known, networks) for side in (before, after))
+        for sentence in new:
+            if sentence not in old:
+                added.setdefault(sentence, []).append(name)
+    return (*(f"{join_words(tools)} {sentence}" for sentence, tools in added.items()), *more)
+
+
 def tool_groups(
     capabilities: Capabilities, *, services: Iterable[Service] | None = None, networks: Sequence[Network] = ()
 ) -> dict[tuple[str, ...], list[str]]:
@@ -50,9 +81,14 @@ def tool_groups(
     known = tuple(known_services() if services is None else services)
     groups: dict[tuple[str, ...], list[str]] = {}
     for tool in capabilities.tools or ():
-        own = replace(for_tool(capabilities, tool.name), limits=ToolLimits())
-        groups.setdefault(tuple(_allowed(own, known, networks)), []).append(tool.name)
+        own = _allowed(_section(capabilities, tool.name), known, networks)
+        groups.setdefault(tuple(own), []).append(tool.name)
     return groups
+
+
+def _section(capabilities: Capabilities, name: str) -> Capabilities:
+    """Return the capabilities of one tool, without the limits, which apply to every tool."""
+    return replace(for_tool(capabilities, name), limits=ToolLimits())
 
 
 def _lacking(capabilities: Capabilities) -> list[str]:

@@ -18,6 +18,7 @@ from wasmrt.cli.shared.consent import (
     ask,
     describe_tool,
     explain_grant,
+    explain_more,
     missing_secrets,
     print_difference,
     print_missing,
@@ -141,7 +142,8 @@ def _regrant(
     for text in () if as_json else beyond:
         print_message(f"the capability file requests only a part of {text:.120}; only this part is granted")
     if not as_json and changes:
-        print_difference(f"the grant of {name} would change:", more, [f"no longer: {each}" for each in less])
+        new = [each for each in explain_more(granted_to(version), changed) if each not in more]
+        print_difference(f"the grant of {name} would change:", [*more, *new], [f"no longer: {each}" for each in less])
     if more and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
@@ -175,14 +177,15 @@ def _grant_pending(
         granted = merge(granted, parse(read_capability_file(grant)).capabilities)
     if only:
         granted = only_tools(granted, only)
-    changes, asks = diff(granted_to(catalog.get(name)), granted), explain_grant(granted)
+    before = granted_to(catalog.get(name))
+    changes, asks, sentences = diff(before, granted), explain_grant(granted), explain_more(before, granted)
     new = [f"new: {change.sentence}" for change in changes.widened]
     gone = [f"no longer: {change.sentence}" for change in changes.narrowed]
     if not as_json:
         title = f"{name} version {pending.number}"
         if new or gone:
             print_difference(f"{title} differs from the current grant:", new, gone)
-        print_request(describe_tool(title, pending.description), asks)
+        print_request(describe_tool(title, pending.description), asks, sentences)
     if not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
@@ -190,6 +193,7 @@ def _grant_pending(
                 hint="review its request, then pass --yes",
                 asks=asks,
                 changes=new,
+                new=sentences,
             )
         ask(name)
     version = catalog.grant(name, pending.number, format_file(granted), digest=pending.digest)

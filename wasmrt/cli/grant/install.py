@@ -13,6 +13,7 @@ from wasmrt.agent.builtin.extensions.missing import MissingSecret
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion
 from wasmrt.catalog.bundled import bundled_names
+from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import PackageSource
 from wasmrt.catalog.sources import Fetched, FileSource, Source, is_package, read_capability_file, read_source
@@ -22,6 +23,7 @@ from wasmrt.cli.shared.consent import (
     ask,
     describe_tool,
     explain_grant,
+    explain_more,
     missing_secrets,
     print_difference,
     print_missing,
@@ -188,7 +190,12 @@ def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
         print_difference(title, plan.changes[: plan.more], plan.changes[plan.more :])
     sidecar = plan.new.sidecar
     written = None if sidecar is None else parse(sidecar).description
-    print_request(describe_tool(plan.new.name, written or plan.new.info.description), explain_grant(plan.grant))
+    title = describe_tool(plan.new.name, written or plan.new.info.description)
+    print_request(title, explain_grant(plan.grant), _new_sentences(plan))
+
+
+def _new_sentences(plan: InstallPlan) -> tuple[str, ...]:
+    return () if plan.previous is None else explain_more(granted_to(plan.previous), plan.grant)
 
 
 def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: bool) -> ToolVersion:
@@ -210,6 +217,7 @@ def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: 
         hint=f"wasmrt grant {name}",
         asks=explain_grant(plan.grant),
         changes=plan.changes,
+        new=_new_sentences(plan),
     )
 
 

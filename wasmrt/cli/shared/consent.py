@@ -10,7 +10,7 @@ import click
 from wasmrt.agent.builtin.extensions.missing import MissingSecret, missing_from
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
-from wasmrt.capabilities.sentences import explain, tool_groups
+from wasmrt.capabilities.sentences import explain, explain_added, tool_groups
 from wasmrt.capabilities.services import Service, known_services
 from wasmrt.cli.shared.output import Style, print_message
 from wasmrt.cli.shared.secrets import open_secrets
@@ -23,6 +23,12 @@ def explain_grant(capabilities: Capabilities) -> tuple[str, ...]:
     """Describe capabilities in sentences, with the services and exempted networks of the configuration file."""
     services, networks = _configured_services()
     return explain(capabilities, services=services, networks=networks)
+
+
+def explain_more(before: Capabilities, after: Capabilities) -> tuple[str, ...]:
+    """Return the sentences on permissions of `after` that are new, as `capabilities.sentences.explain_added` does."""
+    services, networks = _configured_services()
+    return explain_added(before, after, services=services, networks=networks)
 
 
 def explain_groups(capabilities: Capabilities) -> dict[tuple[str, ...], list[str]]:
@@ -48,11 +54,14 @@ def _configured_services() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
     return (*config.services, *known_services()), config.network.networks
 
 
-def print_request(title: str, sentences: Iterable[str]) -> None:
-    """Print a tool's name, and below it what the tool would be allowed to do."""
+def print_request(title: str, sentences: Iterable[str], new: Sequence[str] = ()) -> None:
+    """Print a tool's name, and below it what the tool would be allowed to do: new sentences first, marked and red."""
     print_message(title, Style.STRONG)
+    for sentence in new:
+        print_message(f"+ new: {sentence}", Style.ALARM, indent=2)
     for sentence in sentences:
-        print_message(sentence, indent=2)
+        if sentence not in new:
+            print_message(sentence, indent=4 if new else 2)
 
 
 def print_difference(title: str, added: Iterable[str], other: Iterable[str]) -> None:
@@ -67,14 +76,17 @@ def print_difference(title: str, added: Iterable[str], other: Iterable[str]) -> 
 class NotGrantedError(GrantRequiredError):
     """A denial with the details of the request, for programs that ask the user themselves."""
 
-    def __init__(self, message: str, *, hint: str, asks: Sequence[str], changes: Sequence[str] = ()) -> None:
+    def __init__(
+        self, message: str, *, hint: str, asks: Sequence[str], changes: Sequence[str] = (), new: Sequence[str] = ()
+    ) -> None:
         super().__init__(message, hint=hint)
         self.asks = tuple(asks)
         self.changes = tuple(changes)
+        self.new = tuple(new)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""
-        return super().as_dict() | {"asks": list(self.asks), "changes": list(self.changes)}
+        return super().as_dict() | {"asks": list(self.asks), "changes": list(self.changes), "new": list(self.new)}
 
 
 def ask(name: str) -> None:

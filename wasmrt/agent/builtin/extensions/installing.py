@@ -53,7 +53,8 @@ def describe_install(plan: InstallPlan) -> str:
         f"capability file {'none' if new.sidecar is None else digest_of(new.sidecar.encode())}",
         *([] if new.package is None else [f"package {digest_of(new.package.encode())}"]),
         "it would be granted only:",
-        *(f"  {sentence}" for sentence in plan.sentences),
+        *(f"+ {sentence}" for sentence in plan.new_sentences),
+        *(f"  {sentence}" for sentence in plan.sentences if sentence not in plan.new_sentences),
     ]
     if previous is not None:
         lines.append(
