@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
 from wasmrt.agent.config import read_config_file
-from wasmrt.capabilities import KINDS, Capabilities, HttpCapability
+from wasmrt.capabilities import KINDS, Capabilities, Capability, HttpCapability, for_tool
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import ANYWHERE
 from wasmrt.cli.grant.caps_subject import read_subject
@@ -52,7 +53,8 @@ def explain(
     """Describe what a file allows, or decide one use of it. The network is not used.
 
     If the use is denied, the exit code is 3, and the output names the line that would allow it. A --url is decided as
-    `wasmrt run` decides it, under the configuration file; `wasmrt doctor` shows that file.
+    `wasmrt run` decides it, under the configuration file; `wasmrt doctor` shows that file. If a component has sections
+    for single tools, the output names the tools for which the use is allowed and denied.
 
     Instead of a file, you can name a tool: the grant of an installed tool, or the request of a component or package.
 
@@ -70,15 +72,19 @@ def explain(
     if url is None and (method is not None or resolves_to):
         raise click.UsageError("--method and --resolves-to require --url")
     _check_addresses(resolves_to)
-    read = read_subject(subject).granted
+    found = read_subject(subject)
+    read = found.granted
     granted = read.capabilities
     if not asked:
         _print_sentences(subject, read, as_json)
         return 0
     if url is not None:
-        return _decide_http(granted, method or "GET", url, resolves_to, as_json)
-    ((kind, use),) = asked
-    return _print_decision(granted.explain(kind, use), as_json)
+        network = read_config_file(find_places().config).network
+        decide = partial(_decide_http, network, method or "GET", url, resolves_to)
+    else:
+        ((kind, use),) = asked
+        decide = partial(_decide_use, kind, use)
+    return _print_decisions(_decide_for_tools(granted, found.tool_names, decide), as_json)
 
 
 def _print_sentences(subject: str, file: CapabilityFile, as_json: bool) -> None:
@@ -98,10 +104,41 @@ def _check_addresses(texts: tuple[str, ...]) -> None:
             raise click.UsageError(f"--resolves-to expects an IP address, got {text!r:.60}")
 
 
-def _decide_http(granted: Capabilities, method: str, url: str, resolves_to: tuple[str, ...], as_json: bool) -> int:
+class Answer(NamedTuple):
+    """The decision on one use, and the tools of the component to which it applies; none if it has no tool sections."""
+
+    decision: Decision
+    note: str | None
+    tools: tuple[str, ...] = ()
+
+
+def _decide_for_tools(
+    granted: Capabilities, known: Iterable[str], decide: Callable[[Capabilities], tuple[Decision, str | None]]
+) -> list[Answer]:
+    """Decide one use for each tool, with equal decisions together; allowed ones come first.
+
+    `known` are the names of the component's tools. Without sections for tools, all tools have the same capabilities.
+    """
+    if granted.tools is None:
+        return [Answer(*decide(granted))]
+    found: dict[tuple[Decision, str | None], list[str]] = {}
+    for name in dict.fromkeys([*(tool.name for tool in granted.tools), *known]):
+        found.setdefault(decide(for_tool(granted, name)), []).append(name)
+    if not found:  # an empty list of tools allows nothing
+        found[decide(Capabilities.none())] = []
+    answers = [Answer(decision, note, tuple(names)) for (decision, note), names in found.items()]
+    return sorted(answers, key=lambda answer: not answer.decision.allowed)
+
+
+def _decide_use(kind: type[Capability], use: str, granted: Capabilities) -> tuple[Decision, str | None]:
+    return granted.explain(kind, use), None
+
+
+def _decide_http(
+    network: NetworkConfig, method: str, url: str, resolves_to: tuple[str, ...], granted: Capabilities
+) -> tuple[Decision, str | None]:
     """Decide a request with the configured networks and host table, and note if they changed the decision."""
     file = find_places().config
-    network = read_config_file(file).network
     opened, addresses = network.networks, resolves_to or _configured_addresses(network, url)
     decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)
     note = None
@@ -110,7 +147,7 @@ def _decide_http(granted: Capabilities, method: str, url: str, resolves_to: tupl
             note = f"without unsafe_allowed_networks in {file} it would be denied"
     elif granted.explain_http(method, url, resolves_to or None, unsafe_allowed_networks=opened).allowed:
         note = f"without its addresses under hosts in {file} it would be allowed"
-    return _print_decision(decision, as_json, note)
+    return decision, note
 
 
 def _configured_addresses(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
@@ -122,16 +159,23 @@ def _configured_addresses(network: NetworkConfig, url: str) -> tuple[str, ...] |
         return None
 
 
-def _print_decision(decision: Decision, as_json: bool, note: str | None = None) -> int:
+def _print_decisions(answers: list[Answer], as_json: bool) -> int:
+    """Print the decisions. The exit code is 0 if the use is allowed for at least one tool."""
+    first = answers[0]
     if as_json:
-        show_json(decision.as_dict() | {"note": note})
-    else:
+        by_tool = {name: each.decision.as_dict() for each in answers for name in each.tools}
+        show_json(first.decision.as_dict() | {"note": first.note} | ({"tools": by_tool} if by_tool else {}))
+    for decision, note, tools in () if as_json else answers:
+        names = ", ".join(tools)
+        of = f" for {names}" if tools else ""
         show(
-            to_single_line(f"{'allowed' if decision.allowed else 'denied'}: {decision.subject or decision.capability}")
+            to_single_line(
+                f"{'allowed' if decision.allowed else 'denied'}{of}: {decision.subject or decision.capability}"
+            )
         )
         show(f"by: {decision.rule} ({decision.reason})")
-        if decision.hint:
+        if decision.hint and not (tools and first.decision.allowed):
             print_message(f"hint: {hint_of(decision)}")
         if note:
             print_message(note)
-    return 0 if decision.allowed else DENIED
+    return 0 if first.decision.allowed else DENIED

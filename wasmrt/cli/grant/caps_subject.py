@@ -24,6 +24,11 @@ class Subject(NamedTuple):
     tool: FoundTool | None
 
     @property
+    def tool_names(self) -> tuple[str, ...]:
+        """The names of the tools that the package or capability file describes."""
+        return () if self.tool is None else tuple(spec.name for spec in self.tool.tools or ())
+
+    @property
     def granted(self) -> CapabilityFile:
         """The grant of an installed tool, else the request."""
         if self.tool is None or self.tool.origin == "file":
