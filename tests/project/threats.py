@@ -773,6 +773,20 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="the package of an MCP server runs code while it is installed, changes later, or widens its confinement",
+        source=OURS,
+        tests=tuple(
+            f"interop/mcp_packages/{test}"
+            for test in (
+                "test_packages.py::test_a_package_of_pypi_is_pinned_runs_without_network_is_updated_and_removed",
+                "test_packages.py::test_a_wheel_that_replaces_files_of_its_environment_is_refused",
+                "test_packages.py::test_a_package_of_npm_runs_without_its_install_scripts",
+                "test_packages.py::test_a_program_outside_its_npm_package_or_not_for_node_is_refused",
+                "test_runners.py::test_commands_that_cannot_work_are_refused_with_the_command_to_use",
+            )
+        ),
+    ),
+    Threat(
         threat="a command prepares the shell so that a later one evades the lists or an approval",
         source=OURS,
         tests=tuple(

@@ -318,6 +318,10 @@ MAX_MCP_ROUNDS = 10  # requests for more input that a server may send within one
 MCP_CONNECT_SECONDS = 60.0
 MCP_LIST_SECONDS = 60.0
 MCP_CALL_SECONDS = 60.0
+MCP_INSTALL_SECONDS = 300.0  # one step of the installation of a server's package
+MAX_MCP_PACKAGE_BYTES = 2048 * MIB  # an installed package with its dependencies
+MAX_MCP_PACKAGE_FILES = 200_000
+MAX_MCP_PACKAGE_FILE_BYTES = 16 * MIB  # a lock file or manifest of a package
 MCP_IDLE_SECONDS = 1800.0  # idle time after which a session of the older HTTP protocol is closed
 MCP_STOP_SECONDS = 2.0
 """The time for a program to exit after its standard input was closed, and again after it was terminated."""

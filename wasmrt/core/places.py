@@ -62,6 +62,8 @@ class Places(_Directories):
     """The configured MCP servers; read by `wasmrt.interop.mcp.client`."""
     mcp_trust = _DataPath("mcp-trust.json")
     """The approved commands of MCP servers and definitions of their tools."""
+    mcp_packages = _DataPath("mcp-packages")
+    """The installed packages of MCP servers, in a directory for each server."""
     skills = _DataPath("skills")
     """Skills that the user created, one directory each."""
     installed_skills = _DataPath("skills-installed")

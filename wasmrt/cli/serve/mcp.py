@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from wasmrt.cli.serve import mcp_servers
+from wasmrt.cli.serve.mcp_adding import installed_server, show_package_change
 from wasmrt.cli.shared.calls import read_params, run_interruptible, show_progress
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option, user_option
@@ -15,7 +16,7 @@ from wasmrt.cli.shared.output import print_message, require_consent, show_column
 from wasmrt.cli.shared.registry import open_registry
 from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.cli.shared.secrets import open_secrets
-from wasmrt.core.errors import WasmrtError
+from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import (
     NOTHING,
@@ -31,6 +32,7 @@ from wasmrt.interop.mcp.client import (
     tool_name,
     trust_server,
 )
+from wasmrt.interop.mcp.packages import keep_only
 
 
 @click.group("mcp", cls=LazyGroup, modules={"add": "wasmrt.cli.serve.mcp_add", "auth": "wasmrt.cli.serve.mcp_auth"})
@@ -60,8 +62,12 @@ def list_servers(as_json: bool) -> None:
     if as_json:
         show_json_list(rows)
     elif rows:
-        header = ("NAME", "TRUST", "TOOLS", "STATE", "WHERE")
-        show_columns(header, [(r["name"], r["trust"], str(r["tools"]), r["state"], r["where"]) for r in rows])
+        header = ("NAME", "TRUST", "TOOLS", "STATE", "PACKAGE", "WHERE")
+        packages = [str(server.package or "") for server in servers.values()]
+        show_columns(header, [
+            (r["name"], r["trust"], str(r["tools"]), r["state"], package, r["where"])
+            for r, package in zip(rows, packages, strict=True)
+        ])  # fmt: skip
     else:
         print_message("no MCP servers; to add one: wasmrt mcp add NAME URL")
 
@@ -151,6 +157,44 @@ def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> 
         print_message(f"{name} is trusted with {usable} tools at the level {server.trust}")
 
 
+@mcp.command("update")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@json_option
+def update(name: str, yes: bool, as_json: bool) -> None:
+    """Install the current version of a server's package, and use it after you confirm the changes.
+
+    \b
+    Examples:
+      wasmrt mcp update files
+      wasmrt mcp update files --yes --json
+    """
+    places = find_places()
+    server, entry = find_server(places, name)
+    if (old := server.package) is None:
+        hint = f"to review its current tools: wasmrt mcp trust {name}"
+        raise ConfigurationError(f"the MCP server {name} was not installed from a package", hint=hint)
+    with installed_server(replace(server, command=old.runner, package=None), quiet=as_json) as updated:
+        new = updated.package
+        assert new is not None
+        changed = new.digest != old.digest
+        if changed:
+            show_package_change(old, new)
+            mcp_servers.confirm_start(updated, yes=yes, as_json=as_json)
+            facts = mcp_servers.fetch_facts(updated, mcp_servers.trust_start(updated, entry), quiet=as_json)
+            rows = mcp_servers.describe_tools(updated, facts.tools, entry)
+            if not as_json:
+                mcp_servers.show_changes(rows)
+            if any(row["state"] in ("new", "changed") for row in rows):
+                require_consent(f"Use the current tools of {name}?", yes=yes, as_json=as_json)
+            keep_server(places, updated, trust_server(updated, facts.tools, entry.auth_hosts))
+    keep_only(places, name, (updated if changed else server).command)
+    if as_json:
+        show_json({"name": name, "changed": changed, "package": new.as_json()})
+    else:
+        print_message(f"{name} {'now uses' if changed else 'is up to date:'} {new}")
+
+
 @mcp.command("check")
 @click.argument("names", nargs=-1, metavar="[NAME...]")
 @user_option
@@ -171,7 +215,8 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
         show_json_list(results)
     for result in [] if as_json else results:
         state = "ok" if result["ok"] else f"failed: {result['problem']}"
-        print_message(f"{result['name']}: {state}" + (f"; {result['hint']}" if result["hint"] else ""))
+        package = f"; {server_named(servers, result['name']).package or ''}".removesuffix("; ")
+        print_message(f"{result['name']}: {state}" + (f"; {result['hint']}" if result["hint"] else "") + package)
     if not all(result["ok"] for result in results):
         ctx.exit(FAILED)
 
@@ -181,7 +226,9 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
 @user_option
 @json_option
 def remove(name: str, user: str, as_json: bool) -> None:
-    """Remove a server, the trust in its tools, and the user's login there. Its other secrets are not removed.
+    """Remove a server, its installed package, the trust in its tools, and the user's login there.
+
+    Its other secrets are not removed.
 
     \b
     Examples:
@@ -201,13 +248,15 @@ def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
         "trust": str(server.trust),
         "tools": len(entry.tools),
         "state": state if server.enabled else "disabled",
-        "where": server.url or " ".join(map(repr, server.command)),
+        "package": None if server.package is None else server.package.as_json(),
+        "where": server.url or " ".join(map(repr, server.command if server.package is None else server.package.runner)),
         "description": server.description,
     }
 
 
 def _check(server: McpServerConfig, entry: Trusted, user: str, *, quiet: bool) -> dict[str, Any]:
     result: dict[str, Any] = {"name": server.name, "ok": False, "problem": None, "hint": None, "protocol": None}
+    result["package"] = None if server.package is None else server.package.as_json()
     try:
         facts = mcp_servers.fetch_facts(server, entry, user=user, quiet=quiet)
     except WasmrtError as error:

@@ -8,20 +8,11 @@ import click
 
 from wasmrt.capabilities import EndpointPattern, read_program_network
 from wasmrt.cli.serve import mcp_servers
+from wasmrt.cli.serve.mcp_adding import add_server, show_added
 from wasmrt.cli.shared.options import json_option
-from wasmrt.cli.shared.output import print_message, show_columns, show_json
-from wasmrt.core.errors import ConfigurationError, WasmrtError
-from wasmrt.core.places import find_places
-from wasmrt.interop.mcp.client import (
-    NOTHING,
-    McpServerConfig,
-    Transport,
-    Trust,
-    keep_server,
-    load_servers,
-    trust_server,
-    wants_login,
-)
+from wasmrt.cli.shared.output import show_json
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.interop.mcp.client import McpServerConfig, Transport, Trust
 
 _URLS = ("http://", "https://")
 _FILE = click.Path(path_type=Path, exists=True, resolve_path=True)
@@ -64,46 +55,23 @@ def add(
     """Add a server by its URL, or by a command that starts it confined.
 
     The command shows the server's command line and permissions, and asks for confirmation. The current definitions of
-    its tools are stored: a tool that changes later cannot be called until you trust the change.
+    its tools are stored: a tool that changes later cannot be called until you trust the change. Packages of npm and
+    PyPI (npx, bunx, pnpm dlx, uvx, pipx run and others) are installed once, and run without network by default.
 
     \b
     Examples:
       wasmrt mcp add notion https://mcp.notion.com/mcp
       wasmrt mcp add github --host api.github.com -- mcp-server-github
-      wasmrt mcp add files --workspace . --write . -- mcp-server-filesystem "$PWD"
+      wasmrt mcp add files --write "$PWD" -- npx -y @modelcontextprotocol/server-filesystem "$PWD"
+      wasmrt mcp add time -- uvx mcp-server-time
     """
     options["hosts"] = _hosts(host)
     server = _server(name, target, env, secret_env, options)
-    places = find_places()
-    servers, known = load_servers(places)
-    if name in servers and not replace:
-        raise ConfigurationError(
-            f"an MCP server {name} already exists", hint=f"pass --replace, or run: wasmrt mcp remove {name}"
-        )
-    mcp_servers.confirm_start(server, yes=yes, as_json=as_json)
-    entry = trust_server(server, (), known.get(name, NOTHING).auth_hosts if name in servers else ())
-    rows = []
-    version = None
-    if not no_connect:
-        try:
-            facts = mcp_servers.fetch_facts(server, entry, quiet=as_json)
-        except WasmrtError as error:
-            if wants_login(server, error):
-                keep_server(places, server, entry)
-                print_message(f"{name} is added without tools; it may need a login: wasmrt mcp auth {name}")
-            raise
-        entry = trust_server(server, facts.tools, entry.auth_hosts)
-        rows, version = mcp_servers.describe_tools(server, facts.tools, entry), facts.version
-    keep_server(places, server, entry)
+    added = add_server(server, replace=replace, connect=not no_connect, yes=yes, as_json=as_json)
     if as_json:
-        show_json(server.as_json() | {"protocol": version, "tools": rows})
+        show_json(added)
         return
-    if rows:
-        usable = [row for row in rows if row["state"] != "refused"]
-        header = ("TOOL", "CALLED", "CAN", "CLAIM")
-        show_columns(header, [(r["name"], r["called"], r["can"], r["claim"]) for r in usable])
-        mcp_servers.show_changes(rows)
-    print_message(f"added {name}" + ("" if version is None else f", protocol version {version}"))
+    show_added(added)
     mcp_servers.hint_filter()
 
 

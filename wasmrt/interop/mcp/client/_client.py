@@ -195,7 +195,7 @@ class McpClient:
             held.tools = {tool.name: tool for tool in await connection.tools(MCP_LIST_SECONDS)}
         except TimeoutError:
             await held.end()
-            raise late(self.server.name, MCP_LIST_SECONDS) from None
+            raise late(self.server.name, MCP_LIST_SECONDS, starting=True) from None
         except BaseException:
             await held.end()
             raise

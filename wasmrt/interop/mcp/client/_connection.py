@@ -85,7 +85,7 @@ class Connection:
                 await self._ready.wait()
         except TimeoutError:
             await self.close()
-            raise late(self.name, seconds) from None
+            raise late(self.name, seconds, starting=True) from None
         except BaseException:
             await self.close()
             raise

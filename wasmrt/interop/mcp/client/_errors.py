@@ -74,8 +74,12 @@ def as_tool_error(error: WasmrtError) -> ToolError:
     return failure
 
 
-def late(name: str, seconds: float) -> DeadlineExceededError:
-    """Return the error for a server that did not answer in time."""
+def late(name: str, seconds: float, *, starting: bool = False) -> DeadlineExceededError:
+    """Return the error for a server that did not answer in time; `timeout_seconds` does not apply to its start."""
+    if starting:
+        hint = f"check that its command or URL is an MCP server: wasmrt mcp check {name}"
+        message = f"{name} did not answer as an MCP server within {seconds:g} s of its start"
+        return DeadlineExceededError(message, limit=seconds, used=None, setting="", hint=hint)
     return DeadlineExceededError(
         f"{name} took longer than {seconds:g} s", limit=seconds, used=None, setting="timeout_seconds",
         hint="raise the server's timeout_seconds if it needs more time",

@@ -18,6 +18,7 @@ from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds
 from wasmrt.interop.mcp.client._definition import Definition, read_definition
 from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
+from wasmrt.interop.mcp.packages import Package, Registry
 
 SCHEMA_VERSION = 1
 _MAX_CHARS = 8192
@@ -112,17 +113,26 @@ def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfi
         return None
     before = len(mistakes)
     table = {key: value for key, value in table.items() if value is not None}  # early clients wrote null
-    login = table.pop("oauth", None)
+    login, package = table.pop("oauth", None), table.pop("package", None)
     values = read_table(table, place, _SERVER, mistakes, example="")
     if login is not None:
         given = {key: value for key, value in login.items() if value is not None} if isinstance(login, dict) else login
         oauth = read_table(given, place.at("oauth"), _OAUTH, mistakes, example="")
         values["oauth"] = _build(OAuthConfig, oauth, str(place.at("oauth")), mistakes)
+    if package is not None:
+        values["package"] = _package(package, place.at("package"), mistakes)
     if "name" not in table:
         mistakes.append(Mistake(str(place), "has no name"))
     if isinstance(values.get("network"), tuple):
         values["hosts"] = values.pop("network")
     return None if len(mistakes) > before else _build(McpServerConfig, values, str(place), mistakes)
+
+
+def _package(table: Any, place: Place, mistakes: list[Mistake]) -> Package | None:
+    fields = read_table(table, place, _PACKAGE, mistakes, example="")
+    if isinstance(table, dict) and (missing := sorted(_PACKAGE.keys() - table.keys())):
+        mistakes.append(Mistake(str(place), f"has no {missing[0]}", "add the server again: wasmrt mcp add --replace"))
+    return Package(**fields) if fields.keys() == _PACKAGE.keys() else None
 
 
 def _build(kind: Callable[..., Any], values: Mapping[str, Any], where: str, mistakes: list[Mistake]) -> Any:
@@ -191,6 +201,13 @@ _SERVER: dict[str, Reader] = {
     "enabled": boolean,
     "description": _text,
     "timeout_seconds": seconds(3600),
+}
+_PACKAGE: dict[str, Reader] = {
+    "registry": one_of(Registry, Registry),
+    "name": _text,
+    "version": _text,
+    "digest": _text,
+    "runner": _texts,
 }
 _OAUTH: dict[str, Reader] = {
     "client_id": _text,

@@ -26,6 +26,7 @@ from wasmrt.interop.mcp.client._login import KeptLogin
 from wasmrt.interop.mcp.client._offer import add_servers, default_parts, offer_tools
 from wasmrt.interop.mcp.client._program import consent_lines, find_program
 from wasmrt.interop.mcp.client._settings import McpServerConfig
+from wasmrt.interop.mcp.packages import keep_only
 from wasmrt.runtime.context import ToolContext
 
 
@@ -50,13 +51,15 @@ def keep_server(places: Places, server: McpServerConfig, trusted: Trusted) -> No
     # Write the approval first: a server without one is not used, and an approval without a server has no effect.
     write_trusted(places.mcp_trust, known | {server.name: trusted})
     write_servers(places.mcp_servers, (servers | {server.name: server}).values())
+    keep_only(places, server.name, server.command)
 
 
 def forget_server(places: Places, name: str) -> None:
-    """Remove a server and its approval."""
+    """Remove a server, its approval and its installed package."""
     servers, known = load_servers(places)
     write_servers(places.mcp_servers, [server for server in servers.values() if server.name != name])
     write_trusted(places.mcp_trust, {other: entry for other, entry in known.items() if other != name})
+    keep_only(places, name, ())
 
 
 def wants_login(server: McpServerConfig, error: WasmrtError) -> bool:

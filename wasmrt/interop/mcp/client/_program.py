@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,13 +14,9 @@ from wasmrt.core.places import Places, find_places
 from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.egress.secrets import DEFAULT_USER
 from wasmrt.interop.mcp.client._settings import McpServerConfig
+from wasmrt.interop.mcp.program_files import is_system, modules_of, required_files
 from wasmrt.runtime.workspace import folder_name
 from wasmrt.sandbox.isolation.confine import MCP_SERVER, Command, confined_command
-
-_SYSTEM = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64")))
-_MODULES = "node_modules"
-_MAX_LINKS = 16
-_SHEBANG_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +65,9 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
         )  # fmt: skip
     program = Path(os.path.abspath(found))  # noqa: PTH100 - keep links: they identify a virtual environment
     named = list(_named_files(server))
-    given = [Path(path) for path in (server.workspace, *server.read, *server.write, *named) if path]
+    own = places.mcp_packages / server.name
+    given = [Path(path) for path in (server.workspace, *server.read, *server.write) if path]
+    given += [path for path in map(Path, named) if not path.is_relative_to(own)]
     _check_folders(given, server.write, places)
     # SECURITY: one user's server must not read the files of another user's server.
     home = places.mcp_homes / server.name / folder_name(user)
@@ -80,7 +77,7 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
         home=str(home),
         read=tuple(dict.fromkeys([*filter(None, (server.workspace, *server.read)), *named])),
         write=server.write,
-        execute=tuple(dict.fromkeys(str(path) for path in _required_files(program))),
+        execute=tuple(dict.fromkeys(str(path) for path in required_files(program))),
         network=server.network,
     )
 
@@ -90,7 +87,13 @@ def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]
     if program is None:
         lines = [f"the address: {server.url}"]
         return lines + ([f"it is sent the secret {server.bearer}, as a bearer token"] if server.bearer else [])
-    lines = ["the command, without a shell:", *(f"    {part!r}" for part in (program.argv[0], *server.command[1:]))]
+    lines = []
+    if (package := server.package) is not None:
+        lines.append(
+            f"the package {package.name} {package.version} of {package.registry.label}, whose scripts were not run"
+        )
+        lines.append(f"with the digest {package.digest}, which covers its dependencies")
+    lines += ["the command, without a shell:", *(f"    {part!r}" for part in (program.argv[0], *server.command[1:]))]
     lines += [f"with the variable {name}={value!r}" for name, value in server.env.items()]
     lines += [f"with the variable {name} from the secret {secret}" for name, secret in server.secret_env.items()]
     lines += [f"it reads {path}" for path in program.read]
@@ -121,72 +124,5 @@ def _named_files(server: McpServerConfig) -> Iterator[str]:
     """Yield the files that the arguments name by absolute paths; folders need an explicit grant."""
     for part in server.command[1:]:
         path = Path(part)
-        if path.is_absolute() and path.is_file() and not _is_system(path):
-            yield str(_modules_of(path) or path)
-
-
-def _required_files(program: Path) -> Iterator[Path]:
-    """Yield the files outside the system that a program needs: itself, its links, its interpreter."""
-    path = program
-    for _ in range(_MAX_LINKS):
-        if not _is_system(path):
-            yield _home_of(path)
-        if not path.is_symlink():
-            break
-        path = path.parent / path.readlink()
-        path = Path(os.path.normpath(path))
-    if (interpreter := _interpreter(path)) is not None and interpreter != program:
-        yield from _required_files(interpreter)
-    if (base := _base_of(program)) is not None and not _is_system(base):
-        yield base
-
-
-def _home_of(path: Path) -> Path:
-    """Return the folder that belongs to a program: a virtual environment, or Node packages."""
-    if (modules := _modules_of(path)) is not None:
-        return modules
-    prefix = path.parent.parent
-    if path.parent.name == "bin":
-        if (prefix / "pyvenv.cfg").is_file():
-            return prefix
-        # A whole installation, but not a user's home directory or a parent of it.
-        home = Path.home()
-        if (prefix / "lib").is_dir() and not home.is_relative_to(prefix) and prefix != home / ".local":
-            return prefix
-    return path
-
-
-def _modules_of(path: Path) -> Path | None:
-    parts = path.parts
-    return Path(*parts[: parts.index(_MODULES) + 1]) if _MODULES in parts else None
-
-
-def _interpreter(script: Path) -> Path | None:
-    """Return the interpreter in a script's first line (execve(2)), or None for a binary."""
-    try:
-        with script.open("rb") as file:
-            line = file.readline(_SHEBANG_BYTES)
-    except OSError:
-        return None
-    if not line.startswith(b"#!"):
-        return None
-    words = line[2:].decode("utf-8", "replace").split()
-    if words and Path(words[0]).name == "env":
-        names = [word for word in words[1:] if not word.startswith("-") and "=" not in word]
-        found = shutil.which(names[0]) if names else None
-        return None if found is None else Path(found)
-    return Path(words[0]) if words else None
-
-
-def _base_of(program: Path) -> Path | None:
-    """Return the base installation of a virtual environment, from `home` in its pyvenv.cfg (PEP 405)."""
-    with suppress(OSError, UnicodeDecodeError):
-        for line in (program.parent.parent / "pyvenv.cfg").read_text().splitlines():
-            name, _, value = line.partition("=")
-            if name.strip() == "home":
-                return Path(value.strip()).parent
-    return None
-
-
-def _is_system(path: Path) -> bool:
-    return any(path.is_relative_to(folder) for folder in _SYSTEM)
+        if path.is_absolute() and path.is_file() and not is_system(path):
+            yield str(modules_of(path) or path)

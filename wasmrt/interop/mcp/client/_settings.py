@@ -16,6 +16,7 @@ from wasmrt.capabilities import EndpointPattern
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MCP_CALL_SECONDS
 from wasmrt.core.url import InvalidUrlError, ParsedUrl, parse_url
+from wasmrt.interop.mcp.packages import Package
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9_-]{0,30}[a-z0-9])?")
 _DOMAIN = b"wasmrt mcp server v1\0"
@@ -89,6 +90,8 @@ class McpServerConfig:
     read: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
     """Files and folders that it may read and write."""
+    package: Package | None = None
+    """The installed package that contains the program."""
     network: bool = False
     """True if the program may use the network without the gateway and its rules."""
     hosts: tuple[EndpointPattern, ...] = ()
@@ -125,7 +128,7 @@ class McpServerConfig:
             raise ConfigurationError(
                 "url must begin with https://", hint="http:// is allowed only for servers on this machine"
             )
-        of_programs = ("env", "secret_env", "workspace", "read", "write", "network", "hosts")
+        of_programs = ("env", "secret_env", "workspace", "read", "write", "network", "hosts", "package")
         given = [name for name in of_programs if getattr(self, name)]
         if given:
             raise ConfigurationError(
@@ -185,6 +188,8 @@ class McpServerConfig:
         }
         if self.hosts:
             parts["hosts"] = [entry.as_dict() for entry in self.hosts]
+        if self.package is not None:
+            parts["package"] = self.package.as_json()
         return blake3(_DOMAIN + json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
@@ -199,10 +204,10 @@ class McpServerConfig:
         for name in ("env", "secret_env"):
             if variables := getattr(self, name):
                 data[name] = dict(variables)
-        if self.network:
-            data["network"] = True
-        if self.hosts:
-            data["network"] = [entry.as_dict() for entry in self.hosts]
+        if self.package is not None:
+            data["package"] = self.package.as_json()
+        if network := [entry.as_dict() for entry in self.hosts] or self.network:
+            data["network"] = network
         if self.transport is not Transport.AUTO:
             data["transport"] = str(self.transport)
         if self.oauth is not None:

@@ -1,0 +1,112 @@
+"""Install a package of PyPI with its dependencies, from wheels, into a virtual environment."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.resources
+import importlib.util
+import os
+import re
+import sys
+import venv
+from importlib.metadata import Distribution, distributions
+from pathlib import Path
+from typing import Any
+
+from wasmrt.core.errors import ConfigurationError, InstallError
+from wasmrt.interop.mcp.packages._confined import PackageSteps
+from wasmrt.interop.mcp.packages._model import PackageRequest
+
+_ENV = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COLOR": "1"}
+
+
+def install_pypi(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[str, ...], str, list[Any], list[str]]:
+    """Install a package; return the command of its program, its version, all packages with digests, and notes.
+
+    Raises:
+        ConfigurationError: pip is not available, or the package has no such program.
+        InstallError: the package cannot be fetched or used.
+    """
+    pip, own = _find_pip(), Path(sys.executable)
+    wheels = steps.temporary / "wheels"
+    wheels.mkdir()
+    # SECURITY: building a source distribution would run the package's code with the network.
+    steps.run(
+        [*pip, "download", "--quiet", "--only-binary=:all:", f"--dest={wheels}", request.requirement, *request.extra],
+        [own], _ENV, fetching=True, what=f"fetching {request.requirement} from PyPI",
+    )  # fmt: skip
+    files = sorted(wheels.iterdir())
+    parts = [[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files]
+    venv.EnvBuilder(symlinks=True, with_pip=False).create(steps.place)
+    python = steps.place / "bin" / "python"
+    before = _interpreter_state(steps.place)
+    steps.run(
+        [*pip, "--python", str(python), "install", "--quiet", "--no-index", "--no-deps", "--no-compile",
+         *map(str, files)],
+        [own, python], _ENV, fetching=False, what=f"installing {request.requirement}",
+    )  # fmt: skip
+    # SECURITY: a wheel can contain any file of the environment. The interpreter and the pyvenv.cfg decide which folders
+    # the server may read, so a wheel must not replace them.
+    if _interpreter_state(steps.place) != before:
+        raise InstallError(
+            f"{request.name}, or a dependency, replaces files of its virtual environment", code="mcp-package",
+            hint="do not use this package",
+        )  # fmt: skip
+    main = _find_distribution(request, steps.place)
+    return _command(request, main, steps.place), main.version, parts, []
+
+
+def _find_pip() -> list[str]:
+    """Return the command of pip: of wasmrt's own environment, or the one that Python ships for `ensurepip`."""
+    if importlib.util.find_spec("pip") is not None:
+        return [sys.executable, "-I", "-m", "pip"]
+    if importlib.util.find_spec("ensurepip") is not None:
+        bundled = importlib.resources.files("ensurepip") / "_bundled"
+        for wheel in bundled.iterdir() if bundled.is_dir() else ():
+            if wheel.name.startswith("pip-"):
+                return [sys.executable, "-I", f"{wheel}/pip"]
+    raise ConfigurationError(
+        "packages of PyPI need pip, which wasmrt's Python does not have", code="no-program",
+        hint=f"install it for {sys.executable}: python -m ensurepip, or uv pip install pip",
+    )  # fmt: skip
+
+
+def _interpreter_state(place: Path) -> list[tuple[str, str]]:
+    """Return the settings of a virtual environment and its links to the interpreter."""
+    links = sorted(path for path in (place / "bin").iterdir() if path.is_symlink())
+    config = place / "pyvenv.cfg"
+    content = "" if config.is_symlink() else config.read_text(errors="replace")
+    return [("pyvenv.cfg", content), *((path.name, str(path.readlink())) for path in links)]
+
+
+def _normalized(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _find_distribution(request: PackageRequest, place: Path) -> Distribution:
+    found = distributions(path=[str(folder) for folder in place.glob("lib/python*/site-packages")])
+    for each in found:
+        if _normalized(str(each.metadata["Name"])) == _normalized(request.name):
+            return each
+    raise InstallError(f"{request.name} was not installed by pip", code="mcp-package", hint="check the package name")
+
+
+def _command(request: PackageRequest, main: Distribution, place: Path) -> tuple[str, ...]:
+    """Return the command of the requested program, or of the package's namesake, or of its only program."""
+    scripts = [entry.name for entry in main.entry_points if entry.group == "console_scripts"]
+    wanted = request.program or request.name
+    program = next((name for name in scripts if _normalized(name) == _normalized(wanted)), None)
+    if program is None and not request.program and len(scripts) == 1:
+        program = scripts[0]
+    folder = place / "bin"
+    if program is not None and (folder / program).is_file():
+        # SECURITY: started by its interpreter; the first line of an untrusted script could name any file.
+        return (str(folder / "python"), str(folder / program))
+    binary = folder / wanted
+    if "/" not in wanted and binary.is_file() and not binary.is_symlink() and binary.read_bytes()[:4] == b"\x7fELF":
+        return (str(binary),)
+    listed = ", ".join(map(repr, scripts[:10])) or "none"
+    raise ConfigurationError(
+        f"{request.name} has no program {wanted!r:.100}; its programs: {listed}",
+        hint=f"name one: -- uvx --from {request.requirement} PROGRAM" if scripts else "check the package name",
+    )
