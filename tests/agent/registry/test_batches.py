@@ -6,12 +6,13 @@ import asyncio
 import threading
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.agent.registry.conftest import Notebook, read_note
 from tests.tiers import examples
-from wasmrt import ApprovalAnswer, Approvals, ToolCall, ToolPolicy, ToolRegistry, tool
+from wasmrt import ApprovalAnswer, Approvals, CallbackApprover, ToolCall, ToolPolicy, ToolRegistry, tool
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.policy import Permission, ToolRule
 
@@ -37,6 +38,7 @@ def test_read_only_calls_run_concurrently() -> None:
 
     @tool(effects=["read-filesystem"])
     def meet(n: int) -> int:
+        """Meet."""
         meeting.wait(20)  # passes when all four have arrived
         return n
 
@@ -84,8 +86,9 @@ def test_calls_without_approval_do_not_wait_for_calls_with_approval() -> None:
     later.expected = 1
     ran = threading.Event()
 
-    @tool(effects=["read-filesystem"])
+    @tool(effects=["network"])
     def look() -> None:
+        """Look at something that the note does not change."""
         ran.set()
 
     async def main() -> list[Any]:
@@ -123,6 +126,7 @@ def _played(calls: list[str], verdicts: list[bool], order: list[int]) -> tuple[l
 
     @tool(effects=["write-filesystem"])
     def auto(name: str) -> str:
+        """Auto."""
         notebook.done.append(name)
         return f"{name} was number {len(notebook.done)}"
 
@@ -163,3 +167,62 @@ def test_cancelling_a_batch_withdraws_its_requests_and_runs_no_more_calls() -> N
 
     asyncio.run(main())
     assert notebook.done == []
+
+
+@pytest.mark.parametrize("permission", [Permission.ALLOW, Permission.ASK])
+@pytest.mark.parametrize(
+    ("changes", "reads"),
+    [
+        ("write-filesystem", "read-filesystem"),
+        ("delete-filesystem", "read-filesystem"),
+        ("write-memory", "read-memory"),
+        ("external-write", "network"),
+        ("execute-code", "read-filesystem"),
+        ("write-memory", "invoke-tool"),
+    ],
+)
+def test_a_read_sees_the_earlier_changes_of_its_kind_and_no_later_ones(
+    permission: Permission, changes: str, reads: str
+) -> None:
+    value = [0]
+
+    @tool(effects=[changes])
+    def change(to: int) -> None:
+        """Change the value."""
+        value[0] = to
+
+    @tool(effects=[reads])
+    def look() -> int:
+        """Return the value."""
+        return value[0]
+
+    registry = ToolRegistry(
+        policy=ToolPolicy(rules=(ToolRule(tool="change", permission=permission),)),
+        approver=CallbackApprover(lambda request: True),
+    )
+    registry.register(change)
+    registry.register(look)
+    order = ["look", 1, "look", "look", 2, 3, "look", 4]
+    calls = [
+        ToolCall(str(place), "look") if step == "look" else ToolCall(str(place), "change", {"to": step})
+        for place, step in enumerate(order)
+    ]
+    seen = [answer.output.result for answer in registry.execute_many(calls) if answer.output]
+    assert seen == [0, None, 1, 1, None, None, 3, None]
+
+
+def test_a_read_after_a_denied_change_runs(notebook: Notebook) -> None:
+    registry = ToolRegistry(approver=CallbackApprover(lambda request: False))
+    registry.register(notebook.write_note)
+    registry.register(read_note)
+    calls = [ToolCall("1", "write_note", {"name": "a"}), ToolCall("2", "read_note", {"name": "a"})]
+    assert [answer.ok for answer in registry.execute_many(calls)] == [False, True]
+
+
+def test_more_reads_than_run_at_once_wait_for_a_change_without_a_deadlock(notebook: Notebook) -> None:
+    registry = ToolRegistry(policy=ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW),)))
+    registry.register(notebook.write_note)
+    registry.register(read_note)
+    names = ["read_note", "write_note", *["read_note"] * 40, "write_note", "read_note"]
+    answers = registry.execute_many([ToolCall(str(n), name, {"name": "a"}) for n, name in enumerate(names)])
+    assert all(answer.ok for answer in answers) and notebook.done == ["a", "a"]

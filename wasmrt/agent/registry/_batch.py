@@ -1,13 +1,15 @@
 """Run the calls of one turn. Calls that only read run concurrently, all others in order. A denied call stops no other.
 
-The results do not depend on the order in which approvals arrive. Calls that require no approval run first. Approved
-calls then run in the given order: each one runs as soon as all calls before it have been approved and run, or denied.
+A call that reads data of a kind, for example files, runs after the earlier calls that can change data of this kind, and
+before the later ones. The results do not depend on the order in which approvals arrive. Calls that require no approval
+run first, except for such reads after a call that does. Approved calls then run in the given order: each one runs as
+soon as all calls before it have been approved and run, or denied.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from wasmrt.agent.registry._calls import ToolCall
 from wasmrt.agent.registry._executor import AsyncExecutor
@@ -15,6 +17,7 @@ from wasmrt.agent.registry._output import ToolAnswer, build_answer
 from wasmrt.agent.registry._pipeline import admit, approve, finish_failed, run
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._steps import runs_programs
+from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ToolError
 from wasmrt.core.model import ToolOutput
 
@@ -40,37 +43,92 @@ async def execute_many(calls: Sequence[ToolCall], state_of: Callable[[ToolCall],
 
 
 async def _run_all(states: Sequence[CallState], ended: dict[int, _Ended]) -> None:
-    """Admit every call, request the approvals, and run each call when it is its turn."""
+    """Admit every call, request the approvals, and run each call after the calls that it has to wait for."""
     for place, state in enumerate(states):
         await _run_step(ended, place, state, _admit(state))
-    waiting = [place for place, state in enumerate(states) if place not in ended and state.approval_needed is not None]
+    ready = [place for place in range(len(states)) if place not in ended]
+    waiting = [place for place in ready if states[place].approval_needed is not None]
     asked = {place: asyncio.ensure_future(approve(states[place], AsyncExecutor())) for place in waiting}
+    before = _order(states, ready, waiting)
+    done = {place: asyncio.Event() for place in ready}
+    limit = asyncio.Semaphore(MAX_PARALLEL)
+
+    async def run_in_turn(place: int) -> None:
+        state = states[place]
+        try:
+            for each in before[place]:
+                await done[each].wait()
+            if place in asked:
+                await _run_step(ended, place, state, _run_when_approved(state, asked[place]))
+            else:
+                async with limit:
+                    await _run_step(ended, place, state, run(state, AsyncExecutor()))
+        finally:
+            done[place].set()
+
     try:
-        await _run_without_approval(states, ended, waiting)
-        for place in waiting:
-            await _run_step(ended, place, states[place], _run_when_approved(states[place], asked[place]))
+        await asyncio.gather(*map(run_in_turn, ready))
     finally:
         for asking in asked.values():
             asking.cancel()
         await asyncio.gather(*asked.values(), return_exceptions=True)
 
 
-async def _run_without_approval(states: Sequence[CallState], ended: dict[int, _Ended], waiting: Sequence[int]) -> None:
-    """Run the calls that require no approval: calls that only read concurrently, and the others in order."""
-    ready = [place for place in range(len(states)) if place not in ended and place not in waiting]
-    reading = [place for place in ready if _only_reads(states[place])]
-    limit = asyncio.Semaphore(MAX_PARALLEL)
+def _order(states: Sequence[CallState], ready: Sequence[int], waiting: Sequence[int]) -> dict[int, list[int]]:
+    """Return for each call the calls that must end before it runs."""
+    before: dict[int, list[int]] = {}
+    late: set[int] = set()  # calls that run after a call that requires approval
+    for place in ready:
+        earlier = [each for each in ready if each < place]
+        if place in waiting:
+            before[place] = [each for each in earlier if each in waiting or each in late]
+            continue
+        before[place] = [each for each in earlier if _comes_first(states, each, place, waiting)]
+        if any(each in waiting or each in late for each in before[place]):
+            late.add(place)
+    for place in waiting:  # calls that require no approval are not delayed
+        before[place] += [each for each in ready if each not in waiting and each not in late]
+    return before
 
-    async def read(place: int) -> None:
-        async with limit:
-            await _run_step(ended, place, states[place], run(states[place], AsyncExecutor()))
 
-    async def write() -> None:
-        for place in ready:
-            if place not in reading:
-                await _run_step(ended, place, states[place], run(states[place], AsyncExecutor()))
+def _comes_first(states: Sequence[CallState], earlier: int, later: int, waiting: Sequence[int]) -> bool:
+    """Return whether a call that requires no approval has to wait for an earlier call."""
+    one, other = states[earlier], states[later]
+    if _only_reads(other):
+        return not _only_reads(one) and bool(_changed_kinds(one) & _read_kinds(other))
+    if earlier in waiting:
+        return False
+    return not _only_reads(one) or bool(_read_kinds(one) & _changed_kinds(other))
 
-    await asyncio.gather(write(), *(read(place) for place in reading))
+
+_FILES, _MEMORY, _OUTSIDE = "files", "memory", "outside"
+_ALL_KINDS = frozenset((_FILES, _MEMORY, _OUTSIDE))
+_READ_KINDS: Mapping[Effect, frozenset[str]] = {
+    Effect.READ_FILESYSTEM: frozenset((_FILES,)),
+    Effect.READ_MEMORY: frozenset((_MEMORY,)),
+    Effect.NETWORK: frozenset((_OUTSIDE,)),
+    Effect.INVOKE_TOOL: _ALL_KINDS,
+}
+_CHANGED_KINDS: Mapping[Effect, frozenset[str]] = {
+    Effect.WRITE_FILESYSTEM: frozenset((_FILES,)),
+    Effect.DELETE_FILESYSTEM: frozenset((_FILES,)),
+    Effect.WRITE_MEMORY: frozenset((_MEMORY,)),
+    Effect.EXTERNAL_WRITE: frozenset((_OUTSIDE,)),
+    Effect.FINANCIAL: frozenset((_OUTSIDE,)),
+    **dict.fromkeys((Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.INVOKE_TOOL, Effect.MODIFY_TOOLS), _ALL_KINDS),
+}
+
+
+def _read_kinds(state: CallState) -> frozenset[str]:
+    """Return the kinds of data that a call can read."""
+    return frozenset().union(*(_READ_KINDS.get(effect, frozenset()) for effect in state.effects))
+
+
+def _changed_kinds(state: CallState) -> frozenset[str]:
+    """Return the kinds of data that a call can change."""
+    if runs_programs(state.known):
+        return _ALL_KINDS
+    return frozenset().union(*(_CHANGED_KINDS.get(effect, frozenset()) for effect in state.effects))
 
 
 def _only_reads(state: CallState) -> bool:
