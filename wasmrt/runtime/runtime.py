@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -274,6 +275,12 @@ class WasmToolRuntime:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    async def __aenter__(self) -> WasmToolRuntime:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await asyncio.to_thread(self.close)  # waits for worker processes to end
 
     def _choose_receipt_sink(self) -> Callable[[Receipt], None] | None:
         sink = self.config.audit

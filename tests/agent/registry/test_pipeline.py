@@ -213,6 +213,7 @@ def test_a_function_that_does_not_end_times_out(way: str) -> None:
 
     @tool(effects=[], timeout_seconds=0.05)
     def slow(context: ToolContext) -> str:
+        """Slow."""
         assert context.lifetime is not None
         release.wait(30)
         return "late"
@@ -241,6 +242,7 @@ def test_a_rule_shortens_a_tools_timeout() -> None:
 
     @tool(effects=[])
     def slow() -> None:
+        """Slow."""
         release.wait(30)
 
     registry = under(slow, rules=(ToolRule(tool="slow", timeout_seconds=0.05),))
@@ -254,6 +256,7 @@ def test_a_secret_in_a_functions_output_is_redacted_or_the_output_is_withheld() 
 
     @tool(effects=[])
     def leak(key: bool = False) -> Any:
+        """Leak."""
         if key:
             return ["-----BEGIN RSA PRIVATE " + "KEY-----\n" + "MIIE" * 40 + "\n-----END RSA PRIVATE " + "KEY-----"]
         return {"token": token, "rest": "kept"}
@@ -277,6 +280,7 @@ def test_a_secret_in_a_functions_output_is_redacted_or_the_output_is_withheld() 
 def test_control_tokens_and_invisible_text_are_removed_from_output(text: str, gone: str) -> None:
     @tool(effects=[])
     def page() -> str:
+        """Page."""
         return text
 
     answer = under(page).answer(ToolCall("1", "page"))
@@ -289,6 +293,7 @@ def test_control_tokens_and_invisible_text_are_removed_from_output(text: str, go
 def test_an_output_is_truncated_with_a_notice_and_json_stays_valid() -> None:
     @tool(effects=[])
     def much(kind: str) -> Any:
+        """Much."""
         return "ö" * 100_000 if kind == "text" else [{"n": n, "text": "x" * 50} for n in range(5_000)]
 
     registry = under(much)
@@ -380,6 +385,7 @@ def test_an_edit_from_1_to_true_is_detected(notebook: Notebook) -> None:
 
     @tool(effects=["write-filesystem"])
     def keep(value: Any) -> None:
+        """Keep."""
         seen.append(value)
 
     registry = ToolRegistry(approver=CallbackApprover(lambda _: ApprovalAnswer(approved=True, params={"value": 1})))
@@ -411,7 +417,8 @@ def test_replacing_a_tool_denies_pending_requests_for_the_old_version(notebook: 
     assert waiting.wait(30)
 
     @tool(name="write_note", effects=["write-filesystem", "network"])
-    def another(name: str) -> None: ...
+    def another(name: str) -> None:
+        """Another."""
 
     registry.replace(another)
     release.set()
@@ -426,6 +433,7 @@ def test_a_cancelled_call_of_a_function_writes_a_receipt() -> None:
 
     @tool(effects=[])
     async def wait() -> None:
+        """Wait."""
         began.set()
         await asyncio.sleep(3600)
 
@@ -470,6 +478,7 @@ def test_many_threads_register_remove_and_call_concurrently(notebook: Notebook) 
     def work(number: int) -> None:
         @tool(name=f"t{number}", effects=[])
         def own() -> int:
+            """Own."""
             return number
 
         try:
@@ -519,3 +528,26 @@ def test_the_hint_after_a_timeout_names_the_timeout_setting() -> None:
 
     assert "timeout_seconds in [approvals] sets the time" in hint(Away()) and "queue" not in hint(Away())
     assert 'approver = "queue" in [approvals]' in hint(DenyApprover()) and "timeout_seconds" not in hint(DenyApprover())
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_call_reports_its_progress(asynchronous: bool) -> None:
+    @tool(effects=[])
+    def steps(context: ToolContext) -> str:
+        """Report two steps."""
+        assert context.on_progress is not None
+        context.on_progress(1, 2, "first")
+        context.on_progress(2, 2, None)
+        return "done"
+
+    registry, seen = ToolRegistry(), list[tuple[Any, ...]]()
+    registry.register(steps)
+
+    def report(*progress: Any) -> None:
+        seen.append(progress)
+
+    if asynchronous:
+        output = asyncio.run(registry.aexecute("steps", on_progress=report))
+    else:
+        output = registry.execute("steps", on_progress=report)
+    assert output.result == "done" and seen == [(1, 2, "first"), (2, 2, None)]

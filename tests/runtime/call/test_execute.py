@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 from wasmrt.testing.attacks import Body, tool
 
 from tests.runtime.call.conftest import ECHO, Prepare, fails, says
-from wasmrt import ResourceLimits, ToolErrorKind, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import PreparedTool, ResourceLimits, ToolErrorKind, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import (
     ComponentTooLargeError,
     CoreModuleError,
@@ -213,6 +214,23 @@ def test_calls_on_a_closed_runtime_raise_an_error(tmp_path: Path) -> None:
         echo.execute({})
     with pytest.raises(RuntimeClosedError):
         runtime.prepare("echo", wat2wasm(tool(ECHO)))
+
+
+def test_an_asynchronous_context_closes_the_runtime_and_the_registry(tmp_path: Path) -> None:
+    released: list[bool] = []
+
+    async def main() -> PreparedTool:
+        async with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+            async with ToolRegistry(runtime) as registry:
+                registry.on_close(lambda: released.append(True))
+                echo = runtime.prepare("echo", wat2wasm(tool(ECHO)))
+                assert released == []
+            return echo
+
+    echo = asyncio.run(main())
+    assert released == [True]
+    with pytest.raises(RuntimeClosedError):
+        echo.execute({})
 
 
 def test_errors_become_json_with_kind_code_and_usage(prepare: Prepare) -> None:

@@ -203,15 +203,15 @@ class ToolView:
         trace: str = "",
         data: Any = None,
         token: str | None = None,
+        on_progress: Progress | None = None,
     ) -> ToolOutput:
         """Call a tool like `execute`, without blocking the event loop. Cancelling the task ends the tool.
 
         Raises:
             ToolError: as for `execute`.
         """
-        return await _pipeline.execute(
-            self._new_state(name, params, user, trace, data=data, token=token), AsyncExecutor()
-        )
+        state = self._new_state(name, params, user, trace, data=data, token=token, on_progress=on_progress)
+        return await _pipeline.execute(state, AsyncExecutor())
 
     def answer(
         self, call: Call, *, user: str = "local", trace: str = "", data: Any = None, approver: Approver | None = None
@@ -251,8 +251,9 @@ class ToolView:
     ) -> list[ToolAnswer]:
         """Run the tool calls of one turn, and return their answers in the same order.
 
-        Read-only calls run concurrently, other calls in the given order. A failed or denied call does not stop the
-        others, and calls that require approval do not delay them.
+        Read-only calls run concurrently, other calls in the given order. A call that reads files, memory or the network
+        runs after the earlier calls that change them. A failed or denied call does not stop the others, and calls that
+        require approval delay only such reads.
         """
         return run_blocking(self.aexecute_many(calls, user=user, trace=trace, data=data))
 
