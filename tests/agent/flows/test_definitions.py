@@ -37,6 +37,7 @@ def runtime() -> Iterator[WasmToolRuntime]:
 def described(text: str) -> Any:
     @tool(effects=[])
     def lookup(name: str = "") -> str:
+        """Lookup."""
         return "fine"
 
     lookup.description = text

@@ -193,6 +193,7 @@ def test_a_scope_may_be_given_as_a_string() -> None:
 
     @tool(effects=["write-filesystem"])
     def write(name: str) -> str:
+        """Write."""
         return name
 
     def once(request: Any) -> ApprovalAnswer:
@@ -212,6 +213,7 @@ def test_approved_params_run_even_if_the_caller_changes_the_object() -> None:
 
     @tool(effects=["delete-filesystem"])
     def delete(name: str) -> None:
+        """Delete."""
         done.append(name)
 
     def approve(_: Any) -> bool:
@@ -228,6 +230,7 @@ def test_a_closure_has_no_digest_for_remembered_answers() -> None:
     def make(folder: str) -> Any:
         @tool(effects=["write-filesystem"])
         def write(name: str) -> str:
+            """Write."""
             return f"{folder}/{name}"
 
         return write
@@ -304,6 +307,7 @@ def test_a_failing_tool_gives_an_answer_and_a_receipt_and_stops_no_other_call(wh
 def test_a_function_that_raises_system_exit_fails() -> None:
     @tool(effects=[])
     def parse() -> None:
+        """Parse."""
         raise SystemExit(2)
 
     assert "SystemExit" in under(parse).answer(ToolCall("1", "parse")).text
@@ -312,6 +316,7 @@ def test_a_function_that_raises_system_exit_fails() -> None:
 def test_a_function_that_raises_stop_iteration_fails_in_an_event_loop() -> None:
     @tool(effects=[])
     def first() -> Any:
+        """First."""
         return next(iter(()))
 
     async def main() -> None:
@@ -343,7 +348,8 @@ def test_a_batch_cancelled_while_waiting_writes_a_receipt_for_each_call() -> Non
             return True
 
         @tool(effects=["write-filesystem"])
-        def write(name: str) -> None: ...
+        def write(name: str) -> None:
+            """Write."""
 
         registry = ToolRegistry(receipts=receipts.append, approver=CallbackApprover(ask))
         registry.register(write)
@@ -383,6 +389,7 @@ def test_tools_that_never_end_block_neither_other_calls_nor_the_loop() -> None:
 
     @tool(effects=[], timeout_seconds=0.05)
     def stuck() -> None:
+        """Stuck."""
         release.wait(60)
 
     registry = under(stuck, Raw("fine"))
@@ -429,7 +436,8 @@ def test_a_standing_approval_does_not_override_required_approval(rules: tuple[To
     asked: list[Any] = []
 
     @tool(name="x", effects=[], approval=own)
-    def reads() -> None: ...
+    def reads() -> None:
+        """Reads."""
 
     policy = ToolPolicy(rules=(ToolRule(tool="*", permission=Permission.ALLOW), *rules))
     registry = ToolRegistry(policy=policy, approver=CallbackApprover(lambda each: asked.append(each) or False))
@@ -440,7 +448,8 @@ def test_a_standing_approval_does_not_override_required_approval(rules: tuple[To
 
 def test_hints_name_the_method_of_a_view_or_the_line_of_the_policy() -> None:
     @tool(effects=["network"])
-    def search() -> None: ...
+    def search() -> None:
+        """Search."""
 
     view = under(search).without_network()
     assert view.explain("search").decision.hint == 'make the view with without_network(allow=["search"])'
@@ -524,7 +533,8 @@ def test_the_sandbox_has_no_network_if_a_preset_or_a_guard_denies_it() -> None:
 )
 def test_more_effects_never_need_fewer_approvals(effects: list[str], tightening: TraitRestrictions) -> None:
     @tool(name="x", effects=effects)
-    def acts() -> None: ...
+    def acts() -> None:
+        """Acts."""
 
     rules = (ToolRule(tool="*", permission=Permission.ALLOW), ToolRule(tool="x", tightening=tightening))
     assert under(acts, rules=rules).explain("x").outcome is Outcome.ASKS
@@ -536,6 +546,7 @@ def test_a_tool_removed_while_its_approval_is_pending_does_not_run() -> None:
 
     @tool(effects=["write-filesystem"])
     def write(name: str) -> None:
+        """Write."""
         done.append(name)
 
     def approve(_: Any) -> bool:
@@ -559,6 +570,7 @@ def test_a_call_over_the_rate_limit_does_not_use_up_its_token(tmp_path: Path) ->
 
     @tool(effects=["write-filesystem"])
     def write(name: str) -> str:
+        """Write."""
         return name
 
     policy = ToolPolicy(rules=(ToolRule(tool="write", rate=RateLimitConfig(1, 1)),))
@@ -594,7 +606,8 @@ def test_a_failing_function_cannot_report_success_or_log_a_secret() -> None:
 
 def test_a_preset_without_write_paths_denies_functions_that_write() -> None:
     @tool(effects=["write-filesystem"])
-    def write() -> None: ...
+    def write() -> None:
+        """Write."""
 
     registry = under(write, presets={"none": Preset(name="none", tools=("*",))})
     assert registry.explain("write").outcome is Outcome.ASKS

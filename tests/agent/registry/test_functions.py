@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import enum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Generic, Literal, TypeVar
 
 import pytest
 from pydantic import BaseModel, Field
@@ -108,6 +108,7 @@ def test_type_hints_become_schemas_and_params_become_typed_values() -> None:
         weight: Annotated[float, Field(gt=0)],
         tags: list[str] | None = None,
     ) -> None:
+        """Place."""
         seen.extend([colour, mode, point, address, order, weight, tags])
 
     properties = place.schema["properties"]
@@ -147,6 +148,7 @@ def test_a_tool_can_be_called_as_a_function() -> None:
 def test_a_coroutine_function_is_awaited() -> None:
     @tool
     async def later(n: int) -> dict[str, int]:
+        """Later."""
         return {"n": n}
 
     output = asyncio.run(later.execute({"n": 4}))  # type: ignore[arg-type]
@@ -156,6 +158,7 @@ def test_a_coroutine_function_is_awaited() -> None:
 def test_the_context_is_passed_to_a_function_and_hidden_from_models() -> None:
     @tool
     def who(context: ToolContext, greeting: str = "hi") -> str:
+        """Who."""
         return f"{greeting} {context.user}"
 
     assert list(who.schema["properties"]) == ["greeting"]
@@ -185,6 +188,57 @@ def test_a_function_without_a_schema_is_rejected_at_its_definition(function: Any
     assert caught.value.hint
 
 
+T = TypeVar("T")
+
+
+def bare(item: T) -> T:
+    """Return it."""
+    return item
+
+
+def inner(items: dict[str, list[T] | None]) -> None:
+    """Take them."""
+
+
+def annotated(item: Annotated[T, Field(description="a thing")]) -> None:
+    """Take it."""
+
+
+class Page(BaseModel, Generic[T]):
+    items: list[T]
+
+
+def unfinished(page: Page) -> None:  # type: ignore[type-arg]
+    """Take a page."""
+
+
+def concrete(page: Page[int]) -> int:
+    """Count the items of a page."""
+    return len(page.items)
+
+
+@pytest.mark.parametrize("function", [bare, inner, annotated, unfinished], ids=lambda f: f.__name__)
+def test_a_type_variable_is_rejected_with_the_type_to_write(function: Any) -> None:
+    with pytest.raises(ConfigurationError, match="has the type variable T") as caught:
+        tool(function)
+    assert "write the type that a model sends, for example" in str(caught.value.hint)
+
+
+def test_a_generic_type_with_arguments_is_accepted() -> None:
+    assert tool(concrete).execute({"page": {"items": [1, 2]}}).result == 2  # type: ignore[union-attr]
+
+
+def silent(query: str) -> None: ...
+
+
+@pytest.mark.parametrize("description", [None, "", " \n"])
+def test_an_empty_description_is_rejected_with_an_example(description: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="'silent' has no description") as caught:
+        tool(description=description)(silent)
+    assert 'description="..."' in str(caught.value.hint)
+    assert tool(description="Search.")(silent).description == "Search."
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -197,11 +251,13 @@ def test_an_invalid_setting_is_rejected_at_the_definition_of_the_tool(settings: 
     with pytest.raises(ConfigurationError, match=said):
 
         @tool(**settings)
-        def find(action: str) -> None: ...
+        def find(action: str) -> None:
+            """Find."""
 
 
 def test_declared_actions_must_equal_the_actions_of_the_schema() -> None:
-    def work(action: Literal["list", "close"]) -> None: ...
+    def work(action: Literal["list", "close"]) -> None:
+        """Work."""
 
     assert tool(actions={"list": [], "close": ["external-write"]})(work).traits.action({"action": "close"})
     with pytest.raises(ConfigurationError, match="no effects for close"):
@@ -212,7 +268,8 @@ def test_declared_actions_must_equal_the_actions_of_the_schema() -> None:
 
 def test_a_function_without_declared_effects_has_all_effects() -> None:
     @tool
-    def mystery() -> None: ...
+    def mystery() -> None:
+        """Mystery."""
 
     assert mystery.traits.effects == frozenset(Effect)
     assert mystery.traits.tier() is SafetyTier.PRIVILEGED
@@ -222,6 +279,7 @@ def test_a_function_without_declared_effects_has_all_effects() -> None:
 def test_an_exception_fails_the_call_and_a_tool_error_is_unchanged() -> None:
     @tool
     def broken(kind: str) -> None:
+        """Broken."""
         if kind == "own":
             raise ToolError("no such note", code="note-not-found")
         raise LookupError("no such note")
@@ -235,6 +293,7 @@ def test_an_exception_fails_the_call_and_a_tool_error_is_unchanged() -> None:
 def test_a_result_is_converted_to_json_or_rejected() -> None:
     @tool
     def results(kind: str) -> Any:
+        """Results."""
         return {"model": Order(item="tea"), "point": Point(1, 2), "file": open}[kind]
 
     assert results.execute({"kind": "model"}).result == {"item": "tea", "count": 1}  # type: ignore[union-attr]
@@ -246,6 +305,7 @@ def test_a_result_is_converted_to_json_or_rejected() -> None:
 def test_a_function_may_return_a_whole_output() -> None:
     @tool
     def whole() -> ToolOutput:
+        """Whole."""
         return ToolOutput(result=1, duration=2.0)
 
     assert whole.execute({}) == ToolOutput(result=1, duration=2.0)
@@ -253,12 +313,14 @@ def test_a_function_may_return_a_whole_output() -> None:
 
 def test_a_changed_function_body_requires_a_new_approval() -> None:
     def one() -> int:
+        """Return a number."""
         return 1
 
     first, again = tool(one), tool(one)
     assert first.digest == again.digest
 
     def one() -> int:  # type: ignore[no-redef]
+        """Return a number."""
         return 2
 
     assert tool(one).digest != first.digest
@@ -266,7 +328,8 @@ def test_a_changed_function_body_requires_a_new_approval() -> None:
 
 def test_approval_can_depend_on_the_params() -> None:
     @tool(effects=[], approval=lambda params: params["amount"] > 10)
-    def pay(amount: int) -> None: ...
+    def pay(amount: int) -> None:
+        """Pay."""
 
     assert isinstance(pay, FunctionTool)
     assert not pay.requires_approval({"amount": 10})

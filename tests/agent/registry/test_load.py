@@ -130,6 +130,7 @@ def asking(tokens: ConfirmationTokens) -> Callable[[], tuple[ToolRegistry, Asked
 
         @tool(effects=["write-filesystem"])
         def write(name: str) -> str:
+            """Write."""
             return name
 
         registry.register(write)
@@ -172,6 +173,7 @@ def test_a_registry_without_tokens_reports_it() -> None:
 
     @tool(effects=["write-filesystem"])
     def write(name: str) -> str:
+        """Write."""
         return name
 
     registry.register(write)

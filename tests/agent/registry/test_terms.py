@@ -88,7 +88,8 @@ def test_a_tool_estimates_the_cost_and_duration_of_a_call() -> None:
     assert (reading.estimated_cost({}), reading.estimated_duration({})) == (Decimal("0.02"), 1.5)
 
     @tool(effects=[])
-    def free() -> None: ...
+    def free() -> None:
+        """Free."""
 
     assert (free.estimated_cost({}), free.estimated_duration({})) == (None, None)
 
@@ -110,6 +111,7 @@ def test_tools_are_registered_in_groups_from_sources() -> None:
 
         @tool(name=name, effects=[], aliases=[f"{name}_old"])
         def made() -> str:
+            """Made."""
             return "made"
 
         registry.register(made, source=source, group="letters")
@@ -131,7 +133,8 @@ def test_a_wrapped_tool_has_only_its_read_only_actions_or_is_none() -> None:
         return action
 
     @tool(effects=["write-filesystem"])
-    def write() -> None: ...
+    def write() -> None:
+        """Write."""
 
     assert ReadOnlyToolWrapper.wrap(write) is None
     wrapped = ReadOnlyToolWrapper.wrap(issues)

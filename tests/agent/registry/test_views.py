@@ -255,9 +255,9 @@ def _registry(tools: list[Any], filter_: ExternalFilter) -> ToolRegistry:
 
         if by_action:
             actions = {"read": ["read-filesystem"], "write": list(effects or [Effect.FINANCIAL])}
-            made: Any = tool(name=f"t{number}", actions=actions)(acting)
+            made: Any = tool(name=f"t{number}", description="Act.", actions=actions)(acting)
         else:
-            made = tool(name=f"t{number}", effects=effects)(plain)
+            made = tool(name=f"t{number}", description="Act.", effects=effects)(plain)
         registry.register(made, source=source)
     return registry
 

@@ -33,7 +33,7 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
 
     Raises:
         ConfigurationError: a parameter cannot be described in a schema, the declared actions do not match the schema,
-            or the name is not valid for models.
+            the name is not valid for models, or the description is empty.
     """
 
     def __init__(
@@ -67,6 +67,11 @@ class FunctionTool(ToolDefaults, Generic[P, R]):
         self.digest = _compute_code_digest(function, self.schema)
         if not is_offered_name(offered_name(self.name)) or not self.name.isprintable():
             raise ConfigurationError(f"{self.name!r:.80} cannot be a tool's name", hint="use letters, digits, - and _")
+        if not self.description.strip():
+            raise ConfigurationError(
+                f"the tool {self.name!r} has no description, so a model cannot know when to call it",
+                hint='write a docstring, for example """Search the web.""", or pass description="..."',
+            )
         _check_actions(self)
         _check_destinations(self)
         provider_schema(self.schema, "openai")  # report unsupported schemas at the definition

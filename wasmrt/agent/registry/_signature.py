@@ -73,7 +73,8 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     """Return the signature of a function.
 
     Raises:
-        ConfigurationError: a parameter has no type, has a type that JSON cannot represent, or cannot be passed by name.
+        ConfigurationError: a parameter has no type, has a type that JSON cannot represent or that contains a type
+            variable, or cannot be passed by name.
     """
     from docstring_parser import parse
 
@@ -94,6 +95,10 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             raise _parameter_error(function, name, "belongs to a method", "decorate a function, or a bound method")
         if name not in hints:
             raise _parameter_error(function, name, "has no type", f"annotate it, for example {name}: str")
+        if (variable := _find_type_variable(hints[name])) is not None:
+            problem = f"has the type variable {variable}, which has no JSON Schema"
+            hint = f"write the type that a model sends, for example {name}: str, or {name}: str | int"
+            raise _parameter_error(function, name, problem, hint)
         adapter, schema = _describe_parameter(function, name, hints[name], definitions)
         if param.default is param.empty:
             required.append(name)
@@ -138,6 +143,14 @@ def _describe_parameter(
         definitions[f"{name}.{inner}"] = described
     schema.pop("title", None)
     return adapter, schema
+
+
+def _find_type_variable(hint: Any) -> str | None:
+    """Return the name of a type variable in a type, or None. Pydantic would accept any value for it."""
+    if isinstance(hint, (typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple)):
+        return hint.__name__
+    generic: tuple[Any, ...] = typing.get_args(hint) or getattr(hint, "__parameters__", ())
+    return next((found for part in generic if (found := _find_type_variable(part)) is not None), None)
 
 
 _NO_JSON = object()
