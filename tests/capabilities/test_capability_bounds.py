@@ -146,7 +146,10 @@ def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_list():
 @pytest.mark.parametrize(
     ("host", "hint"),
     [
-        ("https://a.example", "without scheme"),
+        ("https://a.example", 'without scheme, path or user: "host": "a.example"'),
+        ("https://u:p@a.example:8443/v1/?q#f", '"host": "a.example", "port": 8443, "path_prefix": "/v1/"'),
+        ("a.example/v1", '"host": "a.example", "path_prefix": "/v1"'),
+        ("https://", "without scheme, path or user"),
         ("a.example:8443", '"port": 8443'),
         ("a.example:", '"port": 443'),
         ("[::1", "IPv6"),
@@ -161,7 +164,8 @@ def test_a_host_with_a_scheme_port_or_path_is_refused_with_a_hint(host, hint):
         EndpointPattern.host(host)
     assert hint in (caught.value.hint or "")
     assert (caught.value.hint is None) is (not hint)
-    assert ("it contains a port" in caught.value.message) is ("port" in hint)
+    assert ("expected only a host, got " in caught.value.message) is ("/" in host)
+    assert ("it contains a port" in caught.value.message) is ("port" in hint and "/" not in host)
 
 
 @pytest.mark.ci("slow")

@@ -61,7 +61,7 @@ def test_run_leaves_a_valid_receipt(wasmrt: Run, folder: Path) -> None:
         ["echo", "ann", "-", "ok"],
         ["echo", "local", "-", "invalid-parameters"],
     ]
-    assert wasmrt("audit", "verify").stdout == "intact: 3 records in 1 segments\n"
+    assert wasmrt("audit", "verify").stdout == "intact: 3 records in 1 segment\n"
     assert "otter" not in (folder / "receipts-000001.jsonl").read_text()
 
 

@@ -222,3 +222,18 @@ def test_unknown_subject_is_one_error_message(wasmrt: Run, tmp_path: Path, monke
         assert "absent.json" in wasmrt("caps", command, "absent.json", code=2).stderr
     (tmp_path / "alone.capabilities.json").write_text("{}")
     assert "no component alone.wasm next to" in wasmrt("caps", "init", "alone.capabilities.json", code=2).stderr
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_learn_on_several_tools_without_a_choice_lists_them(
+    wasmrt: Run, encode: Encode, tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    lifts = "".join(
+        f'(func (export "{name}") (result u32) (canon lift (core func $i "f")))' for name in ("first", "second")
+    )
+    core = '(core module $m (func (export "f") (result i32) i32.const 1)) (core instance $i (instantiate $m))'
+    (tmp_path / "two.wasm").write_bytes(encode(f"(component {core} {lifts})"))
+    result = wasmrt("caps", "learn", str(tmp_path / "two.wasm"), *options, code=2)
+    assert "proposal" not in result.stdout
+    assert "first, second" in result.output
+    assert wasmrt("caps", "learn", str(tmp_path / "two.wasm"), "--tool", "first", *options).exit_code == 0

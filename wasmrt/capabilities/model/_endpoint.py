@@ -19,6 +19,10 @@ READ_METHODS = ("GET", "HEAD")
 ANY_HOST = "*"
 """The host of an entry for every public host. A capability file cannot contain this value as a host."""
 _WITH_PORT = re.compile(r"(\[[^\[\]]+\]|[^:\[\]/@?]+):([0-9]*)\Z")
+_URL = re.compile(
+    r"(?:(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?:[^/?#@]*@)?)?(?P<host>\[[^\[\]]+\]|[^:\[\]/@?#]+)(?::(?P<port>[0-9]+))?"
+    r"(?P<path>/[\x21-\x22\x24-\x3e\x40-\x7e]*)?(?:[?#].*)?\Z"
+)
 
 
 def read_host_pattern(text: object) -> str:
@@ -37,7 +41,7 @@ def read_host_pattern(text: object) -> str:
     try:
         host = read_host(bare, brackets=False)
     except UnreadableError as problem:
-        reason = "it contains a port" if _WITH_PORT.match(text) else problem
+        reason = _host_problem(text) or problem
         raise ConfigurationError(f"invalid host {text!r}: {reason}", hint=_host_hint(text)) from None
     if not wildcard:
         return host
@@ -49,9 +53,19 @@ def read_host_pattern(text: object) -> str:
     return f"*.{host}"
 
 
+def _host_problem(text: str) -> str | None:
+    if "://" in text:
+        return "expected only a host, got a URL"
+    if any(mark in text for mark in "/?#@"):
+        return "expected only a host, got a part of a URL"
+    return "it contains a port" if _WITH_PORT.match(text) else None
+
+
 def _host_hint(text: str) -> str | None:
-    if any(mark in text for mark in ("/", "@", "?")):
-        return "write only the host, without scheme, path or user"
+    if any(mark in text for mark in "/?#@"):
+        found = _URL.match(text)
+        parts = "" if found is None else f": {_url_members(**found.groupdict())}"
+        return f"write only the host, without scheme, path or user{parts}"
     if found := _WITH_PORT.match(text):
         return f'write the port separately: "host": "{found[1]}", "port": {found[2] or 443}'
     if any(mark in text for mark in ":[]"):
@@ -59,6 +73,17 @@ def _host_hint(text: str) -> str | None:
             'write an IPv6 address like "2606:4700::1111" or "[2606:4700::1111]", and an IPv4 address without brackets'
         )
     return None
+
+
+def _url_members(scheme: str | None, host: str, port: str | None, path: str | None) -> str:
+    """Return the members of an entry for a URL, or for its part from the host on."""
+    try:
+        parts = [f'"host": "{host[:2] if host.startswith("*.") else ""}{read_host(host.removeprefix("*."))}"']
+    except UnreadableError:
+        parts = ['"host": "api.example.com"']
+    parts += [f'"port": {port}'] if port else []
+    parts += ['"scheme": "http"'] if scheme == "http" else []
+    return ", ".join(parts + ([f'"path_prefix": {json.dumps(path)}'] if path and path != "/" else []))
 
 
 def host_matches(pattern: str, host: str) -> bool:

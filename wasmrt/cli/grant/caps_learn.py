@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
@@ -27,7 +28,14 @@ from wasmrt.cli.shared.options import json_option, workspace_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show, show_json
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import find_named, with_invoked
-from wasmrt.core.errors import ConfigurationError, InvalidParametersError, NotInstalledError, ToolError, WasmrtError
+from wasmrt.core.errors import (
+    ConfigurationError,
+    InvalidParametersError,
+    NotInstalledError,
+    ToolError,
+    UnknownToolError,
+    WasmrtError,
+)
 from wasmrt.core.model import Addition, Decision
 
 _MAX_ROUNDS = 100
@@ -92,9 +100,10 @@ def learn(
         for text in texts:
             session.learn(text)
     finally:  # print the answers given so far even after Ctrl-C
-        session.report()
         made = replace(start, capabilities=session.grant)
-        show(format_file(made).removesuffix("\n"))
+        if session.has_answers or sys.exception() is None:
+            session.report()
+            show(format_file(made).removesuffix("\n"))
     if capabilities is not None and made != start and click.confirm(f"Write it to {capabilities.name}?", err=True):
         write_capability_file(capabilities, format_file(made))
         print_message(f"wrote {capabilities.name}")
@@ -121,6 +130,11 @@ class _Session:
             self.grant = grown(self._start, self._allowed, self._part)
             print_message("running it again with the access that you allowed")
         print_message(f"it still requests more after {_MAX_ROUNDS} runs; to continue, start from the file below")
+
+    @property
+    def has_answers(self) -> bool:
+        """True if the user has answered about a denial."""
+        return bool(self._answered)
 
     def report(self) -> None:
         """Print the number of answers."""
@@ -206,7 +220,7 @@ def _run_once(found: FoundTool, text: str, *, part: str | None, user: str, works
         try:
             tool = prepared if part is None else prepared.tool(part)
             decisions = tool.execute(text, None, user).decisions
-        except (InvalidParametersError, NotInstalledError):
+        except (InvalidParametersError, NotInstalledError, UnknownToolError):
             raise
         except ToolError as error:
             print_message(f"the tool ended with: {error.message}")

@@ -13,6 +13,7 @@ from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_json_list, show_section
 from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipt_writer, receipts_folder
+from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
 from wasmrt.runtime.audit.report import HEADER, Report, describe_receipt, format_row, format_time, report_on
@@ -111,7 +112,7 @@ def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bo
     if as_json:
         show_json(found.as_dict())
     elif found.broken is None:
-        show(f"intact: {found.records:,} records in {found.segments} segments")
+        show(f"intact: {format_counted(found.records, 'record')} in {format_counted(found.segments, 'segment')}")
     else:
         where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
         show(f"broken: {where}: {found.broken.kind}: {found.broken.message}")
@@ -199,12 +200,13 @@ def _print_report(found: Report) -> None:
         print_message("no receipts")
         return
     show(
-        f"{found.calls:,} calls by {found.users} users from {format_time(found.first_ms)} "
+        f"{format_counted(found.calls, 'call')} by {format_counted(found.users, 'user')} "
+        f"from {format_time(found.first_ms)} "
         f"to {format_time(found.last_ms)} (UTC), {found.failed:,} failed"
     )
     show_section("tools", (
-        f"{tool.tool}: {tool.calls:,} calls, {tool.failed:,} failed, {tool.seconds:.1f} s, "
-        f"{tool.http_requests:,} HTTP requests"
+        f"{tool.tool}: {format_counted(tool.calls, 'call')}, {tool.failed:,} failed, {tool.seconds:.1f} s, "
+        f"{format_counted(tool.http_requests, 'HTTP request')}"
         for tool in found.tools
     ))  # fmt: skip
     for title, counts in (

@@ -14,6 +14,7 @@ import click
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import format_size, show_columns, show_json
+from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
 
 if TYPE_CHECKING:
@@ -207,7 +208,7 @@ def _cache(places: Places) -> tuple[str, str]:
     if not os.access(folder, os.W_OK):
         return "warning", "the folder cannot be written, so every start compiles again"
     sizes = [entry.stat().st_size for entry in os.scandir(folder) if entry.is_file()]
-    return "ok", f"{len(sizes)} files, {format_size(sum(sizes))}"
+    return "ok", f"{format_counted(len(sizes), 'file')}, {format_size(sum(sizes))}"
 
 
 def _catalog(places: Places) -> tuple[str, str]:

@@ -11,6 +11,7 @@ import click
 
 from wasmrt.cli.shared.errors import fail
 from wasmrt.cli.shared.output import print_message, show
+from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.limits import MIB
 from wasmrt.core.terminal import to_single_line
@@ -109,7 +110,7 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
         return
     for rule in found:
         click.echo("\t".join(map(to_single_line, (rule.id, rule.provider, rule.severity, rule.source))))
-    print_message(f"{len(found)} rules")
+    print_message(format_counted(len(found), "rule"))
 
 
 @leaks.command(name="test")

@@ -10,6 +10,7 @@ from wasmrt.agent.flows import FlowMap, picture
 from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.catalog import Catalog, Listed, ToolVersion
 from wasmrt.catalog.granted import granted_to, request_of
+from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.interop.pages._html import Frame, Html, Part, alert, drawing, facts, foreign, table, tag, together
 from wasmrt.interop.web import Response
@@ -91,7 +92,8 @@ def _result(found: Verification) -> Iterator[Html]:
     elif not found.segments:
         yield tag("p", "There are no receipts.")
     else:
-        yield tag("p", tag("strong", "The chain holds: "), f"{found.records:,} records in {found.segments} segments.")
+        size = f"{format_counted(found.records, 'record')} in {format_counted(found.segments, 'segment')}."
+        yield tag("p", tag("strong", "The chain holds: "), size)
     for note in found.notes:
         yield tag("p", "Note: ", foreign(note))
 
