@@ -33,7 +33,7 @@ TOOLS = {
 UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | TOOLS
 UNUSED |= {"wasmrt.authoring.project", "wasmrt.testing", "tempfile", "logging"}
 SHARED = ("calls", "errors", "options", "output", "root", "runtime", "tools")
-COMMAND = {"shared", *(f"shared.{name}" for name in SHARED), "use", "use.run"}
+COMMAND = {"shared", *(f"shared.{name}" for name in SHARED), "use", "use.run", "use.component"}
 
 
 def loaded_by(*arguments: str) -> set[str]:
@@ -59,7 +59,7 @@ def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Wr
 def test_a_run_with_the_network_but_no_credential_loads_no_secrets(
     home: Path, tool_file: Write, unmeasured: None
 ) -> None:
-    path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com"}]}})
+    path = tool_file(sidecar={"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}})
     granted = ("--capabilities", str(path.with_name("parrot.capabilities.json")))
     loaded = loaded_by("run", str(path), '{"message": "hi"}', *granted)
     assert "wasmrt.egress.gateway" in loaded

@@ -60,9 +60,12 @@ def test_an_installed_tool_is_external_and_needs_the_filter_to_be_open(
     wasmrt("install", tool_file("parrot"), "--yes")
     assert listed(wasmrt) == SHIPPED
     assert "1 more cannot be called here" in wasmrt("tools", "list").stderr
-    refused = wasmrt("tools", "run", "parrot", '{"message": "hi"}', code=3)
-    assert "external tools are denied" in refused.stderr
-    assert "allow_external = true" in refused.stderr
+    assert json.loads(wasmrt("tools", "run", "parrot", '{"message": "hi"}').stdout) == "hi"  # its user typed the name
+    configure("[tools.filter]\nallow_external = false\n")
+    for command in (["tools", "run"], ["run"]):
+        refused = wasmrt(*command, "parrot", '{"message": "hi"}', code=3)
+        assert "external tools are denied" in refused.stderr
+        assert "allow_external = true" in refused.stderr
     configure("[tools.filter]\nallow_external = true\n")
     assert "parrot" in listed(wasmrt)
     assert json.loads(wasmrt("tools", "run", "parrot", '{"message": "hi"}').stdout) == "hi"
@@ -106,9 +109,9 @@ def test_missing_tool_error_suggests_how_to_get_it(
     wasmrt: Run, configure: Callable[[str], None], name: str, step: str
 ) -> None:
     configure("[memory]\nenabled = false\n")
-    for command in ("run", "describe"):
-        told = wasmrt("tools", command, name, code=2).stderr
-        assert "cannot be used here" in told and step in told
+    assert step in wasmrt("tools", "run", name, code=2).stderr
+    told = wasmrt("tools", "describe", name, code=2).stderr
+    assert "cannot be used here" in told and step in told
 
 
 def test_call_that_needs_approval_is_denied_without_a_terminal(wasmrt: Run, configure: Callable[[str], None]) -> None:
@@ -144,7 +147,7 @@ def test_preparing_the_interpreter_shows_a_status(
     wasmrt: Run, configure: Callable[[str], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepared: list[str] = []
-    monkeypatch.setattr("wasmrt.cli.use.tools.prepare", lambda runtime, name, component: prepared.append(name))
+    monkeypatch.setattr("wasmrt.cli.use.registered.prepare", lambda runtime, name, component: prepared.append(name))
     code = json.dumps({"code": "x" * (MAX_CODE_BYTES + 1)})  # denied before the interpreter runs
     assert "enable code mode" in wasmrt("tools", "run", "run_code", code, code=2).stderr
     assert not prepared

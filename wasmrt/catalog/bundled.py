@@ -109,10 +109,16 @@ _IN_REGISTRY = "use load_registry(runtime); wasmrt tools describe NAME shows the
 _IN_WORKSPACE = f"the shell runs commands in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
 OWN_TOOLS = (
     *(OwnTool(name, "memory", _IN_REGISTRY) for name in HOST_TOOLS),
-    *(OwnTool(name, "registry", f"use it with a registry: wasmrt tools run {name}") for name in REGISTRY_TOOLS),
+    *(
+        OwnTool(name, "registry", f"it is for agents; wasmrt tools describe {name} shows the tool")
+        for name in REGISTRY_TOOLS
+    ),
     *(OwnTool(name, name, f"it is a desktop tool: wasmrt tools describe {name}") for name in DESKTOP_NAMES),
     OwnTool(SHELL_NAME, "workspace", _IN_WORKSPACE, SHELL_ALIASES),
-    *(OwnTool(name, RUN_CODE.name, f"use it with a registry: wasmrt tools run {name}") for name in CODE_TOOLS),
+    *(
+        OwnTool(name, RUN_CODE.name, f"it is for agents; wasmrt tools describe {name} shows the tool")
+        for name in CODE_TOOLS
+    ),
 )
 SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
 _STEPS = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
@@ -123,7 +123,8 @@ class Preset:
 class ExternalFilter:
     """The filter for external tools, in addition to presets and rules. By default, it denies all external tools."""
 
-    allow_external: bool = False
+    allow_external: bool | None = None
+    """None, like False, denies external tools; see `ToolPolicy.for_typed_calls` for the difference."""
     external_allow_list: tuple[str, ...] = ()
     """The only external tools that `allow_external` allows; if empty, `allow_external` allows all of them."""
 
@@ -231,6 +232,17 @@ class ToolPolicy:
         """The active preset."""
         return None if self.preset is None else self.presets[self.preset]
 
+    def for_typed_calls(self) -> ToolPolicy:
+        """Return the policy for a call that a user types.
+
+        SECURITY: external tools are denied by default, so that agents get only tools that the operator offers to them.
+        The user who types a name has chosen the tool, and agreed to its grant when it was installed. If the operator's
+        file sets `allow_external`, it applies to typed calls, too.
+        """
+        if self.filter.allow_external is not None:
+            return self
+        return replace(self, filter=replace(self.filter, allow_external=True))
+
     @cached_property
     def digest(self) -> str:
         """BLAKE3 of the active preset, the filter, guard, rules, flow policy and output limit, in hexadecimal."""
@@ -239,7 +251,7 @@ class ToolPolicy:
         return _json_digest(
             [
                 None if self.active is None else self.active.digest,
-                [self.filter.allow_external, sorted(self.filter.external_allow_list)],
+                [bool(self.filter.allow_external), sorted(self.filter.external_allow_list)],
                 [self.guard.enabled, sorted(self.guard.allow_tools)],
                 rules,
                 self.max_output_bytes,

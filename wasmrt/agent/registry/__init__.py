@@ -14,7 +14,7 @@ from wasmrt.agent.registry._hosting import (
     record_event,
     refuse_call,
 )
-from wasmrt.agent.registry._load import approver_of, load_registry
+from wasmrt.agent.registry._load import approver_of, empty_registry, load_registry
 from wasmrt.agent.registry._output import ToolAnswer
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
@@ -40,6 +40,7 @@ __all__ = [
     "absent_tools",
     "approver_of",
     "clean_text",
+    "empty_registry",
     "end_trace",
     "end_with_call",
     "load_registry",

@@ -172,6 +172,30 @@ def load_registry(
         ...     registry.close()
         True
     """
+    registry = empty_registry(runtime, policy=policy, approver=approver, around=around, telemetry=telemetry)
+    places = find_places()
+    _add_own_tools(registry, runtime, places, read_config_file(places.config))  # before others could take their names
+    registry.installed = InstalledTools(registry, runtime, places.data)
+    registry.installed.refresh()
+    registry._services.refresh = registry.installed.refresh
+    if registry.policy.plugin_dir is not None:
+        _add_plugins(registry, runtime, registry.policy, registry.policy.plugin_dir)
+    return registry
+
+
+def empty_registry(
+    runtime: WasmToolRuntime,
+    *,
+    policy: ToolPolicy | None = None,
+    approver: Approver | None = None,
+    around: Callable[[Approver], Approver] | None = None,
+    telemetry: Telemetry | None = None,
+) -> ToolRegistry:
+    """Return a registry without tools, with policy, approvals and telemetry as for `load_registry`.
+
+    Raises:
+        ConfigFileError: the configuration file is invalid; the error lists every mistake.
+    """
     places = find_places()
     file = read_config_file(places.config)
     policy = policy or file.policy
@@ -180,7 +204,7 @@ def load_registry(
     if around is not None and isinstance(asked, QueueApprover):
         asked = around(asked)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
-    registry = ToolRegistry(
+    return ToolRegistry(
         runtime,
         policy=policy,
         approvals=approvals,
@@ -188,13 +212,6 @@ def load_registry(
         access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
-    _add_own_tools(registry, runtime, places, file)  # first, before other tools could take their names
-    registry.installed = InstalledTools(registry, runtime, places.data)
-    registry.installed.refresh()
-    registry._services.refresh = registry.installed.refresh
-    if policy.plugin_dir is not None:
-        _add_plugins(registry, runtime, policy, policy.plugin_dir)
-    return registry
 
 
 def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import click
@@ -10,14 +9,14 @@ import click
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.flows import Label, picture
 from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
-from wasmrt.agent.registry import Outcome, ToolView
+from wasmrt.agent.registry import Outcome
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import SHIPPED, TOOLS, bundled_names
 from wasmrt.cli.shared.calls import read_params
 from wasmrt.cli.shared.errors import FAILED
-from wasmrt.cli.shared.options import complete_tools, json_option, workspace_option
+from wasmrt.cli.shared.options import ViewChoice, complete_tools, json_option, view_options, workspace_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_section
-from wasmrt.cli.shared.registry import open_registry, view_options
+from wasmrt.cli.shared.registry import open_registry
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.files import read_file, replace_file
 from wasmrt.core.limits import MAX_FLOW_BYTES
@@ -97,7 +96,7 @@ def show_policy(as_json: bool) -> None:
 @workspace_option
 @view_options
 @json_option
-def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView], ToolView], as_json: bool) -> None:
+def flows(svg: Path | None, workspace: Path | None, choice: ViewChoice, as_json: bool) -> None:
     """Show which tools untrusted text could use to send private text out, and the rule that would break each path.
 
     The result is derived from effects and grants; no tool is called. File tools are included with --workspace.
@@ -109,7 +108,7 @@ def flows(svg: Path | None, workspace: Path | None, view_of: Callable[[ToolView]
       wasmrt policy flows --json
     """
     with open_registry(workspace=workspace) as registry:
-        found = view_of(registry).flows()
+        found = choice.of(registry).flows()
         counted = any(tool.needs == "workspace" for tool in TOOLS if tool.name in registry.all_names())
     if svg is not None:
         write_named(svg, picture(found))
@@ -155,7 +154,7 @@ def explain(
     seen: tuple[Path, ...],
     private: tuple[Path, ...],
     workspace: Path | None,
-    view_of: Callable[[ToolView], ToolView],
+    choice: ViewChoice,
     as_json: bool,
 ) -> int:
     """Explain the decision on a call without making it: the step that would stop it, and how to allow it.
@@ -178,7 +177,7 @@ def explain(
                 trace.user_said(said)
             for path, content, label in read:
                 trace.saw(content, (label,), source=str(path))
-        found = view_of(registry).explain(tool, text, user=user, trace=_EXPLAINED if said or read else "")
+        found = choice.of(registry).explain(tool, text, user=user, trace=_EXPLAINED if said or read else "")
     code = FAILED if found.outcome is Outcome.REFUSED else 0
     if as_json:
         show_json(found.as_dict())
@@ -222,7 +221,7 @@ def as_data(found: ToolPolicy) -> dict[str, object]:
             for preset in found.presets.values()
         },
         "filter": {
-            "allow_external": found.filter.allow_external,
+            "allow_external": bool(found.filter.allow_external),
             "external_allow_list": list(found.filter.external_allow_list),
         },
         "exfiltration_guard": {"enabled": found.guard.enabled, "allow_tools": list(found.guard.allow_tools)},

@@ -9,13 +9,12 @@ import click
 
 from wasmrt.cli.serve import mcp_servers
 from wasmrt.cli.serve.mcp_adding import installed_server, show_package_change
-from wasmrt.cli.shared.calls import read_params, run_interruptible, show_progress
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import print_message, require_consent, show_columns, show_json, show_json_list
-from wasmrt.cli.shared.registry import open_registry
 from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.cli.shared.secrets import open_secrets
+from wasmrt.cli.use.run import run
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import (
@@ -29,7 +28,6 @@ from wasmrt.interop.mcp.client import (
     keep_server,
     load_servers,
     server_named,
-    tool_name,
     trust_server,
 )
 from wasmrt.interop.mcp.packages import keep_only
@@ -43,7 +41,7 @@ def mcp() -> None:
     Examples:
       wasmrt mcp add notion https://mcp.notion.com/mcp
       wasmrt mcp list
-      wasmrt mcp call notion search '{"query": "otters"}'
+      wasmrt run notion.search '{"query": "otters"}'
     """
 
 
@@ -97,30 +95,26 @@ def tools(name: str, user: str, as_json: bool) -> None:
         print_message(f"to trust the current tools: wasmrt mcp trust {name}")
 
 
-@mcp.command("call")
+@mcp.command("call", hidden=True)
 @click.argument("name")
 @click.argument("tool")
 @click.argument("params", default="{}", metavar="[JSON | @FILE | -]")
 @user_option
 @click.option("--trace", default="", metavar="ID", help="Conversation or job that the call belongs to.")
 @json_option
-def call(name: str, tool: str, params: str, user: str, trace: str, as_json: bool) -> None:
-    """Call a tool of a server, with the same checks as `wasmrt tools run`.
+@click.pass_context
+def call(ctx: click.Context, name: str, tool: str, params: str, user: str, trace: str, as_json: bool) -> int:
+    """Call a tool of a server: an alias of `wasmrt run SERVER.TOOL`.
 
     \b
     Examples:
       wasmrt mcp call notion search '{"query": "otters"}'
-      wasmrt mcp call files read_file @params.json --json
     """
     server, _ = find_server(find_places(), name)
-    text = read_params(params)
-    with open_registry(called=tool_name(server.name, tool)) as registry:
-        called = tool if tool.startswith(f"{server.name}_") and tool in registry else tool_name(server.name, tool)
-        on_progress = None if as_json else show_progress
-        output = run_interruptible(
-            registry.close, lambda: registry.execute(called, text, user=user, trace=trace, on_progress=on_progress)
-        )
-    show_json(output.as_dict() if as_json else output.result)
+    answered: int = ctx.invoke(
+        run, tool=f"{server.name}.{tool}", params=params, user=user, trace=trace, as_json=as_json
+    )
+    return answered
 
 
 @mcp.command("trust")

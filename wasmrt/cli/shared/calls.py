@@ -1,4 +1,4 @@
-"""Parameters, interruption, and reports of denials, changes and logs for commands that call a tool."""
+"""Options, parameters, interruption and reports of commands that call a tool."""
 
 from __future__ import annotations
 
@@ -7,17 +7,52 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.cli.shared.errors import format_denial
-from wasmrt.cli.shared.output import print_lines, print_message
+from wasmrt.cli.shared.options import ViewChoice
+from wasmrt.cli.shared.output import print_lines, print_message, show_json
 from wasmrt.core.errors import InvalidParametersError, SourceError
 from wasmrt.core.limits import MAX_PARAMS_BYTES
-from wasmrt.core.model import Addition, Decision, Exemption, LogEntry
+from wasmrt.core.model import Addition, Decision, Exemption, LogEntry, ToolOutput
 from wasmrt.core.places import find_places
 
 T = TypeVar("T")
 _END_SECONDS = 5.0
+
+
+class CallOptions(NamedTuple):
+    """The parameters of one call, and the options of the command that makes it."""
+
+    params: str | bytes
+    typed: bool
+    """True if the params were given as an argument, not read from a file or from standard input."""
+    context: Any
+    """The data of the option --context, or None."""
+    user: str
+    trace: str
+    token: str | None
+    workspace: Path | None
+    choice: ViewChoice
+    logs: bool
+    as_model: bool
+    as_json: bool
+
+    @property
+    def needs_registry(self) -> bool:
+        """True if an option has a meaning only in a registry."""
+        return bool(self.trace or self.token or self.as_model or self.choice != ViewChoice())
+
+    def show_progress(self, _: int, __: int | None, text: str | None) -> None:
+        """Print a progress message of a running tool, unless the output is for a program or a model."""
+        if text and not (self.as_json or self.as_model):
+            print_message(f"progress: {text}")
+
+    def show_output(self, output: ToolOutput) -> None:
+        """Print a call's result, and the log if the user asked for it."""
+        if self.logs and not self.as_json:
+            show_logs(output.logs)
+        show_json(output.as_dict() if self.as_json else output.result)
 
 
 def run_interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
@@ -117,12 +152,6 @@ def show_undo_hint(call_id: str | None) -> None:
     # Only runs of a `run_code` program have a dot in their id; finding the calls of one opens every journal.
     if call_id in known or ("." in call_id and not set(journal.calls_of(call_id)).isdisjoint(known)):
         print_message(f"  the call changed files; to undo the changes: wasmrt undo {call_id}")
-
-
-def show_progress(_: int, __: int | None, text: str | None) -> None:
-    """Print a progress message of a running tool."""
-    if text:
-        print_message(f"progress: {text}")
 
 
 def _indent_continuation(text: str) -> str:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
+
+    from wasmrt.agent.registry import ToolView
 
 capability_file_argument = click.argument("file", type=click.Path(path_type=Path))
 
@@ -48,3 +52,40 @@ workspace_option = click.option(
     metavar="DIR",
     help="Workspace folder: granted workspace prefixes are relative to it.",
 )
+
+
+class ViewChoice(NamedTuple):
+    """The options that restrict the registry for one command."""
+
+    preset: str | None = None
+    read_only: bool = False
+    subagent: bool = False
+    no_network: bool = False
+
+    def of(self, registry: ToolView) -> ToolView:
+        """Return the view of a registry that has these restrictions.
+
+        Raises:
+            ConfigurationError: the preset is unknown.
+        """
+        view = registry if self.preset is None else registry.under(self.preset)
+        view = view.read_only() if self.read_only else view
+        view = view.for_subagent() if self.subagent else view
+        return view.without_network() if self.no_network else view
+
+
+def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that restrict the registry. The command receives them as the parameter `choice`."""
+
+    @wraps(command)
+    def wrapper(preset: str | None, read_only: bool, subagent: bool, no_network: bool, **rest: Any) -> Any:
+        return command(choice=ViewChoice(preset, read_only, subagent, no_network), **rest)
+
+    for option in (
+        click.option("--no-network", is_flag=True, help="Leave out tools that can send data to the network."),
+        click.option("--subagent", is_flag=True, help="Only offer the tools that a sub-agent may call."),
+        click.option("--read-only", is_flag=True, help="Only offer calls that make no changes."),
+        click.option("--preset", metavar="NAME", help="Apply this preset in addition to the active one."),
+    ):
+        wrapper = option(wrapper)
+    return wrapper

@@ -1,18 +1,22 @@
-"""Open the configured tool registry for one command, and select a view of it."""
+"""Open the configured tool registry for one command."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
-from typing import Any
 
-import click
-
-from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
+from wasmrt.agent.approvals import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalStore,
+    Approver,
+    DenyApprover,
+    QueueApprover,
+)
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.registry import ToolRegistry, ToolView, load_registry
+from wasmrt.agent.policy import ApproverKind, ToolPolicy
+from wasmrt.agent.registry import ToolRegistry, approver_of, load_registry
 from wasmrt.cli.shared.output import print_message, status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.places import find_places
@@ -20,29 +24,6 @@ from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 _MAX_NAMED = 8
-
-
-def view_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that restrict the registry. The command receives a function `view_of` that applies them."""
-
-    @wraps(command)
-    def wrapper(preset: str | None, read_only: bool, subagent: bool, no_network: bool, **rest: Any) -> Any:
-        def view_of(registry: ToolView) -> ToolView:
-            view = registry if preset is None else registry.under(preset)
-            view = view.read_only() if read_only else view
-            view = view.for_subagent() if subagent else view
-            return view.without_network() if no_network else view
-
-        return command(view_of=view_of, **rest)
-
-    for option in (
-        click.option("--no-network", is_flag=True, help="Leave out tools that can send data to the network."),
-        click.option("--subagent", is_flag=True, help="Only offer the tools that a sub-agent may call."),
-        click.option("--read-only", is_flag=True, help="Only offer calls that make no changes."),
-        click.option("--preset", metavar="NAME", help="Apply this preset in addition to the active one."),
-    ):
-        wrapper = option(wrapper)
-    return wrapper
 
 
 class AnnouncingApprover:
@@ -57,16 +38,37 @@ class AnnouncingApprover:
         return await self._approver.ask(request)
 
 
+class _NoTerminalApprover(DenyApprover):
+    """Denies requests of a command without a terminal, and notes how to be asked."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Deny the request."""
+        note = f"run the command on a terminal to be asked, or edit {find_places().config}"
+        return ApprovalAnswer(approved=False, note=note)
+
+
+def command_approver(policy: ToolPolicy) -> Approver:
+    """Return the configured approver for one command; a queue prints its requests."""
+    approver = approver_of(policy.approver, ApprovalStore(find_places().approvals))
+    if isinstance(approver, QueueApprover):
+        return AnnouncingApprover(approver)
+    is_without_terminal = policy.approver is ApproverKind.AUTO and isinstance(approver, DenyApprover)
+    return _NoTerminalApprover() if is_without_terminal else approver
+
+
 @contextmanager
-def open_registry(*, workspace: Path | None = None, called: str = "") -> Iterator[ToolRegistry]:
+def open_registry(*, workspace: Path | None = None, called: str = "", typed: bool = False) -> Iterator[ToolRegistry]:
     """Open the configured registry for one command, and print which tools cannot be used.
 
-    If the command calls a tool, only the problems of that tool and of its server are printed.
+    If the command calls a tool, only the problems of that tool and of its server are printed. With `typed`, the
+    registry is for a call that the user types, see `ToolPolicy.for_typed_calls`.
     """
+    policy = read_config_file(find_places().config).policy
+    policy = policy.for_typed_calls() if typed else policy
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:
         with status("preparing the tools"):
-            registry = load_registry(runtime, around=AnnouncingApprover)
+            registry = load_registry(runtime, policy=policy, approver=command_approver(policy))
         with registry:
             register_configured_servers(registry)
             print_problems(registry.problems, called)

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.catalog import Catalog
 from wasmrt.catalog._stored import load_tools
-from wasmrt.catalog.bundled import RUN_CODE, SHELL_NAME, WEB_SEARCH, OwnTool, bundled_tool, own_tool
+from wasmrt.catalog.bundled import FILES, RUN_CODE, SHELL_NAME, TOOLS, WEB_SEARCH, OwnTool, bundled_tool, own_tool
 from wasmrt.catalog.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.core.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
-from wasmrt.core.names import installed_name
+from wasmrt.core.names import installed_name, spelling
 from wasmrt.core.places import find_places
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
         NotInstalledError: there is no such tool.
         ConfigurationError: `capabilities` is given for a tool whose grant it cannot change.
     """
-    is_path = name_or_path.endswith((".wasm", *ARCHIVE_SUFFIXES)) or os.sep in name_or_path
+    is_path = _is_path(name_or_path)
     found = _from_file(Path(name_or_path), capabilities) if is_path else _from_name(name_or_path, number)
     if number is not None and found.version is None:
         raise ConfigurationError(f"{found.name} is not installed and has no versions", hint="omit --version")
@@ -46,6 +46,60 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
         f"{found.name} runs with the grant that it was installed with",
         hint=f"to change the grant, run: wasmrt install SOURCE --name {found.name} --grant FILE",
     )
+
+
+def _is_path(text: str) -> bool:
+    return text.endswith((".wasm", *ARCHIVE_SUFFIXES)) or os.sep in text or text in (".", "..")
+
+
+def find_component(name_or_path: str, part: str | None, *, capabilities: Path | None) -> tuple[FoundTool, str | None]:
+    """Find a tool as `find_named` does, also by PACKAGE.TOOL, and return it with the part of the component to call.
+
+    SECURITY: a bundled tool gets its own name, not an alias, because the rules of the policy refer to that name. A
+    component file with the name of a tool of wasmrt gets a different name, so that rules for that tool do not apply.
+
+    Raises:
+        NotInstalledError, ConfigurationError: see `find_named`.
+    """
+    name = name_or_path
+    if part is None and not _is_path(name) and own_tool(name) is None and bundled_tool(name) is None:
+        name, part = _split_spelling(name)
+    if part is not None and bundled_tool(name) is FILES and not Catalog(find_places().data).has(name):
+        alone = next((tool.name for tool in TOOLS if (tool.component, tool.tool) == (FILES.component, part)), None)
+        name, part = (name, part) if alone is None else (alone, None)
+    found = find_named(name, capabilities=capabilities)
+    if found.origin == "bundled" and (own := bundled_tool(name)) is not None:
+        found = found._replace(name=own.name)
+    elif found.origin == "file" and (own_tool(found.name) or bundled_tool(found.name)) is not None:
+        found = found._replace(name=f"{found.name}-file")
+    return found, part
+
+
+def _split_spelling(name: str) -> tuple[str, str | None]:
+    """Return the installed tool that a name means in any spelling, and the part: `words`, `count` for words-count.
+
+    A name that means no installed tool is returned unchanged.
+    """
+    meant, found = spelling(name), ""
+    for tool in Catalog(find_places().data).tools():
+        own = spelling(tool.name)
+        if tool.name == name:
+            return name, None
+        if (meant == own or meant.startswith(f"{own}_")) and len(tool.name) > len(found):
+            found = tool.name
+    return (found, name[len(found) + 1 :] or None) if found else (name, None)
+
+
+def may_be_in_registry(name: str) -> bool:
+    """Return whether a registry may have a tool with a name that `find_component` does not find.
+
+    Only a registry has plugins, the tools of MCP servers, and some of wasmrt's tools. Loading it takes a second, so a
+    misspelled name must not load it without need.
+    """
+    if _is_path(name) or bundled_tool(name) is not None:
+        return False
+    places = find_places()
+    return own_tool(name) is not None or places.mcp_servers.exists() or places.config.exists()
 
 
 def is_tool_name(name: str) -> bool:
