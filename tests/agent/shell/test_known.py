@@ -14,6 +14,7 @@ from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._decide import decide_command
 from wasmrt.agent.builtin.shell._known import kind_of
 from wasmrt.agent.builtin.shell._lists import ASKS, KNOWN, OPERANDS
+from wasmrt.agent.registry import preview_approval
 
 ALLOWED = ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ALLOW),))
 LINES = tomllib.loads((Path(__file__).parent / "unknown.toml").read_text())
@@ -87,22 +88,22 @@ def test_rule_that_allows_the_shell_covers_an_unlisted_program_only_if_the_setti
     for programs, runs in (((), False), (("frobnicate",), True)):
         registry = ToolRegistry(policy=ALLOWED)
         registry.register(ShellTool(folder, ShellSettings(programs=programs)), builtin=True)
-        assert registry.asks("shell", {"command": "ls"}) is None
-        assert (registry.asks("shell", {"command": "frobnicate"}) is None) is runs
+        assert preview_approval(registry, "shell", {"command": "ls"}) is None
+        assert (preview_approval(registry, "shell", {"command": "frobnicate"}) is None) is runs
 
 
 def test_program_asks_after_an_earlier_command_of_the_conversation_wrote_a_file(folder: Path, home: Path) -> None:
     registry = ToolRegistry(policy=ALLOWED, approver=CallbackApprover(lambda _: True))
     registry.register(ShellTool(folder), builtin=True)
     run = partial(registry.execute, "shell", trace="talk")
-    assert registry.asks("shell", {"command": "make"}, trace="talk") is None
+    assert preview_approval(registry, "shell", {"command": "make"}, trace="talk") is None
     run({"command": "printf 'all:\\n\\ttouch built.py\\n' > Makefile"})
-    request = registry.asks("shell", {"command": "make"}, trace="talk")
+    request = preview_approval(registry, "shell", {"command": "make"}, trace="talk")
     assert request is not None and "it may run files that commands of this conversation changed: Makefile" in str(
         request.preview
     )
-    assert registry.asks("shell", {"command": "cat Makefile"}, trace="talk") is None
-    assert registry.asks("shell", {"command": "make"}, trace="another") is None
+    assert preview_approval(registry, "shell", {"command": "cat Makefile"}, trace="talk") is None
+    assert preview_approval(registry, "shell", {"command": "make"}, trace="another") is None
     run({"command": "make"})  # approved, and its own files need no other approval
     assert (folder / "built.py").exists()
-    assert registry.asks("shell", {"command": "make"}, trace="talk") is None
+    assert preview_approval(registry, "shell", {"command": "make"}, trace="talk") is None

@@ -10,7 +10,7 @@ import pytest
 from tests.interop.mcp_client.hostile import TOOL
 from tests.interop.mcp_client.world import THING, World
 from wasmrt.agent.policy import ExternalFilter, ToolPolicy
-from wasmrt.agent.registry import ToolRegistry, ToolSource
+from wasmrt.agent.registry import ToolRegistry, ToolSource, preview_approval
 from wasmrt.core.effects import EVERY_EFFECT, Effect
 from wasmrt.core.errors import NotAuthorizedError
 from wasmrt.core.traits import SubagentAccess
@@ -94,7 +94,7 @@ def test_a_new_server_offers_tools_of_any_name_and_each_call_asks(name: str) -> 
         assert set(world.registry.all_names()) == {f"site_{name}", "site_other"}
         assert world.registry.problems == {}
         for called, claim in ((f"site_{name}", "; the server claims that it only reads"), ("site_other", "")):
-            asked = world.registry.asks(called, {})
+            asked = preview_approval(world.registry, called, {})
             assert asked is not None, "a claim of the server approves nothing"
             assert asked.why.rule == f"every call of the MCP server site requires it{claim}"
 

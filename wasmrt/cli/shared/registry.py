@@ -79,7 +79,7 @@ def print_problems(problems: Mapping[str, WasmrtError], called: str = "") -> Non
     """Print why tools cannot be used, with the command that helps: one line for all refused tools of a server."""
     refused: dict[str | None, list[str]] = {}
     for name, error in problems.items():
-        if called and called != name and not called.startswith(f"{name}_"):
+        if called and called != name and not called.startswith((f"{name}_", f"{name}.")):
             continue
         if error.code == "mcp-tool" and not called:
             refused.setdefault(error.hint, []).append(name)
