@@ -33,7 +33,15 @@ from wasmrt.interop.mcp.client import (
 from wasmrt.interop.mcp.packages import keep_only
 
 
-@click.group("mcp", cls=LazyGroup, modules={"add": "wasmrt.cli.serve.mcp_add", "auth": "wasmrt.cli.serve.mcp_auth"})
+@click.group(
+    "mcp",
+    cls=LazyGroup,
+    modules={
+        "add": "wasmrt.cli.serve.mcp_add",
+        "auth": "wasmrt.cli.serve.mcp_auth",
+        "import": "wasmrt.cli.serve.mcp_import",
+    },
+)
 def mcp() -> None:
     """Use the tools of MCP servers: confined local programs, or URLs reached through the gateway.
 

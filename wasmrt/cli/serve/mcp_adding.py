@@ -71,7 +71,7 @@ def add_server(
         raise ConfigurationError(
             f"an MCP server {name} already exists", hint=f"pass --replace, or run: wasmrt mcp remove {name}"
         )
-    server = _with_scripts(server)
+    server = prepare_server(server)
     if not yes:
         server = _with_folders(server, ask=not as_json and is_interactive())
     with installed_server(server, quiet=as_json) as installed:
@@ -117,7 +117,7 @@ def _fetch_tools(
     return entry, mcp_servers.describe_tools(server, facts.tools, entry), facts.version
 
 
-def _with_scripts(server: McpServerConfig) -> McpServerConfig:
+def prepare_server(server: McpServerConfig) -> McpServerConfig:
     """Return a server whose interpreter gets its script by absolute path, and may read the script's project."""
     command = server.command
     if not command or not _INTERPRETERS.fullmatch(PurePath(command[0]).name):
