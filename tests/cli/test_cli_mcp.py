@@ -100,6 +100,44 @@ def test_changed_definition_is_shown_and_needs_consent(home: Path) -> None:
     assert json.loads(run("list", "--json").stdout)[0]["trust"] == "verified"
 
 
+def test_a_script_is_started_by_its_absolute_path_and_may_read_its_project(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    (project / "src").mkdir(parents=True)
+    (project / "pyproject.toml").touch()
+    (project / "src" / "server.py").write_text(Path(HOSTILE).read_text())
+    monkeypatch.chdir(project)
+    added = run("add", "bad", "--yes", "--", sys.executable, "src/server.py", "fine")
+    assert added.exit_code == 0, added.output
+    assert f"it reads {project}\n" in added.stderr
+    stored = json.loads((home / "mcp-servers.json").read_text())["servers"][0]
+    assert stored["command"][1:] == [str(project / "src" / "server.py"), "fine"]
+    assert stored["read"] == [str(project)]
+    missing = run("add", "other", "--yes", "--", sys.executable, "no-such.py")
+    assert missing.exit_code == 2 and "the script 'no-such.py' does not exist" in missing.stderr
+
+
+def test_a_script_in_a_parent_of_the_home_directory_has_no_project(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "package.json").touch()
+    (tmp_path / "server.py").write_text(Path(HOSTILE).read_text())
+    assert run("add", "bad", "--yes", "--", sys.executable, str(tmp_path / "server.py"), "fine").exit_code == 0
+    assert "read" not in json.loads((home / "mcp-servers.json").read_text())["servers"][0]
+
+
+def test_a_folder_in_the_arguments_is_granted_only_by_an_option(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    for options, noted in (((), True), (("--replace", "--write", str(folder)), False)):
+        added = run("add", "bad", *options, "--yes", "--", sys.executable, HOSTILE, "fine", str(folder))
+        assert added.exit_code == 0, added.output
+        assert (f"to allow it: --read {folder} or --write {folder}" in added.stderr) is noted
+        assert (f"it writes {folder}\n" in added.stderr) is not noted
+
+
 def test_edited_command_needs_consent(home: Path) -> None:
     assert add("fine").exit_code == 0
     text = (home / "mcp-servers.json").read_text()

@@ -71,9 +71,7 @@ def add_server(
         raise ConfigurationError(
             f"an MCP server {name} already exists", hint=f"pass --replace, or run: wasmrt mcp remove {name}"
         )
-    server = prepare_server(server)
-    if not yes:
-        server = _with_folders(server, ask=not as_json and is_interactive())
+    server = _with_folders(prepare_server(server), ask=not yes and not as_json and is_interactive())
     with installed_server(server, quiet=as_json) as installed:
         if name in servers:
             show_package_change(servers[name].package, installed.package)

@@ -78,6 +78,8 @@ class PackageSteps:
 
 
 def _hint(output: str) -> str:
-    if "E404" in output or "No matching distribution" in output:
-        return "check the name and the version; of PyPI, only packages with wheels can be installed"
+    if "E404" in output or "ETARGET" in output:
+        return "check the name and the version of the package"
+    if "No matching distribution" in output:
+        return "check the name and the version of the package; it and its dependencies need wheels for this Python"
     return "check the connection to the registry (npm_config_registry, PIP_INDEX_URL, HTTPS_PROXY), and try again"

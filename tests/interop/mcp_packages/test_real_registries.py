@@ -1,0 +1,54 @@
+"""Servers of npm and PyPI, added by the commands of their documentation, whose tools are then called."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.compiled import Installation
+from wasmrt.cli.shared.root import cli
+
+pytestmark = pytest.mark.ci("peers")
+
+# The runner's command, a tool, its params, and a part of its result. {work} is a folder that the server may write.
+SERVERS: list[tuple[str, str, dict[str, Any], str]] = [
+    ("npx -y mcp-hello-world", "echo", {"message": "hi"}, "hi"),
+    ("npx -y @kazuph/mcp-taskmanager", "list_requests", {}, "requests_listed"),
+    ("uvx mcp-server-calculator", "calculate", {"expression": "6*7"}, "42"),
+]
+_REGISTRIES = {"npx": "https://registry.npmjs.org/", "uvx": "https://pypi.org/simple/"}
+
+
+def run(*args: str) -> Result:
+    return CliRunner().invoke(cli, ["mcp", *args], prog_name="wasmrt")
+
+
+@pytest.mark.parametrize(("command", "tool", "params", "part"), SERVERS, ids=[row[0].split()[-1] for row in SERVERS])
+def test_a_server_is_added_by_the_command_of_its_documentation_and_called(
+    tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch, command: str, tool: str,
+    params: dict[str, Any], part: str,
+) -> None:  # fmt: skip
+    words = [word.replace("{work}", str(tmp_path)) for word in command.split()]
+    if words[0] == "npx" and shutil.which("npm") is None:
+        pytest.skip("not tried: npm is not installed")
+    try:
+        urllib.request.urlopen(_REGISTRIES[words[0]], timeout=20).close()
+    except (urllib.error.URLError, OSError) as error:
+        pytest.skip(f"not tried: the registry of {words[0]} cannot be reached: {error}")
+    home = sharing_code(tmp_path / "home")
+    monkeypatch.setenv("WASMRT_HOME", str(home))
+    rules = '[tools.filter]\nallow_external = true\n[tools.rules."*"]\npermission = "allow"\n'
+    (home / "data" / "config.toml").write_text(rules)
+    work = tmp_path / "work"
+    work.mkdir()
+    added = run("add", "peer", "--yes", "--trust", "local", "--write", str(work), "--", *words)
+    assert added.exit_code == 0, added.output
+    called = run("call", "peer", tool, json.dumps(params))
+    assert part in called.stdout, called.output
