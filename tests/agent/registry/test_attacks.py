@@ -417,6 +417,45 @@ def test_only_a_star_is_a_wildcard_in_a_rule() -> None:
     assert policy.permission_for("jobs1") is None
 
 
+def test_a_rule_under_an_alias_applies_to_the_tool() -> None:
+    def refused(rule: str, alias: str) -> bool:
+        registry = under(rules=(ToolRule(tool=rule, permission=Permission.DENY),))
+        registry.register(Raw(1), aliases=[alias])
+        return registry.explain("raw", "{}").outcome is Outcome.REFUSED
+
+    assert refused("shell.run", "shell.run") and refused("shell_run", "shell.run") and refused("shell.*", "shell.run")
+    assert refused("shell.exec", "shell_exec"), "a model can call it by this spelling, too"
+    assert not refused("shell.other", "shell.run") and not refused("shell.ru", "shell.run")
+
+
+def test_a_preset_and_a_guard_accept_an_alias() -> None:
+    registry = under(presets={"few": Preset(name="few", tools=("files.raw",))}, preset="few")
+    registry.register(Raw(1), aliases=["files.raw"])
+    assert registry.explain("raw", "{}").outcome is not Outcome.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("rule", "message"),
+    [
+        ("files.read_txt", "did you mean files.read_text?"),
+        ("shell.rum", "did you mean shell.run?"),
+        ("files.x*", "wasmrt tools list"),
+        ("files.read_text", ""),
+        ("shell.*", ""),
+        ("other.tool", ""),
+        ("shel", ""),
+    ],
+)
+def test_a_rule_for_a_tool_of_wasmrt_that_does_not_exist_is_an_error(rule: str, message: str) -> None:
+    registry = under(rules=(ToolRule(tool=rule, permission=Permission.DENY),))
+    if not message:
+        registry.check_rules()
+        return
+    with pytest.raises(ConfigurationError, match="matches no tool") as caught:
+        registry.check_rules()
+    assert message in str(caught.value.hint)
+
+
 def test_a_rule_that_matches_no_tool_causes_a_warning() -> None:
     registry = under(Raw(1), rules=(ToolRule(tool="rwa", permission=Permission.DENY),))
     assert registry.warnings() == ("tools.rules contains 'rwa', which matches no tool; did you mean raw?",)

@@ -21,10 +21,12 @@ from wasmrt.agent.policy._model import (
     ApproverKind,
     ExfiltrationGuard,
     ExternalFilter,
+    Names,
     Permission,
     Preset,
     ToolPolicy,
     ToolRule,
+    first_name,
     fits,
 )
 from wasmrt.agent.policy._read import read_policy
@@ -43,6 +45,7 @@ __all__ = [
     "FlowFinding",
     "FlowPolicy",
     "FlowRule",
+    "Names",
     "Permission",
     "Preset",
     "ToolPolicy",
@@ -52,6 +55,7 @@ __all__ = [
     "decide_guard",
     "decide_permission",
     "decide_preset",
+    "first_name",
     "fits",
     "flow_policy",
     "read_policy",

@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Permission, Preset, fits
+from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Names, Permission, Preset, first_name, fits
 from wasmrt.core.effects import Effect
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import Traits
 
 
-def decide_filter(rule: ExternalFilter, tool: str, *, external: bool) -> Decision | None:
+def decide_filter(rule: ExternalFilter, names: Names, *, external: bool) -> Decision | None:
     """Decide whether the filter for external tools allows a tool; None if the tool is not external."""
-    what = "tool.external_filter"
+    what, tool = "tool.external_filter", first_name(names)
     if not external:
         return None
     if not rule.allow_external:
         hint = "set allow_external = true in [tools.filter]"
         return Decision(False, Reason.EXTERNAL_TOOL, "external tools are denied", hint, what, tool)
-    if rule.external_allow_list and not fits(tool, rule.external_allow_list):
+    if rule.external_allow_list and not fits(names, rule.external_allow_list):
         hint = f'add "{tool}" to external_allow_list in [tools.filter]'
         return Decision(False, Reason.EXTERNAL_TOOL, "the tool is not in external_allow_list", hint, what, tool)
     return Decision(True, Reason.ALLOWED, "tools.filter.allow_external", None, what, tool)
 
 
-def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
+def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:
     """Decide whether a preset allows a tool.
 
     The preset must list the tool, and allow the network and writing files if the tool needs them.
     """
-    if not fits(tool, preset.tools):
+    tool = first_name(names)
+    if not fits(names, preset.tools):
         hint = f'add "{tool}" to tools in [{section_of("presets", preset.name)}]'
         rule = f"the preset {preset.name} does not list the tool"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.allow", tool)
@@ -43,12 +44,12 @@ def decide_preset(preset: Preset, tool: str, traits: Traits) -> Decision:
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
 
 
-def decide_guard(guard: ExfiltrationGuard, tool: str, traits: Traits) -> Decision | None:
+def decide_guard(guard: ExfiltrationGuard, names: Names, traits: Traits) -> Decision | None:
     """Decide whether the guard against exfiltration allows a tool; None if the guard does not apply to the tool."""
-    what = "tool.exfiltration_guard"
+    what, tool = "tool.exfiltration_guard", first_name(names)
     if not guard.enabled or not traits.network_outbound:
         return None
-    if fits(tool, guard.allow_tools):
+    if fits(names, guard.allow_tools):
         return Decision(True, Reason.ALLOWED, "tools.exfiltration_guard.allow_tools", None, what, tool)
     hint = f'add "{tool}" to allow_tools in [tools.exfiltration_guard]'
     rule = "the tool can send data over the network"

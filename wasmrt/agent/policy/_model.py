@@ -18,7 +18,8 @@ from wasmrt.capabilities import RateLimitConfig, path_problem, plain_path
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import KIB
-from wasmrt.core.names import did_you_mean, folded, offered_name
+from wasmrt.core.names import did_you_mean, folded, offered_name, spelling
+from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import TraitRestrictions, tightest
 
 DEFAULT_APPROVAL_SECONDS = 300.0
@@ -62,15 +63,31 @@ class AccessAction(StrEnum):
     """Deny the call, without requesting access."""
 
 
-def fits(name: str, patterns: Iterable[str]) -> bool:
-    """Return whether a name, in any spelling, matches one of the patterns, such as `files.*`."""
-    spelled = {folded(name), folded(offered_name(name))}
+Names = str | tuple[str, ...]
+"""The name of a tool, or its name followed by its aliases."""
+
+
+def first_name(names: Names) -> str:
+    """Return the name of a tool without its aliases."""
+    return names if isinstance(names, str) else names[0]
+
+
+def fits(names: Names, patterns: Iterable[str]) -> bool:
+    """Return whether a tool's name or one of its aliases, in any spelling, matches one of the patterns.
+
+    A pattern without `*` matches every spelling under which a model can call the tool.
+    """
+    # SECURITY: a rule under an alias applies to the tool, because a model can call the tool by the alias.
+    given = (names,) if isinstance(names, str) else names
+    spelled = {each for name in given for each in (folded(name), folded(offered_name(name)))}
     return any(_matches_pattern(one, pattern) for pattern in patterns for one in spelled)
 
 
 @lru_cache(maxsize=4096)
 def _matches_pattern(spelled: str, pattern: str) -> bool:
     # Only * is a wildcard.
+    if "*" not in pattern:
+        return spelling(spelled) == spelling(pattern)
     literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
     return fnmatchcase(spelled, literal)
 
@@ -259,11 +276,11 @@ class ToolPolicy:
             ]
         )
 
-    def rules_for(self, tool: str) -> Iterator[ToolRule]:
-        """Return the rules for a tool, in the order of the policy."""
+    def rules_for(self, tool: Names) -> Iterator[ToolRule]:
+        """Return the rules for a tool or one of its aliases, in the order of the policy."""
         return (rule for rule in self.rules if fits(tool, (rule.tool,)))
 
-    def tightening_for(self, tool: str) -> TraitRestrictions:
+    def tightening_for(self, tool: Names) -> TraitRestrictions:
         """Return the strictest restrictions of the traits in the rules for a tool."""
         if not self.rules:
             return NO_TIGHTENING
@@ -272,14 +289,14 @@ class ToolPolicy:
             found = _combine_restrictions(found, rule.tightening)
         return found
 
-    def permission_for(self, tool: str) -> Permission | None:
+    def permission_for(self, tool: Names) -> Permission | None:
         """Return the strictest permission in the rules for a tool, or None if no rule sets one."""
         if not self.rules:
             return None
         found = {rule.permission for rule in self.rules_for(tool)}
         return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in found), None)
 
-    def rate_for(self, tool: str) -> RateLimitConfig | None:
+    def rate_for(self, tool: Names) -> RateLimitConfig | None:
         """Return the lowest rate limits in the rules for a tool, or None if no rule sets them."""
         if not self.rules:
             return None
@@ -290,13 +307,13 @@ class ToolPolicy:
             min(rate.requests_per_minute for rate in rates), min(rate.requests_per_hour for rate in rates)
         )
 
-    def timeout_for(self, tool: str) -> float | None:
+    def timeout_for(self, tool: Names) -> float | None:
         """Return the shortest timeout of the rules for a tool, in seconds, or None."""
         if not self.rules:
             return None
         return min((rule.timeout_seconds for rule in self.rules_for(tool) if rule.timeout_seconds), default=None)
 
-    def results_for(self, tool: str) -> frozenset[Label] | None:
+    def results_for(self, tool: Names) -> frozenset[Label] | None:
         """Return the union of the result labels of the rules for a tool, or None if no rule sets them.
 
         The result is trusted only if every rule that sets labels includes that label.
@@ -307,16 +324,16 @@ class ToolPolicy:
         labels = frozenset[Label]().union(*found)
         return labels if all(Label.TRUSTED in each for each in found) else labels - {Label.TRUSTED}
 
-    def destinations_for(self, tool: str) -> tuple[str, ...] | None:
+    def destinations_for(self, tool: Names) -> tuple[str, ...] | None:
         """Return the destination parameters of the rules for a tool, or None if no rule sets them."""
         found = [rule.destinations for rule in self.rules_for(tool) if rule.destinations is not None]
         return tuple(dict.fromkeys(name for each in found for name in each)) if found else None
 
-    def ids_for(self, tool: str) -> tuple[str, ...]:
+    def ids_for(self, tool: Names) -> tuple[str, ...]:
         """Return the parameters that accept identifiers from results of a tool, according to its rules."""
         return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.ids))
 
-    def vouched_for(self, tool: str) -> tuple[str, ...]:
+    def vouched_for(self, tool: Names) -> tuple[str, ...]:
         """Return the members of a tool's results that only the service writes, according to its rules."""
         return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.vouched))
 
@@ -338,6 +355,23 @@ class ToolPolicy:
         if self.filter.external_allow_list and not self.filter.allow_external:
             found.append("external_allow_list has no effect while allow_external is false")
         return tuple(found)
+
+    def check_rules(self, namespaces: Iterable[str], known: Iterable[str]) -> None:
+        """Check that each rule in one of the namespaces, such as `files` for `files.move`, matches one of the names.
+
+        Raises:
+            ConfigurationError: a rule matches no name. It would have no effect, even if it denies a tool.
+        """
+        spaces, names = {folded(each) for each in namespaces}, tuple(known)
+        for rule in self.rules:
+            space, dot, _ = folded(rule.tool).partition(".")
+            if dot and space in spaces and not any(fits(name, (rule.tool,)) for name in names):
+                near = did_you_mean(rule.tool, [name for name in names if folded(name).startswith(f"{space}.")])
+                raise ConfigurationError(
+                    f"[{section_of('tools.rules', rule.tool)}] matches no tool of {space}",
+                    code="rule-without-tool",
+                    hint=f"did you mean {near}?" if near else "wasmrt tools list shows the names; correct the rule",
+                )
 
     def _describe_unmatched_patterns(self, known: tuple[str, ...]) -> Iterator[str]:
         places = [("tools.rules", rule.tool) for rule in self.rules]

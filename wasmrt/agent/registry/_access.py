@@ -178,7 +178,7 @@ def _could_help(state: CallState, addition: Addition) -> bool:
     held = (
         probe.traits.effects
         & probe.view_effects
-        & state.restrictions.sandbox_effects(state.services.policy.guard, grown.name)
+        & state.restrictions.sandbox_effects(state.services.policy.guard, grown.names)
     )
     return addition.to == ToolInvokeCapability.grant_list or effects_of(alone) <= held
 

@@ -201,8 +201,8 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
     if may_add and any(map(state.services.traces.private_written.occurs_in, texts)):
         labels |= {Label.PRIVATE}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
-    ids = (*policy.ids_for(name), *ids)
-    vouched = policy.vouched_for(name)
+    ids = (*policy.ids_for(state.known.names), *ids)
+    vouched = policy.vouched_for(state.known.names)
     trace.saw(
         result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params,
         computed=computed,
@@ -212,7 +212,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
 def _has_stated_labels(state: CallState) -> bool:
     """Return whether the operator's rules, or a tool of the program, set the labels of all results of the tool."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
-    return own or state.services.policy.results_for(state.known.name) is not None
+    return own or state.services.policy.results_for(state.known.names) is not None
 
 
 def with_recorded_messages(state: CallState, report: Progress | None) -> Progress | None:
@@ -236,7 +236,7 @@ def result_labels(
     The labels come from the first of these sources that sets them: the operator's rules, the labels `declared` with
     this result, the labels that a tool of the program declares for all its results, and the effects of the call.
     """
-    labels = state.services.policy.results_for(state.known.name)
+    labels = state.services.policy.results_for(state.known.names)
     if labels is not None:
         return labels
     if declared is not None:
@@ -250,7 +250,7 @@ def result_labels(
 
 
 def _find_outgoing(state: CallState) -> Outgoing:
-    named = state.services.policy.destinations_for(state.known.name)
+    named = state.services.policy.destinations_for(state.known.names)
     if named is None and state.known.source in OWN_SOURCES:
         named = state.tool.destinations
     return find_outgoing(state.tool.schema, state.params, named)

@@ -197,7 +197,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
     """
     tool, entry = state.tool, state.known
     _access.redeem_granted(state)
-    seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.name) or tool.timeout_seconds)
+    seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.names) or tool.timeout_seconds)
     if state.direct and state.request.within is not None:
         state.request.within.check()
         seconds = min(seconds, state.request.within.remaining())
@@ -231,7 +231,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the context of the call for the tool."""
     entry, restrictions = state.known, state.restrictions
     # SECURITY: the sandbox enforces the declared effects of the chosen action, and the limits of the view.
-    allowed = state.effects & restrictions.sandbox_effects(state.services.policy.guard, entry.name)
+    allowed = state.effects & restrictions.sandbox_effects(state.services.policy.guard, entry.names)
     return ToolContext(
         user=state.request.user,
         trace_id=state.request.trace,

@@ -9,7 +9,17 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from wasmrt.agent.policy import NO_TIGHTENING, ExfiltrationGuard, Preset, ToolPolicy, decide_guard, decide_preset, fits
+from wasmrt.agent.policy import (
+    NO_TIGHTENING,
+    ExfiltrationGuard,
+    Names,
+    Preset,
+    ToolPolicy,
+    decide_guard,
+    decide_preset,
+    first_name,
+    fits,
+)
 from wasmrt.agent.registry._function import action_names
 from wasmrt.agent.registry._tool import Tool, ToolSource
 from wasmrt.agent.safety import Sanitizer
@@ -39,6 +49,8 @@ class RegisteredTool:
         self.source = source
         self.group = group
         self.aliases = aliases
+        self.names = (name, *aliases)
+        """The name, then the aliases: a rule of the policy applies to the tool under each of them."""
         self.is_component = isinstance(tool, PreparedTool)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
@@ -50,7 +62,7 @@ class RegisteredTool:
         own = self.tool.traits
         kept = self._tightened_traits
         if kept is None or kept[0] is not own or kept[1] is not policy:
-            kept = self._tightened_traits = (own, policy, own.tightened(policy.tightening_for(self.name)))
+            kept = self._tightened_traits = (own, policy, own.tightened(policy.tightening_for(self.names)))
         return kept[2]
 
     def with_added_grant(self, additions: tuple[Addition, ...]) -> RegisteredTool:
@@ -178,13 +190,13 @@ class ToolRestrictions(NamedTuple):
         """True if the view allows less than the registry allows without a view."""
         return self.read_only or self.subagent or bool(self.guards or self.presets)
 
-    def sandbox_effects(self, guard: ExfiltrationGuard, name: str) -> frozenset[Effect]:
+    def sandbox_effects(self, guard: ExfiltrationGuard, names: Names) -> frozenset[Effect]:
         """Return the effects that the sandbox allows a tool and the tools it invokes.
 
         They exclude the network if a preset or a guard denies it.
         """
         offline = any(not preset.allow_network for preset in self.presets)
-        guarded = any(each.enabled and not fits(name, each.allow_tools) for each in (guard, *self.guards))
+        guarded = any(each.enabled and not fits(names, each.allow_tools) for each in (guard, *self.guards))
         return EVERY_EFFECT - NETWORKING if offline or guarded else EVERY_EFFECT
 
     @property
@@ -192,31 +204,34 @@ class ToolRestrictions(NamedTuple):
         """For each preset, the workspace folders to which a sandboxed tool may write."""
         return tuple(dict.fromkeys(tuple(preset.allow_write_paths) for preset in self.presets))
 
-    def decide_presets(self, name: str, traits: Traits) -> Decision | None:
+    def decide_presets(self, names: Names, traits: Traits) -> Decision | None:
         """Decide whether the active preset and every other preset of the view allow the tool."""
         decision = None
         for preset in self.presets:
-            decision = decide_preset(preset, name, traits)._replace(policy=preset.digest)
+            decision = decide_preset(preset, names, traits)._replace(policy=preset.digest)
             if not decision.allowed:
                 return decision
         return decision
 
-    def decide_guards(self, guard: ExfiltrationGuard, name: str, traits: Traits) -> Decision | None:
+    def decide_guards(self, guard: ExfiltrationGuard, names: Names, traits: Traits) -> Decision | None:
         """Decide whether the policy's guard and the view's guards allow the tool."""
         decision = None
         for each in (guard, *self.guards):
-            found = decide_guard(each, name, traits)
+            found = decide_guard(each, names, traits)
             if found is not None and each is not guard and not found.allowed:
-                found = found._replace(suggestion=Step(f'make the view with without_network(allow=["{name}"])'))
+                found = found._replace(
+                    suggestion=Step(f'make the view with without_network(allow=["{first_name(names)}"])')
+                )
             if found is not None:
                 decision = found
                 if not found.allowed:
                     return found
         return decision
 
-    def decide_access(self, name: str, traits: Traits) -> Decision | None:
+    def decide_access(self, names: Names, traits: Traits) -> Decision | None:
         """Decide whether the view includes the tool: by the name, and by the access that sub-agents have."""
-        if not all(fits(name, patterns) for patterns in self.names):
+        name = first_name(names)
+        if not all(fits(names, patterns) for patterns in self.names):
             rule, hint = "the view does not include this tool", f'make the view with only(["{name}"])'
             return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
         what = "tool.subagent"

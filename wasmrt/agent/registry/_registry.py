@@ -15,11 +15,12 @@ from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._function import FunctionTool
 from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
 from wasmrt.agent.registry._services import RegistryServices
-from wasmrt.agent.registry._tool import Tool, ToolSource, check_tool
+from wasmrt.agent.registry._tool import OWN_SOURCES, Tool, ToolSource, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 from wasmrt.agent.safety import Policy
 from wasmrt.catalog import Catalog
+from wasmrt.catalog.bundled import shipped_names
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.names import check_prepared_name
 from wasmrt.core.places import find_places
@@ -256,7 +257,23 @@ class ToolRegistry(ToolView):
     def warnings(self) -> tuple[str, ...]:
         """Return sentences about settings of the policy that have no effect."""
         built_in = [entry.name for entry in self._services.store if not entry.source.external]
-        return self._services.policy.warnings(built_in=built_in, known=self.all_names())
+        known = [name for entry in self._services.store for name in entry.names]
+        return self._services.policy.warnings(built_in=built_in, known=known)
+
+    def check_rules(self) -> None:
+        """Check that each rule for tools of wasmrt, or of an installed component, matches one of their names.
+
+        Raises:
+            ConfigurationError: a rule matches no tool.
+        """
+        entries, shipped = tuple(self._services.store), tuple(shipped_names())
+        spaces = {name.partition(".")[0] for name in shipped if "." in name}
+        spaces |= {entry.name.partition(".")[0] for entry in entries if entry.source is ToolSource.INSTALLED}
+        # The names of tools that could not be loaded, and of servers, are not completely known.
+        spaces -= {name.partition(".")[0] for name in self.problems}
+        own = (*OWN_SOURCES, ToolSource.INSTALLED)
+        spaces -= {entry.name.partition(".")[0] for entry in entries if entry.source not in own}
+        self._services.policy.check_rules(spaces, (*shipped, *(name for entry in entries for name in entry.names)))
 
 
 def _default_source(tool: object) -> ToolSource:

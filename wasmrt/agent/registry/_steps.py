@@ -108,7 +108,7 @@ def check_view(state: CallState) -> Step:
     """Decide whether the view includes this tool, and allows the action that the params choose."""
     name, traits = state.known.name, state.traits
     state.effects = traits.effects_of(state.params) & state.view_effects
-    refused = state.restrictions.decide_access(name, traits)
+    refused = state.restrictions.decide_access(state.known.names, traits)
     if refused is None:
         refused = decide_effects(name, traits, state.view_effects, state.params, wider=state.restrictions.wider_hint)
     return _decision_or_text(refused, "the view allows the call")
@@ -117,13 +117,13 @@ def check_view(state: CallState) -> Step:
 def check_filter(state: CallState) -> Step:
     """Decide by the filter for external tools."""
     entry = state.known
-    found = decide_filter(state.services.policy.filter, entry.name, external=entry.source.external)
+    found = decide_filter(state.services.policy.filter, entry.names, external=entry.source.external)
     return _decision_or_text(found, "the tool is not external")
 
 
 def check_preset(state: CallState) -> Step:
     """Decide by the active preset and the view's presets."""
-    found = state.restrictions.decide_presets(state.known.name, state.traits)
+    found = state.restrictions.decide_presets(state.known.names, state.traits)
     return _decision_or_text(found, "no preset applies")
 
 
@@ -131,8 +131,8 @@ def check_rules(state: CallState) -> Step:
     """Decide by the operator's rules for this tool, and by the default permission that its author set."""
     name = state.known.name
     policy = state.services.policy
-    permission = policy.permission_for(name)
-    rule = next((rule.tool for rule in policy.rules_for(name) if rule.permission is permission), "")
+    permission = policy.permission_for(state.known.names)
+    rule = next((rule.tool for rule in policy.rules_for(state.known.names) if rule.permission is permission), "")
     tightened = state.traits.tightening != NO_TIGHTENING
     author = state.tool.default_permission
     found = decide_permission(permission, name, rule, author=author)
@@ -143,14 +143,14 @@ def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
     guard = state.services.policy.guard
     return _decision_or_text(
-        state.restrictions.decide_guards(guard, state.known.name, state.traits), "no guard applies"
+        state.restrictions.decide_guards(guard, state.known.names, state.traits), "no guard applies"
     )
 
 
 def check_confirmation(state: CallState) -> Step:
     """Determine whether the call requires approval. A user or a confirmation token can then approve it."""
     name, traits, effects = state.known.name, state.traits, state.effects
-    permission = state.services.policy.permission_for(name)
+    permission = state.services.policy.permission_for(state.known.names)
     asked = bool(state.tool.requires_approval(state.params))
     derived = Traits(effects=traits.effects).needs_confirmation(effects)
     tightened = traits.tightening != NO_TIGHTENING and traits.needs_confirmation(effects)
@@ -177,7 +177,7 @@ def check_unattended(state: CallState) -> Step:
     is denied if the operator's rules or its own package require approval.
     """
     policy, name = state.services.policy, state.known.name
-    rule = policy.permission_for(name)
+    rule = policy.permission_for(state.known.names)
     tightened = state.traits.tightening != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
         return "a rule of the policy approves the call"
@@ -203,7 +203,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         RateLimitedError: the user has reached the limit for this tool.
     """
     entry = state.known
-    rate = state.services.policy.rate_for(entry.name)
+    rate = state.services.policy.rate_for(entry.names)
     counted = not state.traits.read_only or state.traits.network_outbound
     if rate is None and entry.source is ToolSource.BUILTIN and counted:
         rate = BUILTIN_RATE
@@ -224,7 +224,7 @@ def _rate_setting(state: CallState, window: str) -> str:
     If several rules set a limit, the setting of the lowest limit is returned.
     """
     key, name = f"requests_per_{window}", state.known.name
-    rules = [rule for rule in state.services.policy.rules_for(name) if rule.rate is not None]
+    rules = [rule for rule in state.services.policy.rules_for(state.known.names) if rule.rate is not None]
     named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
     return f"{key} in [{section_of('tools.rules', named)}]"
 
@@ -249,7 +249,7 @@ def _list_asking_rules(state: CallState) -> str:
     """Return the section names of the policy's rules that require approval of the tool, joined by "and"."""
     asking = [
         rule.tool
-        for rule in state.services.policy.rules_for(state.known.name)
+        for rule in state.services.policy.rules_for(state.known.names)
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
     return " and ".join(f"[{section_of('tools.rules', tool)}]" for tool in asking) or "a rule of the policy"
@@ -264,7 +264,9 @@ def approving_line(state: CallState) -> str:
     name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
         return f"remove the settings that require approval from {_list_asking_rules(state)}"
-    asking = next((rule.tool for rule in policy.rules_for(name) if rule.permission is Permission.ASK), name)
+    asking = next(
+        (rule.tool for rule in policy.rules_for(state.known.names) if rule.permission is Permission.ASK), name
+    )
     return f'approve such calls: permission = "allow" in [{section_of("tools.rules", asking)}]'
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from wasmrt.agent.approvals import Approvals, Approver
 from wasmrt.agent.flows import FlowMap
-from wasmrt.agent.policy import ExfiltrationGuard, Preset, ToolPolicy
+from wasmrt.agent.policy import ExfiltrationGuard, Permission, Preset, ToolPolicy
 from wasmrt.agent.registry import _batch, _explain, _pipeline, _steps
 from wasmrt.agent.registry._calls import ToolCall, read_call
 from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, run_blocking, run_without_loop
@@ -100,6 +100,14 @@ class ToolView:
         if not self._shows(entry):
             raise NotInstalledError(f"this view has no tool named {name!r}", hint="call explain() for the reason")
         return entry.tool
+
+    def permission(self, name: str) -> Permission | None:
+        """Return the permission that the operator's rules set for a tool, or None if none does.
+
+        Raises:
+            NotInstalledError: no tool has this name.
+        """
+        return self.policy.permission_for(self._services.store.get(name).names)
 
     def traits(self, name: str) -> Traits:
         """Return a tool's traits under the operator's rules, limited to the effects that this view allows.
@@ -373,7 +381,7 @@ def _check_client(client: object) -> None:
 
 def _passes_checks(probe: CallState) -> bool:
     checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
-    found = (probe.restrictions.decide_access(probe.known.name, probe.traits), *(check(probe) for check in checks))
+    found = (probe.restrictions.decide_access(probe.known.names, probe.traits), *(check(probe) for check in checks))
     return all(each.allowed for each in found if isinstance(each, Decision))
 
 

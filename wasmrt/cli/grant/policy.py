@@ -11,7 +11,7 @@ from wasmrt.agent.flows import Label, picture
 from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.agent.registry import Outcome
 from wasmrt.catalog import Catalog
-from wasmrt.catalog.bundled import SHIPPED, TOOLS, bundled_names
+from wasmrt.catalog.bundled import TOOLS, bundled_names, shipped_names
 from wasmrt.cli.shared.calls import read_params
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import ViewChoice, complete_tools, json_option, view_options, workspace_option
@@ -52,7 +52,12 @@ def check(as_json: bool) -> int:
       wasmrt policy check --json
     """
     found = read_config_file(find_places().config).policy
-    warnings = found.warnings(built_in=bundled_names(), known=_known(found))
+    known = _known(found)
+    shipped = tuple(shipped_names())
+    if not find_places().mcp_servers.exists():  # the tools of servers may have any name
+        others = {name.partition(".")[0] for name in known if name not in shipped}
+        found.check_rules({name.partition(".")[0] for name in shipped if "." in name} - others, known)
+    warnings = found.warnings(built_in=bundled_names(), known=known)
     if as_json:
         show_json({"ok": True, "digest": found.digest, "warnings": list(warnings)})
         return 0
@@ -202,7 +207,7 @@ def _known(found: ToolPolicy) -> list[str]:
     plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
     meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]
     below = [name for name in meant if name.partition(".")[0] in installed]
-    return [*(tool.name for tool in SHIPPED), *installed, *plugins, *below]
+    return [*shipped_names(), *installed, *plugins, *below]
 
 
 def as_data(found: ToolPolicy) -> dict[str, object]:

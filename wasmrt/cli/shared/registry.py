@@ -71,6 +71,7 @@ def open_registry(*, workspace: Path | None = None, called: str = "", typed: boo
             registry = load_registry(runtime, policy=policy, approver=command_approver(policy))
         with registry:
             register_configured_servers(registry)
+            registry.check_rules()
             print_problems(registry.problems, called)
             yield registry
 

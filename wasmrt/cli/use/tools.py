@@ -119,7 +119,7 @@ def _row(source: object, name: str, view: ToolView) -> dict[str, Any]:
 
 def _confirmation(name: str, view: ToolView) -> str:
     """Return when approval is required: by the policy's rule, else by the tool's default, else by its effects."""
-    permission = view.policy.permission_for(name)
+    permission = view.permission(name)
     if permission is Permission.ALLOW:
         return "never"
     default = view.get(name).default_permission
