@@ -16,7 +16,7 @@ from wasmrt.capabilities._amend import (
 )
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
 from wasmrt.capabilities._effects import effects_of, reached, within_effects
-from wasmrt.capabilities._growth import covers, extended, grown, narrowed, wanted
+from wasmrt.capabilities._growth import PatternProposal, covers, extended, grown, narrowed, propose_patterns, wanted
 from wasmrt.capabilities._imports import capabilities_of, needs_section, uses_section
 from wasmrt.capabilities._merge import for_tool, merge, within_write_paths
 from wasmrt.capabilities.kinds import (
@@ -73,6 +73,7 @@ __all__ = [
     "LocationType",
     "LoginCapability",
     "OAuthConfig",
+    "PatternProposal",
     "RateLimitConfig",
     "SecretsCapability",
     "ToolGrant",
@@ -105,6 +106,7 @@ __all__ = [
     "path_problem",
     "plain_path",
     "program_network_line",
+    "propose_patterns",
     "reached",
     "read_program_network",
     "read_secret_name",

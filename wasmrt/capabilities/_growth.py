@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple, cast
 
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
 from wasmrt.capabilities._merge import section_of
-from wasmrt.capabilities.kinds import KINDS, Capability
+from wasmrt.capabilities.kinds import KINDS, Capability, HttpCapability
+from wasmrt.capabilities.kinds.http import generalize
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.model import Addition, Decision, Withheld
 
@@ -88,6 +90,34 @@ def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
         for addition in kind.condense(parts).additions() if parts else ():
             base = base.with_addition(addition)
     return base
+
+
+class PatternProposal(NamedTuple):
+    """An entry with a path pattern that covers several suggested entries."""
+
+    entry: Addition
+    seen: tuple[Addition, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the entry and the entries that it covers as JSON data."""
+        return {"entry": json.loads(self.entry.entry), "seen": [json.loads(each.entry) for each in self.seen]}
+
+
+def propose_patterns(additions: Iterable[Addition]) -> list[PatternProposal]:
+    """Return a proposal for each group of suggested requests whose paths are similar. Other entries are left out."""
+    entries = {
+        entry: addition
+        for addition in additions
+        if addition.to == HttpCapability.grant_list
+        for entry in cast("HttpCapability", _capability(addition)).allowlist
+    }
+    return [
+        PatternProposal(
+            Addition(HttpCapability.grant_list, found.entry.as_line()), tuple(entries[each] for each in found.seen)
+        )
+        for found in generalize(entries)
+        if len(found.seen) > 1
+    ]
 
 
 def _capability(addition: Addition) -> Capability:

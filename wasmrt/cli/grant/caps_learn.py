@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,12 +12,14 @@ import click
 
 from wasmrt.capabilities import (
     Capabilities,
+    PatternProposal,
     ToolInvokeCapability,
     WorkspaceCapability,
     WorkspaceWriteCapability,
     extended,
     grown,
     narrowed,
+    propose_patterns,
     wanted,
 )
 from wasmrt.capabilities.file import CapabilityFile, as_tree, format_file, parse
@@ -54,6 +56,7 @@ Run = Callable[[Capabilities, str], list[Decision]]
     "--capabilities", type=click.Path(path_type=Path), metavar="FILE", help="Start from this file and add to it."
 )
 @click.option("--user", default="local", show_default=True, help="User whose rate limits apply.")
+@click.option("--exact", is_flag=True, help="Keep exact paths, instead of proposing * for segments that differ.")
 @workspace_option
 @json_option
 def learn(
@@ -62,6 +65,7 @@ def learn(
     part: str | None,
     capabilities: Path | None,
     user: str,
+    exact: bool,
     workspace: Path | None,
     as_json: bool,
 ) -> None:
@@ -73,6 +77,9 @@ def learn(
 
     Without a terminal, the tool runs once, with the grant of --capabilities or none. A tool that stops at its first
     denial then shows one need per run.
+
+    If requests differ only in some segments of their paths, such as the numbers of issues, the proposal has * for
+    these segments, and the command lists the paths. --exact keeps the paths; on a terminal the command asks.
 
     With --workspace, the tool finds the folder, but can read a file only after you allow it.
 
@@ -93,12 +100,14 @@ def learn(
     texts = params or ("{}",)
     if as_json or not is_interactive():
         asked = list(dict.fromkeys(d for text in texts for d in run(start.capabilities, text)))
-        _report(asked, start, as_json=as_json)
+        _report(asked, start, exact=exact, as_json=as_json)
         return
     session = _Session(run, start.capabilities, part)
     try:
         for text in texts:
             session.learn(text)
+        if not exact:
+            session.ask_patterns()
     finally:  # print the answers given so far even after Ctrl-C
         made = replace(start, capabilities=session.grant)
         if session.has_answers or sys.exception() is None:
@@ -135,6 +144,13 @@ class _Session:
     def has_answers(self) -> bool:
         """True if the user has answered about a denial."""
         return bool(self._answered)
+
+    def ask_patterns(self) -> None:
+        """Ask whether patterns should replace the paths that they cover."""
+        proposals = propose_patterns(self._allowed)
+        _print_patterns(proposals)
+        if proposals and click.confirm("Allow these patterns instead of the exact paths?", default=False, err=True):
+            self.grant = grown(self._start, _with_patterns(self._allowed, proposals), self._part)
 
     def report(self) -> None:
         """Print the number of answers."""
@@ -228,15 +244,39 @@ def _run_once(found: FoundTool, text: str, *, part: str | None, user: str, works
     return [decision for decision in decisions if not decision.allowed]
 
 
-def _report(asked: Iterable[Decision], start: CapabilityFile, *, as_json: bool) -> None:
+def _print_patterns(proposals: Iterable[PatternProposal]) -> None:
+    for proposal in proposals:
+        print_message(f"proposed for {len(proposal.seen)} similar requests: {proposal.entry.entry}")
+        for each in proposal.seen:
+            print_message(f"seen: {each.entry}", indent=2)
+
+
+def _with_patterns(additions: Iterable[Addition], proposals: Sequence[PatternProposal]) -> list[Addition]:
+    """Return the additions, with each proposal instead of the additions that it covers."""
+    covered = {each for proposal in proposals for each in proposal.seen}
+    return [*(each for each in additions if each not in covered), *(proposal.entry for proposal in proposals)]
+
+
+def _report(asked: Iterable[Decision], start: CapabilityFile, *, exact: bool, as_json: bool) -> None:
     asked = list(asked)
     for decision in asked:
         _print_refusal(decision)
     if not asked:
         _print_no_requests(is_new=start == CapabilityFile())
-    proposal = replace(start, capabilities=extended(start.capabilities, wanted(asked)))
+    additions = list(wanted(asked))
+    patterns = [] if exact else propose_patterns(additions)
+    proposal = replace(start, capabilities=extended(start.capabilities, _with_patterns(additions, patterns)))
+    if patterns and not as_json:
+        _print_patterns(patterns)
+        print_message("--exact keeps the exact paths")
     if as_json:
         tree = json.loads(format_file(proposal)) if start != CapabilityFile() else as_tree(proposal.capabilities)
-        show_json({"asked": [decision.as_dict() for decision in asked], "proposal": tree})
+        show_json(
+            {
+                "asked": [decision.as_dict() for decision in asked],
+                "proposal": tree,
+                "patterns": [each.as_dict() for each in patterns],
+            }
+        )
     else:
         show(format_file(proposal).removesuffix("\n"))

@@ -10,6 +10,7 @@ from wasmrt.capabilities.kinds.http._allowlist import (
     describe_unread,
 )
 from wasmrt.capabilities.kinds.http._capability import HttpCapability, decide_http
+from wasmrt.capabilities.kinds.http._generalize import generalize
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE
 from wasmrt.capabilities.kinds.http._section import MAX_HTTP_TIMEOUT_SECONDS, read_endpoint, read_entry
 from wasmrt.capabilities.kinds.http._sentences import format_path
@@ -25,6 +26,7 @@ __all__ = [
     "describe_request",
     "describe_unread",
     "format_path",
+    "generalize",
     "read_endpoint",
     "read_entry",
 ]
