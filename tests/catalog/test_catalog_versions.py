@@ -167,11 +167,42 @@ def test_a_catalog_with_the_previous_layout_is_upgraded(catalog: Catalog, draft:
     catalog.add(draft("echo", OLD), grant="{}")
     with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
         db.execute("ALTER TABLE version DROP COLUMN kept")
+        db.execute("ALTER TABLE version DROP COLUMN for_agents")
         db.execute("PRAGMA user_version=3")
 
     assert [tool.name for tool in catalog.tools()] == ["echo"]
-    assert catalog.get("echo").kept == ()
+    assert catalog.get("echo").kept == () and not catalog.get("echo").for_agents
     assert catalog.add(draft("echo", NEW), grant="{}").number == 2
+
+
+def test_an_offer_applies_to_the_version_and_grant_that_the_user_saw(catalog: Catalog, draft: Make) -> None:
+    first = catalog.add(draft("echo", OLD), grant="{}", for_agents=True)
+    assert first.for_agents and [tool.for_agents for tool in catalog.tools()] == [1]
+    wider = catalog.regrant(first, '{"http": {}}')
+    with pytest.raises(InstallError, match="changed by another process"):
+        catalog.offer(first, for_agents=False)
+    assert not catalog.offer(wider, for_agents=False).for_agents
+    assert catalog.add(draft("echo", OLD), grant='{"http": {}}') == wider._replace(for_agents=False)
+    catalog.remove("echo")
+    assert not catalog.add(draft("echo", OLD), grant="{}").for_agents
+
+
+def test_an_update_keeps_the_offer_and_a_pending_one_is_not_offered(catalog: Catalog, draft: Make) -> None:
+    catalog.add(draft("echo", OLD), grant="{}", for_agents=True)
+    pending = catalog.add(draft("echo", NEW), grant=None, for_agents=True)
+    assert not pending.for_agents
+    assert catalog.grant("echo", pending.number, "{}", digest=pending.digest).for_agents
+    assert not catalog.add(draft("echo", b"third"), grant="{}", for_agents=False).for_agents
+    assert not catalog.add(draft("echo", b"fourth"), grant="{}").for_agents
+
+
+@pytest.mark.parametrize(("first", "second"), [(True, True), (True, False), (False, True)])
+def test_a_rollback_offers_the_version_only_if_both_were_offered(
+    catalog: Catalog, draft: Make, first: bool, second: bool
+) -> None:
+    catalog.add(draft("echo", OLD), grant="{}", for_agents=first)
+    catalog.add(draft("echo", NEW), grant="{}", for_agents=second)
+    assert catalog.rollback("echo").for_agents is (first and second)
 
 
 def test_a_catalog_with_a_later_layout_is_not_changed(catalog: Catalog, draft: Make, tmp_path: Path) -> None:

@@ -202,7 +202,7 @@ def test_install_on_a_terminal_asks_for_approval(wasmrt: Run, tool_file: Write) 
     code, said = on_a_terminal(b"n\n", "install", path)
     assert code == 3
     assert "may GET https://api.example.com/v1/" in said
-    assert "Grant this to parrot?" in said
+    assert "Grant this to parrot, and offer it to the agents of this installation?" in said
     assert json.loads(wasmrt("list", "--json").stdout) == []
     code, said = on_a_terminal(b"y\n", "install", path)
     assert code == 0
@@ -225,7 +225,7 @@ def test_large_component_shows_a_status_only_on_a_terminal(wasmrt: Run, tool_fil
     path = tool_file()
     path.write_bytes(padded(path.read_bytes(), 2 * 1024 * 1024))
     assert "preparing" not in wasmrt("install", path, "--name", "quiet").stderr
-    code, said = on_a_terminal(b"", "install", path)
+    code, said = on_a_terminal(b"y\n", "install", path)
     assert code == 0
     assert "preparing parrot" in said
     assert "installed parrot version 1" in said

@@ -54,18 +54,25 @@ def test_as_model_prints_the_result_for_models(wasmrt: Run) -> None:
         assert "--as-model only prints the result" in refused.stderr
 
 
-def test_an_installed_tool_is_external_and_needs_the_filter_to_be_open(
+def test_an_installed_tool_is_offered_by_consent_or_by_the_filter(
     wasmrt: Run, tool_file: Callable[..., Path], configure: Callable[[str], None]
 ) -> None:
-    wasmrt("install", tool_file("parrot"), "--yes")
+    wasmrt("install", tool_file("parrot"), "--yes", "--no-offer")
     assert listed(wasmrt) == SHIPPED
-    assert "1 more cannot be called here" in wasmrt("tools", "list").stderr
+    told = "parrot cannot be called here: the tool is not offered to agents; offer it: wasmrt grant parrot --offer"
+    assert told in wasmrt("tools", "list").stderr
     assert json.loads(wasmrt("tools", "run", "parrot", '{"message": "hi"}').stdout) == "hi"  # its user typed the name
-    configure("[tools.filter]\nallow_external = false\n")
+    wasmrt("grant", "parrot", "--offer", "--yes")
+    assert "parrot" in listed(wasmrt)
+    wasmrt("grant", "parrot", "--no-offer")
+    configure(
+        "[tools.filter]\
+allow_external = false\
+"
+    )
     for command in (["tools", "run"], ["run"]):
         refused = wasmrt(*command, "parrot", '{"message": "hi"}', code=3)
         assert "external tools are denied" in refused.stderr
-        assert "allow_external = true" in refused.stderr
     configure("[tools.filter]\nallow_external = true\n")
     assert "parrot" in listed(wasmrt)
     assert json.loads(wasmrt("tools", "run", "parrot", '{"message": "hi"}').stdout) == "hi"

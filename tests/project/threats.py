@@ -54,6 +54,16 @@ THREATS = (
         attacks=_names(*MEMORY),
     ),
     Threat(
+        threat="a tool reaches agents although its user did not agree to that, or the operator denies it",
+        source=OURS,
+        tests=(
+            "cli/test_cli_offer.py::test_a_tool_that_was_installed_without_consent_is_not_offered",
+            "cli/test_cli_offer.py::test_the_operators_configuration_overrides_an_offer",
+            "catalog/test_catalog_versions.py::test_a_rollback_offers_the_version_only_if_both_were_offered",
+            "catalog/test_catalog_versions.py::test_an_offer_applies_to_the_version_and_grant_that_the_user_saw",
+        ),
+    ),
+    Threat(
         threat="an error shows a model how to lift a denial, and the model asks a user to do so",
         source=OURS,
         tests=(

@@ -6,6 +6,7 @@ either the old or the new catalog. Writers exclude each other; readers never wai
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -37,8 +38,8 @@ class Catalog:
             return ()
         with self._index.reading() as db:
             rows = db.execute(
-                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.pending, v.tools "
-                "FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
+                "SELECT v.name, v.number, v.digest, v.size_bytes, v.world, v.description, t.pending, v.tools, "
+                "v.for_agents FROM tool t JOIN version v ON v.name = t.name AND v.number = t.active ORDER BY t.name"
             ).fetchall()
         return tuple(map(Listed._make, rows))
 
@@ -91,13 +92,20 @@ class Catalog:
         return self._components.read(version.digest, version.name, size_bytes=version.size_bytes)
 
     def add(
-        self, new: NewVersion, grant: str | None, *, replaces: tuple[ToolVersion, ...] | None = None
+        self,
+        new: NewVersion,
+        grant: str | None,
+        *,
+        replaces: tuple[ToolVersion, ...] | None = None,
+        for_agents: bool | None = None,
     ) -> ToolVersion:
         """Store a new version. With a grant it becomes the active version; without one it waits for a grant.
 
         If a tool has more than 16 versions, the oldest ones are deleted. A version that is already stored with the same
         bytes and grant is returned unchanged. `replaces` has the active version that the user saw; it is empty if the
-        tool was not installed, and None if nothing is compared.
+        tool was not installed, and None if nothing is compared. `for_agents` is the user's decision whether to offer
+        the version to agents; if it is None, the decision about the active version remains, and a new tool is not
+        offered.
 
         SECURITY: a number does not identify a version, since its grant can be narrowed and numbers are reused after a
         removal. Otherwise an update without more access than the user saw could bring back access that was removed.
@@ -126,17 +134,23 @@ class Catalog:
                     f"{new.name} was updated by another process", code="changed", hint="run the command again"
                 )
             self._components.write(new.component)  # also replaces a damaged file of the same component
+            if for_agents is None:
+                for_agents = any(v.active and v.for_agents for v in before)
             if stored is not None:
-                return stored
+                if stored.active:
+                    _set_for_agents(db, new.name, stored.number, for_agents=for_agents)
+                return stored._replace(for_agents=stored.active and for_agents)
             # A pending update keeps its number when it is granted.
             pending = next((v.number for v in same if v.pending), None)
-            store(db, new, pending or max((v.number for v in before), default=0) + 1, grant)
+            # SECURITY: a pending version is not offered; `grant` decides about it.
+            offered = for_agents and grant is not None
+            store(db, new, pending or max((v.number for v in before), default=0) + 1, grant, for_agents=offered)
             after = versions_of(db, new.name)
         self._forget({v.digest for v in before} - {v.digest for v in after})
         return after[-1]
 
     def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
-        """Grant a pending version and make it the active one.
+        """Grant a pending version and make it the active one. It is offered to agents if the active version was.
 
         SECURITY: `digest` is the digest that the user saw. Since then, a different update may have got this number.
 
@@ -152,6 +166,8 @@ class Catalog:
                 (grant, name, number, digest),
             ).rowcount
             if changed:
+                offered = any(v.active and v.for_agents for v in versions_of(db, name))
+                _set_for_agents(db, name, number, for_agents=offered)
                 activate(db, name, number)
         if not changed:
             raise InstallError(
@@ -184,8 +200,35 @@ class Catalog:
             )
         return self.get(version.name, version.number)
 
+    def offer(self, version: ToolVersion, *, for_agents: bool) -> ToolVersion:
+        """Store the user's decision whether to offer a version to the agents of the installation.
+
+        SECURITY: the decision is part of the version's row, so it applies only to the component and the grant that the
+        user saw. If the grant has changed since then, nothing is stored. The model cannot write the catalog.
+
+        Raises:
+            NotInstalledError: the tool no longer exists.
+            InstallError: the version or its grant has changed since `version` was read.
+        """
+        with self._index.writing() as db:
+            unchanged = any(
+                (v.digest, v.grant, v.active) == (version.digest, version.grant, version.active)
+                for v in versions_of(db, version.name)
+                if v.number == version.number
+            )
+            if unchanged:
+                _set_for_agents(db, version.name, version.number, for_agents=for_agents)
+        if not unchanged:
+            raise InstallError(
+                f"{version.name} was changed by another process", code="changed", hint="run the command again"
+            )
+        return self.get(version.name, version.number)
+
     def rollback(self, name: str, number: int | None = None) -> ToolVersion:
         """Make an older version active, by default the one before the active version.
+
+        SECURITY: the older version is offered to agents only if both it and the replaced version were. So a user's last
+        decision not to offer the tool remains, and a version is never offered without a decision about it.
 
         Raises:
             NotInstalledError: the tool or the version does not exist.
@@ -202,6 +245,8 @@ class Catalog:
             known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
             if known.fetchone() is None:
                 raise NotInstalledError(f"{name} was removed by another process", hint="install it again")
+            if not any(v.active and v.for_agents for v in versions_of(db, name)):
+                _set_for_agents(db, name, target.number, for_agents=False)
             db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
         return self.get(name)
 
@@ -280,3 +325,7 @@ class Catalog:
 def _active(versions: Iterable[ToolVersion]) -> int:
     """Return the number of the active version, or 0 if no version is active."""
     return next((version.number for version in versions if version.active), 0)
+
+
+def _set_for_agents(db: sqlite3.Connection, name: str, number: int, *, for_agents: bool) -> None:
+    db.execute("UPDATE version SET for_agents = ? WHERE name = ? AND number = ?", (for_agents, name, number))

@@ -17,7 +17,7 @@ from wasmrt.core.errors import InstallError
 BUSY_SECONDS = 30.0
 INCOMING = "incoming"
 """The folder for incomplete files, on the same file system as the final files."""
-_VERSION = 4
+_VERSION = 5
 # The columns for `Catalog.tools` come first, because SQLite reads a row only up to the last column it needs.
 _SCHEMA = """
 CREATE TABLE tool (
@@ -25,14 +25,18 @@ CREATE TABLE tool (
 ) WITHOUT ROWID;
 CREATE TABLE version (
     name TEXT NOT NULL, number INTEGER NOT NULL, digest TEXT NOT NULL, size_bytes INTEGER NOT NULL,
-    world TEXT NOT NULL, description TEXT NOT NULL, tools INTEGER NOT NULL,
+    world TEXT NOT NULL, description TEXT NOT NULL, tools INTEGER NOT NULL, for_agents INTEGER NOT NULL DEFAULT 0,
     origin TEXT NOT NULL, installed_at TEXT NOT NULL, schema_digest TEXT, imports TEXT NOT NULL,
     exports TEXT NOT NULL, sidecar TEXT, granted TEXT, package TEXT, kept TEXT,
     PRIMARY KEY (name, number)
 );
 CREATE INDEX version_digest ON version (digest);
 """
-_UPGRADES = {3: "ALTER TABLE version ADD COLUMN kept TEXT"}
+_UPGRADES = {
+    3: "ALTER TABLE version ADD COLUMN kept TEXT",
+    # SECURITY: no user agreed to offer the versions of older layouts to agents.
+    4: "ALTER TABLE version ADD COLUMN for_agents INTEGER NOT NULL DEFAULT 0",
+}
 """The SQL statement that upgrades each older layout to the next layout, by the number of the older layout."""
 
 

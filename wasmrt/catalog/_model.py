@@ -85,6 +85,8 @@ class ToolVersion(NamedTuple):
     """The number of tools."""
     kept: tuple[Kept, ...] = ()
     """Entries that a user granted beyond the request. Each entry is also in the grant, unless it was revoked."""
+    for_agents: bool = False
+    """True if a user agreed to offer this version to the agents of the installation."""
 
     @property
     def pending(self) -> bool:
@@ -111,6 +113,8 @@ class Listed(NamedTuple):
     """The number of the update that is waiting for a grant, or None."""
     tools: int = 1
     """The number of tools."""
+    for_agents: int = 0
+    """1 if a user agreed to offer the active version to the agents of the installation, else 0."""
 
 
 class Finding(NamedTuple):

@@ -13,7 +13,7 @@ from wasmrt.core.model import Addition
 
 _COLUMNS = (
     "name, number, digest, size_bytes, world, description, tools, origin, installed_at, schema_digest, imports, "
-    "exports, sidecar, granted, package, kept"
+    "exports, sidecar, granted, package, kept, for_agents"
 )
 
 
@@ -30,10 +30,10 @@ def digests(db: sqlite3.Connection) -> set[str]:
     return {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
 
 
-def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
+def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None, *, for_agents: bool) -> None:
     """Store a version as the active one or, without a grant, as the pending update. Delete the oldest versions."""
     db.execute("DELETE FROM version WHERE name = ? AND granted IS NULL", (new.name,))
-    insert(db, new, number, grant)
+    insert(db, new, number, grant, for_agents=for_agents)
     if grant is None:
         db.execute("UPDATE tool SET pending = ? WHERE name = ?", (number, new.name))
     else:
@@ -45,7 +45,7 @@ def store(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | Non
     )
 
 
-def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None) -> None:
+def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | None, *, for_agents: bool) -> None:
     """Insert the row of a version, without changing other rows."""
     info = new.info
     values = (
@@ -65,6 +65,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
         grant,
         new.package,
         None,
+        for_agents,
     )
     marks = ", ".join("?" * len(values))
     db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
@@ -81,7 +82,7 @@ def activate(db: sqlite3.Connection, name: str, number: int) -> None:
 
 def _version(row: tuple[Any, ...]) -> ToolVersion:
     name, number, digest, size, world, description, tools, *rest = row
-    origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, active = rest
+    origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, for_agents, active = rest
     return ToolVersion(
         name=name,
         number=number,
@@ -100,6 +101,7 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
         package=package,
         tools=tools,
         kept=() if kept is None else tuple(_kept(each) for each in json.loads(kept)),
+        for_agents=bool(for_agents),
     )
 
 

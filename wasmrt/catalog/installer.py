@@ -71,9 +71,13 @@ class InstallPlan:
 
         This is the case if a new tool requests something, and if an update changes the component or gets more access.
         """
-        if self.previous is None:
+        old, new = self.previous, self.new
+        if old is None:
             return self.grant != Capabilities.none()
-        return self.wider or self.new.component.digest != self.previous.digest
+        # SECURITY: models read the names, schemas and descriptions of offered tools.
+        shown = (old.schema_digest, old.description, old.package)
+        reworded = old.for_agents and shown != (new.info.schema_digest, new.info.description, new.package)
+        return self.wider or new.component.digest != old.digest or reworded
 
 
 class Installer:
@@ -139,16 +143,18 @@ class Installer:
             more=more,
         )
 
-    def accept(self, plan: InstallPlan) -> ToolVersion:
+    def accept(self, plan: InstallPlan, *, for_agents: bool | None = None) -> ToolVersion:
         """Store the planned version with its grant, as the active version.
+
+        `for_agents` is the user's decision whether to offer it to agents, as for `Catalog.add`.
 
         Raises:
             InstallError: the catalog cannot be written, or has changed since the plan was made.
         """
         seen = () if plan.previous is None else (plan.previous,)
         if plan.is_installed and seen == (self._catalog.get(plan.new.name),):
-            return seen[0]
-        return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen)
+            return seen[0] if for_agents is None else self._catalog.offer(seen[0], for_agents=for_agents)
+        return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen, for_agents=for_agents)
 
     def store_pending(self, plan: InstallPlan) -> ToolVersion:
         """Store an update that waits for a grant. The active version remains active.

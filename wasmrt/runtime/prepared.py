@@ -66,6 +66,8 @@ class PreparedTool(ToolDefaults):
         self.size_bytes = size_bytes
         self.installed = False
         """True if the tool comes from the catalog."""
+        self.for_agents = False
+        """True if the tool comes from the catalog, and a user agreed to offer it to agents."""
         self._parts: dict[str, PreparedTool] = {}
         self._cached_effects: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
@@ -102,7 +104,7 @@ class PreparedTool(ToolDefaults):
         other = PreparedTool(
             self._runner, self._target.with_added_grant(self._tool, additions), self.size_bytes, self._spec
         )
-        other.installed = self.installed
+        other.installed, other.for_agents = self.installed, self.for_agents
         return other
 
     @property
@@ -251,7 +253,7 @@ class PreparedTool(ToolDefaults):
             raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
         # Return the same object each time, so that a registry recognizes the object when another tool invokes it.
         part = self._parts.setdefault(name, PreparedTool(self._runner, self._target, self.size_bytes, spec))
-        part.installed = self.installed
+        part.installed, part.for_agents = self.installed, self.for_agents
         return part
 
     def execute(

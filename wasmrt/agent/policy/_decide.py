@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Names, Permission, Preset, first_name, fits
 from wasmrt.core.effects import Effect
 from wasmrt.core.model import Decision, Reason
@@ -9,18 +11,34 @@ from wasmrt.core.strict_toml import section_of
 from wasmrt.core.traits import Traits
 
 
-def decide_filter(rule: ExternalFilter, names: Names, *, external: bool) -> Decision | None:
-    """Decide whether the filter for external tools allows a tool; None if the tool is not external."""
+class Offer(NamedTuple):
+    """Whether a user agreed to offer an installed component to agents."""
+
+    component: str
+    agreed: bool
+
+
+def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: Offer | None = None) -> Decision | None:
+    """Decide whether the filter for external tools allows a tool; None if the tool is not external.
+
+    `offer` is set only for installed components.
+
+    SECURITY: the operator's settings take precedence over an offer: a list restricts it, and `false` cancels it.
+    """
     what, tool = "tool.external_filter", first_name(names)
     if not external:
         return None
-    if not rule.allow_external:
+    if rule.allow_external is False or (rule.allow_external is None and offer is None):
         hint = "set allow_external = true in [tools.filter]"
         return Decision(False, Reason.EXTERNAL_TOOL, "external tools are denied", hint, what, tool)
+    if rule.allow_external is None and offer is not None and not offer.agreed:
+        reason, hint = "the tool is not offered to agents", f"offer it: wasmrt grant {offer.component} --offer"
+        return Decision(False, Reason.EXTERNAL_TOOL, reason, hint, what, tool)
     if rule.external_allow_list and not fits(names, rule.external_allow_list):
         hint = f'add "{tool}" to external_allow_list in [tools.filter]'
         return Decision(False, Reason.EXTERNAL_TOOL, "the tool is not in external_allow_list", hint, what, tool)
-    return Decision(True, Reason.ALLOWED, "tools.filter.allow_external", None, what, tool)
+    allowing = "tools.filter.allow_external" if rule.allow_external else "a user agreed to offer the tool to agents"
+    return Decision(True, Reason.ALLOWED, allowing, None, what, tool)
 
 
 def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:

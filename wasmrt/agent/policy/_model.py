@@ -138,12 +138,15 @@ class Preset:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExternalFilter:
-    """The filter for external tools, in addition to presets and rules. By default, it denies all external tools."""
+    """The filter for external tools, in addition to presets and rules.
+
+    By default, it allows only the installed tools that a user agreed to offer to agents.
+    """
 
     allow_external: bool | None = None
-    """None, like False, denies external tools; see `ToolPolicy.for_typed_calls` for the difference."""
+    """True to allow all external tools, False to deny all; None to allow the installed tools that a user offered."""
     external_allow_list: tuple[str, ...] = ()
-    """The only external tools that `allow_external` allows; if empty, `allow_external` allows all of them."""
+    """If it is not empty, the only external tools that may be allowed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,7 +188,7 @@ class ToolRule:
 
 @dataclass(frozen=True, kw_only=True)
 class ToolPolicy:
-    """An operator's policy for tools. The default policy only denies external tools.
+    """An operator's policy for tools. The default policy only denies external tools that no user offered.
 
     Raises:
         ConfigurationError: the active preset is unknown, or a value is invalid.
@@ -352,7 +355,7 @@ class ToolPolicy:
                 found.append(f"external_allow_list contains {tool}, which no preset lists")
         if known is not None:
             found += self._describe_unmatched_patterns(tuple(known))
-        if self.filter.external_allow_list and not self.filter.allow_external:
+        if self.filter.external_allow_list and self.filter.allow_external is False:
             found.append("external_allow_list has no effect while allow_external is false")
         return tuple(found)
 

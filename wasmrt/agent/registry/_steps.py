@@ -10,7 +10,7 @@ from functools import partial
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
 from wasmrt.agent.registry._calls import parse_arguments
-from wasmrt.agent.registry._registered import RegisteredTool, decide_effects
+from wasmrt.agent.registry._registered import RegisteredTool, decide_effects, is_visible
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.capabilities import RateLimitConfig
@@ -117,7 +117,8 @@ def check_view(state: CallState) -> Step:
 def check_filter(state: CallState) -> Step:
     """Decide by the filter for external tools."""
     entry = state.known
-    found = decide_filter(state.services.policy.filter, entry.names, external=entry.source.external)
+    external = entry.source.external
+    found = decide_filter(state.services.policy.filter, entry.names, external=external, offer=entry.offer)
     return _decision_or_text(found, "the tool is not external")
 
 
@@ -137,6 +138,18 @@ def check_rules(state: CallState) -> Step:
     author = state.tool.default_permission
     found = decide_permission(permission, name, rule, author=author)
     return _decision_or_text(found, _list_asking_rules(state) if tightened else "no rule applies")
+
+
+def find_hiding_decision(state: CallState) -> Decision | None:
+    """Return the denial that hides a tool from a view, or None. It does not depend on params."""
+    name, traits = state.known.name, state.traits
+    checks = (check_filter, check_preset, check_rules, check_exfiltration)
+    found = (state.restrictions.decide_access(name, traits), *(check(state) for check in checks))
+    denial = next((each for each in found if isinstance(each, Decision) and not each.allowed), None)
+    if denial is None and not is_visible(traits, state.restrictions.allowed_effects(traits)):
+        hint = state.restrictions.wider_hint()
+        return Decision(False, Reason.EFFECT_NOT_ALLOWED, "the view allows no action of it", hint, "tool.effects", name)
+    return denial
 
 
 def check_exfiltration(state: CallState) -> Step:

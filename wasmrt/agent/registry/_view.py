@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from operator import itemgetter
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.agent.approvals import Approvals, Approver
@@ -14,7 +16,7 @@ from wasmrt.agent.registry._calls import ToolCall, read_call
 from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, run_blocking, run_without_loop
 from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, build_answer, clean
-from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, actions_within, is_visible
+from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, actions_within
 from wasmrt.agent.registry._services import RegistryServices, Trace
 from wasmrt.agent.registry._state import CallRequest, CallState
 from wasmrt.agent.registry._tool import Tool
@@ -90,6 +92,11 @@ class ToolView:
         """Return the sorted names of the tools that can be called."""
         return sorted(entry.name for entry in self._visible_entries())
 
+    def refusals(self) -> dict[str, Decision]:
+        """Return the tools that cannot be called in this view, sorted by name, with the decisions that deny them."""
+        found = ((entry.name, _steps.find_hiding_decision(self._probe(entry))) for entry in self._services.store)
+        return {name: decision for name, decision in sorted(found, key=itemgetter(0)) if decision is not None}
+
     def get(self, name: str) -> Tool:
         """Return the tool with this name or alias, or with this name for models.
 
@@ -98,7 +105,10 @@ class ToolView:
         """
         entry = self._services.store.get(name)
         if not self._shows(entry):
-            raise NotInstalledError(f"this view has no tool named {name!r}", hint="call explain() for the reason")
+            raise NotInstalledError(
+                f"this view has no tool named {name!r}",
+                hint=f"for the reason: wasmrt policy explain {quote(entry.name)}",
+            )
         return entry.tool
 
     def permission(self, name: str) -> Permission | None:
@@ -338,7 +348,7 @@ class ToolView:
         kept = self._shown.get(entry)
         if kept is not None and kept[0] is traits:
             return kept[1]
-        shows = self._decide_visibility(entry, traits)
+        shows = _steps.find_hiding_decision(self._probe(entry)) is None
         if len(self._shown) > 2 * len(self._services.store) + 64:  # most entries are of removed tools
             self._shown.clear()
         self._shown[entry] = (traits, shows)
@@ -350,10 +360,6 @@ class ToolView:
         probe.entry, probe.traits = entry, self._traits(entry)
         probe.effects = probe.traits.effects & self._restrictions.allowed_effects(probe.traits)
         return probe
-
-    def _decide_visibility(self, entry: RegisteredTool, traits: Traits) -> bool:
-        probe = self._probe(entry)
-        return is_visible(traits, self._restrictions.allowed_effects(traits)) and _passes_checks(probe)
 
 
 async def _run_and_answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
@@ -377,12 +383,6 @@ def _check_client(client: object) -> None:
     if not isinstance(client, str) or len(client) > MAX_USER_BYTES or not client.isprintable():
         text = f"the client's name must be up to {MAX_USER_BYTES} printable characters"
         raise ConfigurationError(text, hint="for example: editor 1.2")
-
-
-def _passes_checks(probe: CallState) -> bool:
-    checks = (_steps.check_filter, _steps.check_preset, _steps.check_rules, _steps.check_exfiltration)
-    found = (probe.restrictions.decide_access(probe.known.names, probe.traits), *(check(probe) for check in checks))
-    return all(each.allowed for each in found if isinstance(each, Decision))
 
 
 def _as_names(allow: Iterable[str]) -> tuple[str, ...]:

@@ -16,12 +16,14 @@ from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
     ask,
+    ask_to_offer,
     describe_tool,
     explain_grant,
     explain_more,
     missing_secrets,
     print_difference,
     print_missing,
+    print_offer,
     print_request,
 )
 from wasmrt.cli.shared.options import complete_tools, json_option
@@ -37,6 +39,7 @@ from wasmrt.core.places import find_places
 @click.option("--add", "added", multiple=True, metavar="WHAT", help="Add to the current grant; see below.")
 @click.option("--revoke", "revoked", multiple=True, metavar="WHAT", help="Remove from the current grant.")
 @click.option("--edit", is_flag=True, help="Change the current grant in your editor.")
+@click.option("--offer/--no-offer", default=None, help="Only change whether the tool is offered to agents.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def grant(
@@ -46,12 +49,14 @@ def grant(
     added: tuple[str, ...],
     revoked: tuple[str, ...],
     edit: bool,
+    offer: bool | None,
     yes: bool,
     as_json: bool,
 ) -> None:
     """Grant a pending update the capabilities that it requests, or change an existing grant.
 
-    The command shows the changes first. It never grants more than the tool's capability file requests.
+    The command shows the changes first. It never grants more than the tool's capability file requests. An update is
+    offered to agents if the active version is; --offer and --no-offer change that for the active version.
 
     WHAT is SECTION or SECTION=VALUE. The sections are those of capability files, such as http, and credentials, logins
     and tools. --add with only a SECTION grants everything that the tool requests in it.
@@ -64,6 +69,7 @@ def grant(
       wasmrt grant search --add 'http=GET https://api.example.com/v1/'
       wasmrt grant search --revoke workspace=notes/ --revoke credentials
       wasmrt grant search --edit
+      wasmrt grant search --no-offer
     """
     catalog = Catalog(find_places().data)
     if bundled_tool(name) is not None and not catalog.has(name):
@@ -72,6 +78,11 @@ def grant(
             code="bundled",
             hint=f"wasmrt caps explain {name} shows what it may do",
         )
+    if offer is not None:
+        if edit or added or revoked or grant is not None or only:
+            raise click.UsageError("--offer and --no-offer can only be combined with --yes and --json")
+        _offer(catalog, catalog.get(name), for_agents=offer, yes=yes, as_json=as_json)
+        return
     if edit and (added or revoked):
         raise click.UsageError("--edit cannot be combined with --add and --revoke")
     if edit or added or revoked:
@@ -83,6 +94,25 @@ def grant(
         _regrant(catalog, version, changed, beyond, yes=yes, as_json=as_json)
         return
     _grant_pending(catalog, name, grant, only, yes=yes, as_json=as_json)
+
+
+def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: bool, as_json: bool) -> None:
+    """Change whether the active version is offered to agents; ask for confirmation if it would be."""
+    name, asks = version.name, explain_grant(granted_to(version))
+    if for_agents and not version.for_agents and not yes:
+        if as_json or not is_interactive():
+            raise NotGrantedError(
+                f"{name} was not offered to agents: there is no terminal to ask on",
+                hint=f"review its permissions, then run: wasmrt grant {name} --offer --yes",
+                asks=asks,
+            )
+        print_request(describe_tool(f"{name} version {version.number}", version.description), asks)
+        ask_to_offer(name)
+    version = catalog.offer(version, for_agents=for_agents)
+    if as_json:
+        show_json(version.as_dict())
+    else:
+        print_offer(version)
 
 
 def _amend(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
@@ -152,13 +182,14 @@ def _regrant(
                 asks=more,
                 changes=more,
             )
-        ask(name)
+        ask(name, for_agents=version.for_agents)
     if changes:
         version = catalog.regrant(version, format_file(changed))
     if as_json:
         show_json(version.as_dict() | changes.as_dict() | {"granted": list(explain_grant(changed))})
     elif changes:
         print_message(f"changed the grant of {name}")
+        print_offer(version)
     else:
         print_message(f"{name} already has exactly this grant")
 
@@ -195,7 +226,7 @@ def _grant_pending(
                 changes=new,
                 new=sentences,
             )
-        ask(name)
+        ask(name, for_agents=catalog.get(name).for_agents)
     version = catalog.grant(name, pending.number, format_file(granted), digest=pending.digest)
     missing = [] if version.sidecar is None else missing_secrets(parse(version.sidecar), granted=granted, tool=name)
     if as_json:
@@ -203,3 +234,4 @@ def _grant_pending(
         return
     print_message(f"{name} now runs version {version.number} ({version.digest[:12]})")
     print_missing(missing)
+    print_offer(version)

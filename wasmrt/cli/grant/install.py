@@ -21,12 +21,14 @@ from wasmrt.catalog.validator import WasmValidator
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
     ask,
+    ask_for_new,
     describe_tool,
     explain_grant,
     explain_more,
     missing_secrets,
     print_difference,
     print_missing,
+    print_offer,
     print_request,
 )
 from wasmrt.cli.shared.options import json_option
@@ -60,6 +62,11 @@ from wasmrt.sandbox.component import ToolSpec, check_header, worlds
     help="With --command: adapter that turns a WASI preview 1 module into a component.",
 )
 @click.option("--yes", is_flag=True, help="Grant its request without asking for confirmation.")
+@click.option(
+    "--offer/--no-offer",
+    default=None,
+    help="Offer it to agents, or only allow it on the command line (default: offer; an update keeps the setting).",
+)
 @click.option("--max-bytes", type=click.IntRange(1), default=COMPONENT_MAX_BYTES, help="Refuse larger components.")
 @click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
 @json_option
@@ -72,6 +79,7 @@ def install(
     is_program: bool,
     adapter: Path | None,
     yes: bool,
+    offer: bool | None,
     max_bytes: int,
     warn_bytes: int,
     as_json: bool,
@@ -84,6 +92,9 @@ def install(
     different request waits for a new grant; until then, the old version stays active. The same component with fewer
     capabilities replaces the old version at once. Missing secrets are listed with the commands that set them.
 
+    Your consent also offers a new tool to the agents of this installation, unless you answer "me" or pass --no-offer. A
+    tool that was installed without a question and without --yes or --offer is not offered.
+
     A WASI program is a tool too: its parameters are the arguments and the input, and its result is the output. With
     --command, the file may also be a WASI preview 1 module. It is turned into a component with the Bytecode
     Alliance's adapter, which is downloaded from its registry on first use.
@@ -95,6 +106,7 @@ def install(
       wasmrt install ./search.wasm
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json
+      wasmrt install ./search.wasm --yes --no-offer
       wasmrt install ./jq.wasm --command
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
     """
@@ -117,7 +129,7 @@ def install(
         _print_plan(plan, warnings)
     if shadowing and name is None and not yes:
         _confirm_shadowing(plan.new.name, may_ask=may_ask)
-    version = _decide(installer, plan, granted=yes, may_ask=may_ask)
+    version = _decide(installer, plan, granted=yes, offer=offer, may_ask=may_ask)
     if may_ask and plan.new.package is not None:
         ask_settings(version)
     _report(version, plan, warnings, as_json=as_json)
@@ -154,6 +166,7 @@ def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_
     else:
         print_message(f"installed {version.name} version {version.number} ({version.digest[:12]})")
     print_missing(missing)
+    print_offer(version)
 
 
 def _shadow_warnings(plan: InstallPlan) -> list[str]:
@@ -198,14 +211,25 @@ def _new_sentences(plan: InstallPlan) -> tuple[str, ...]:
     return () if plan.previous is None else explain_more(granted_to(plan.previous), plan.grant)
 
 
-def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: bool) -> ToolVersion:
-    name = plan.new.name
-    if granted or not plan.needs_decision:
-        return installer.accept(plan)
+def _decide(
+    installer: Installer, plan: InstallPlan, *, granted: bool, offer: bool | None, may_ask: bool
+) -> ToolVersion:
+    """Store the plan after the user's consent.
+
+    SECURITY: only consent offers a new tool to agents: an answer, --yes or --offer. An update keeps the decision about
+    the active version, unless --offer or --no-offer changes it.
+    """
+    name, previous = plan.new.name, plan.previous
+    if granted:
+        return installer.accept(plan, for_agents=True if offer is None and previous is None else offer)
+    if may_ask and previous is None and offer is None:
+        return installer.accept(plan, for_agents=ask_for_new(name, grants=plan.needs_decision))
+    if not plan.needs_decision:
+        return installer.accept(plan, for_agents=offer)
     if may_ask:
-        ask(name)
-        return installer.accept(plan)
-    if plan.previous is None:
+        ask(name, for_agents=previous is not None and previous.for_agents if offer is None else offer)
+        return installer.accept(plan, for_agents=offer)
+    if previous is None:
         raise NotGrantedError(
             f"{name} was not installed: there is no terminal to ask for a grant on",
             hint="review its request, then install it with --yes",
@@ -213,7 +237,7 @@ def _decide(installer: Installer, plan: InstallPlan, *, granted: bool, may_ask: 
         )
     pending = installer.store_pending(plan)
     raise NotGrantedError(
-        f"version {pending.number} of {name} awaits a grant; version {plan.previous.number} stays active",
+        f"version {pending.number} of {name} awaits a grant; version {previous.number} stays active",
         hint=f"wasmrt grant {name}",
         asks=explain_grant(plan.grant),
         changes=plan.changes,

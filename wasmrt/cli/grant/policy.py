@@ -87,7 +87,8 @@ def show_policy(as_json: bool) -> None:
         rows = [_preset_row(preset) for preset in found.presets.values()]
         show_columns(("PRESET", "TOOLS", "NETWORK", "WRITES", "READ ONLY", "DIGEST"), rows)
     listed = ", ".join(found.filter.external_allow_list) or "all"
-    external = f"allowed: {listed}" if found.filter.allow_external else "denied"
+    allowed = {None: f"only installed tools that a user offered to agents: {listed}", True: f"allowed: {listed}"}
+    external = allowed.get(found.filter.allow_external, "denied")
     guard = f"on, except for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
     show_section("External tools", [external])
     show_section("Exfiltration guard", [guard])

@@ -7,6 +7,7 @@ import click
 from wasmrt.capabilities.sentences import diff
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.granted import granted_to
+from wasmrt.cli.shared.consent import print_offer
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.core.places import find_places
@@ -20,7 +21,7 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
     """Activate an older version of a tool.
 
     The older version becomes active with the grant that it had. The command lists what the older version may do but the
-    replaced version may not.
+    replaced version may not. It is offered to agents only if both versions were.
 
     \b
     Examples:
@@ -32,8 +33,10 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
     version = catalog.rollback(name, number)
     wider = [change.sentence for change in diff(before, granted_to(version)).widened]
     if as_json:
-        show_json({"name": name, "version": version.number, "digest": version.digest, "wider": wider})
+        found = {"name": name, "version": version.number, "digest": version.digest, "for_agents": version.for_agents}
+        show_json(found | {"wider": wider})
         return
     print_message(f"{name} now runs version {version.number} ({version.digest[:12]})")
     for sentence in wider:
         print_message(f"  allowed again: {sentence}")
+    print_offer(version)

@@ -13,7 +13,7 @@ from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools, load_reg
 from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message
-from wasmrt.cli.shared.registry import print_problems, register_configured_servers
+from wasmrt.cli.shared.registry import print_problems, print_refusals, register_configured_servers
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.runtime.config import WasmRuntimeConfig
@@ -42,17 +42,16 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     registry, parked = _registry(runtime, _pages_of(options.user, own_pages))
     stack.enter_context(registry)
     register_configured_servers(registry)
-    tools = ServedTools(_view_of(options, registry), parked)
+    view = _view_of(options, registry)
+    tools = ServedTools(view, parked)
     print_problems(registry.problems)
     if runtime.config.workspace is not None and (why := absent_tools(registry).get(SHELL_NAME)):
         print_message(f"{SHELL_NAME} is not offered: {why}")
     for problem in tools.offer.problems:
         print_message(problem)
-    selected = [name for name in registry.all_names() if not options.patterns or fits(name, options.patterns)]
-    hidden = len(selected) - len(tools.offer)
-    if hidden:
-        count = f"{hidden} more {'tool is' if hidden == 1 else 'tools are'} not offered"
-        print_message(f"{count}; for the reason: wasmrt policy explain NAME")
+    hidden = view.refusals()
+    selected = {name: hidden[name] for name in hidden if not options.patterns or fits(name, options.patterns)}
+    print_refusals(selected, "is not offered")
     return Served(registry, tools)
 
 

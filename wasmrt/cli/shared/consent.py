@@ -8,10 +8,12 @@ from typing import Any
 import click
 
 from wasmrt.agent.builtin.extensions.missing import MissingSecret, missing_from
+from wasmrt.agent.policy import ExternalFilter, Offer, decide_filter
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import explain, explain_added, tool_groups
 from wasmrt.capabilities.services import Service, known_services
+from wasmrt.catalog import ToolVersion
 from wasmrt.cli.shared.output import Style, print_message
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import GrantRequiredError
@@ -89,14 +91,71 @@ class NotGrantedError(GrantRequiredError):
         return super().as_dict() | {"asks": list(self.asks), "changes": list(self.changes), "new": list(self.new)}
 
 
-def ask(name: str) -> None:
-    """Ask for the grant on the terminal.
+def ask(name: str, *, for_agents: bool) -> None:
+    """Ask for the grant on the terminal; `for_agents` is whether the tool stays offered to agents.
 
     Raises:
         GrantRequiredError: the user declined.
     """
-    if not click.confirm(f"Grant this to {name}?", default=False, err=True):
+    whose = ", which agents can use" if for_agents else ""
+    if not click.confirm(f"Grant this to {name}{whose}?", default=False, err=True):
         raise GrantRequiredError(f"nothing was granted to {name}", hint="narrow it with --grant FILE")
+
+
+def ask_for_new(name: str, *, grants: bool) -> bool:
+    """Ask on the terminal whether to install a new tool; return whether to offer it to agents, too.
+
+    `grants` is whether the tool gets capabilities.
+
+    Raises:
+        GrantRequiredError: the user declined.
+    """
+    action = f"Grant this to {name}" if grants else f"Install {name}"
+    print_message(f"{action}, and offer it to the agents of this installation?", Style.STRONG)
+    print_message("y: yes; me: yes, but only for the command line (wasmrt run); n: no", indent=2)
+    answer: str = click.prompt("[y/me/N]", default="n", show_default=False, value_proc=_read_answer, err=True)
+    if answer == "n":
+        raise GrantRequiredError(f"{name} was not installed: nothing was granted", hint="narrow it with --grant FILE")
+    return answer == "y"
+
+
+def ask_to_offer(name: str) -> None:
+    """Ask on the terminal whether to offer an installed tool to agents.
+
+    Raises:
+        GrantRequiredError: the user declined.
+    """
+    if not click.confirm(f"Offer {name} to the agents of this installation?", default=False, err=True):
+        raise GrantRequiredError(f"{name} was not offered to agents", hint=f"call it yourself: wasmrt run {name}")
+
+
+def _read_answer(text: str) -> str:
+    answer = {"yes": "y", "m": "me", "no": "n"}.get(text.strip().casefold(), text.strip().casefold())
+    if answer not in ("y", "me", "n"):
+        raise click.UsageError(f"expected y, me or n, got {text!r:.20}")
+    return answer
+
+
+def print_offer(version: ToolVersion) -> None:
+    """Print whether agents can use a tool under the configured filter, and the command that changes it."""
+    name = version.name
+    decision = decide_filter(_configured_filter(), name, external=True, offer=Offer(name, version.for_agents))
+    assert decision is not None
+    if not decision.allowed:
+        print_message(f"agents cannot use {name}: {decision.rule}; {decision.hint}")
+    elif version.for_agents:
+        print_message(f"agents can use {name} (wasmrt serve); to change this: wasmrt grant {name} --no-offer")
+    else:
+        print_message(f"agents can use {name}: {decision.rule}")
+
+
+def _configured_filter() -> ExternalFilter:
+    path = find_places().config
+    if not path.exists():
+        return ExternalFilter()
+    from wasmrt.agent.config import read_config_file  # loads the network modules
+
+    return read_config_file(path).policy.filter
 
 
 def missing_secrets(file: CapabilityFile, **settings: Any) -> list[MissingSecret]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
 
 from wasmrt.agent.approvals import (
@@ -19,11 +20,13 @@ from wasmrt.agent.policy import ApproverKind, ToolPolicy
 from wasmrt.agent.registry import ToolRegistry, approver_of, load_registry
 from wasmrt.cli.shared.output import print_message, status
 from wasmrt.core.errors import WasmrtError
+from wasmrt.core.model import Decision
 from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
 
-_MAX_NAMED = 8
+_MAX_REASONS = 20
+_MAX_NAMES = 5
 
 
 class AnnouncingApprover:
@@ -87,8 +90,21 @@ def print_problems(problems: Mapping[str, WasmrtError], called: str = "") -> Non
         else:
             print_message(f"{name} cannot be used: {error.message}" + (f"; {error.hint}" if error.hint else ""))
     for hint, names in refused.items():
-        more = f" and {len(names) - _MAX_NAMED} more" if len(names) > _MAX_NAMED else ""
-        print_message(f"{', '.join(names[:_MAX_NAMED])}{more} cannot be used; for the reasons: {hint}")
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        print_message(f"{', '.join(names[:_MAX_NAMES])}{more} cannot be used; for the reasons: {hint}")
+
+
+def print_refusals(refusals: Mapping[str, Decision], what: str) -> None:
+    """Print why tools are hidden, with the suggested fix: one line for tools with the same reason and fix."""
+    groups: dict[str, list[str]] = {}
+    for name, decision in refusals.items():
+        reason = f"{what}: {decision.rule}" + (f"; {decision.hint}" if decision.hint else "")
+        groups.setdefault(reason, []).append(name)
+    for reason, names in islice(groups.items(), _MAX_REASONS):
+        more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+        print_message(f"{', '.join(names[:_MAX_NAMES])}{more} {reason}")
+    if len(groups) > _MAX_REASONS:
+        print_message("more tools are hidden; for the reason: wasmrt policy explain NAME")
 
 
 def register_configured_servers(registry: ToolRegistry) -> None:

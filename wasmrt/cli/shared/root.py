@@ -82,7 +82,7 @@ COMMANDS = {
     "inspect": "Show a tool's description, imports and permissions, and which of its imports would be denied.",
     "install": "Install a tool from a component file, or the tools of a package.",
     "leaks": "Scan files for secrets.",
-    "list": "List the installed tools.",
+    "list": "List the installed tools, and whether a user agreed to offer them to agents.",
     "mcp": "Use the tools of MCP servers: confined local programs, or URLs reached through the gateway.",
     "memory": "Show, write, restore and remove the documents that agents remember about a user.",
     "new": "Create the source of a new tool in the folder NAME.",

@@ -11,8 +11,8 @@ import click
 from wasmrt.agent.policy import Permission
 from wasmrt.agent.registry import ToolView
 from wasmrt.cli.shared.options import ViewChoice, complete_tools, json_option, view_options, workspace_option
-from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_json_list, show_section
-from wasmrt.cli.shared.registry import open_registry
+from wasmrt.cli.shared.output import show, show_columns, show_json, show_json_list, show_section
+from wasmrt.cli.shared.registry import open_registry, print_refusals
 from wasmrt.cli.use.run import run
 from wasmrt.core.effects import in_words
 
@@ -46,15 +46,14 @@ def list_tools(workspace: Path | None, choice: ViewChoice, as_json: bool) -> Non
     with open_registry(workspace=workspace) as registry:
         view = choice.of(registry)
         rows = [_row(registry.source(name), name, view) for name in view.tool_names()]
-        hidden = len(registry.all_names()) - len(rows)
+        refusals = view.refusals()
     if as_json:
         show_json_list(rows)
         return
     if rows:
         header = ("NAME", "SOURCE", "TIER", "ASKS", "CAN")
         show_columns(header, [(r["name"], r["source"], r["tier"], r["confirmation"], r["can"]) for r in rows])
-    if hidden:
-        print_message(f"{hidden} more cannot be called here; for the reason: wasmrt policy explain NAME")
+    print_refusals(refusals, "cannot be called here")
 
 
 @tools.command("describe")

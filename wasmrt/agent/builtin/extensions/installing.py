@@ -55,6 +55,7 @@ def describe_install(plan: InstallPlan) -> str:
         "it would be granted only:",
         *(f"+ {sentence}" for sentence in plan.new_sentences),
         *(f"  {sentence}" for sentence in plan.sentences if sentence not in plan.new_sentences),
+        _describe_offer(previous),
     ]
     if previous is not None:
         lines.append(
@@ -66,6 +67,13 @@ def describe_install(plan: InstallPlan) -> str:
     lines += [f"its author's description: {words}"] if words else []
     # SECURITY: untrusted text must not start a line that looks like wasmrt's output.
     return "\n".join(line.replace("\n", " ").replace("\r", " ") for line in lines)
+
+
+def _describe_offer(previous: ToolVersion | None) -> str:
+    # SECURITY: an approval offers only a new tool. An update keeps the user's decision, which a model cannot change.
+    if previous is None:
+        return "it would be offered to the agents of this installation"
+    return "it stays offered to agents" if previous.for_agents else "it stays hidden from agents"
 
 
 def describe_removal(versions: tuple[ToolVersion, ...]) -> str:
@@ -101,14 +109,16 @@ def plan_fetch(
             raise SourceError(f"cannot store the package ({error.strerror})", hint=hint) from error
         # SECURITY: an update is granted nothing either, and replaces the installed version only after an approval.
         version = installer.accept(plan) if plan.previous is None else installer.store_pending(plan)
-        grant = f"wasmrt grant {name}" + ("" if version.pending else " --add LIST=ENTRY")
+        grant = f"wasmrt grant {name}"
+        grant += "" if version.pending else f" --add LIST=ENTRY; wasmrt grant {name} --offer"
         return {
             "installed": name, "version": version.number, "digest": version.digest, "granted": "nothing",
             "waits": version.pending, "next": f"a user has to review its requests: wasmrt inspect {name}; {grant}",
         }  # fmt: skip
 
     return Plan(
-        f"download {url}\nand install it as {name} without a grant; a user can grant it permissions later", apply
+        f"download {url}\nand install it as {name} without a grant, hidden from agents; a user can change both later",
+        apply,
     )
 
 

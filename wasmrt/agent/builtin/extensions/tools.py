@@ -185,7 +185,8 @@ class ExtensionTools:
         plan = installer.plan(self._sources.source(name), name=name)
 
         def apply(_: ToolContext) -> dict[str, Any]:
-            version = self._catalog.get(installer.accept(plan).name)
+            offered = True if plan.previous is None else None
+            version = self._catalog.get(installer.accept(plan, for_agents=offered).name)
             return {
                 "installed": version.name, "version": version.number, "digest": version.digest,
                 "next": "tool_activate",
