@@ -11,6 +11,7 @@ from pathlib import Path
 
 from docs.generate.capability_file import sections
 from docs.generate.packages import areas, guest_imports
+from docs.generate.settings import settings
 from docs.generate.telemetry import names
 from docs.generate.threats import threats
 
@@ -21,6 +22,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "threats": threats,
     "capability-file": sections,
     "telemetry": names,
+    "settings": settings,
 }
 _PART = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.DOTALL)
 

@@ -7,9 +7,14 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from wasmrt.agent.policy import ToolPolicy, read_policy
+from wasmrt.agent.policy import POLICY_SETTINGS, ToolPolicy, read_policy
 from wasmrt.core.strict_toml import Mistake
-from wasmrt.runtime.config_file import FileSettings, read_file_settings
+from wasmrt.egress.gateway import NetworkConfig
+from wasmrt.runtime.config_file import FileSettings, parse_file_settings, read_config_text
+from wasmrt.runtime.config_settings import RUNTIME_SETTINGS
+
+SETTINGS = (*RUNTIME_SETTINGS, *POLICY_SETTINGS)
+"""Descriptions of all settings of the operator's file."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +31,22 @@ def read_config_file(path: Path) -> OperatorConfig:
         ConfigFileError: the file cannot be read, a section or key in it is unknown, or a value is invalid; the error
             lists every mistake.
     """
+    text = read_config_text(path)
+    return OperatorConfig(NetworkConfig()) if text is None else parse_config(path, text)
+
+
+def parse_config(path: Path, text: bytes) -> OperatorConfig:
+    """Return the settings of a text that is, or will be, the operator's file at `path`.
+
+    Raises:
+        ConfigFileError: see `read_config_file`.
+    """
     policy = ToolPolicy()
 
     def read(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> None:
         nonlocal policy
         policy = read_policy(tree, folder, mistakes)
 
-    settings = read_file_settings(path, read)
+    settings = parse_file_settings(path, text, read)
     given = {each.name: getattr(settings, each.name) for each in fields(FileSettings)}
     return OperatorConfig(**given, policy=policy)

@@ -143,10 +143,20 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
         ConfigFileError: the file cannot be read, or contains an unknown section, an unknown key or an invalid value. If
             the file is valid TOML, the error lists every mistake.
     """
+    text = read_config_text(path)
+    return FileSettings(NetworkConfig()) if text is None else parse_file_settings(path, text, read_more)
+
+
+def read_config_text(path: Path) -> bytes | None:
+    """Return the content of the operator's file, or None if it does not exist.
+
+    Raises:
+        ConfigFileError: the file cannot be read, or is too large.
+    """
     try:
-        text = read_file(path, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True)
+        return read_file(path, max_bytes=MAX_CONFIG_FILE_BYTES, follow_link=True)
     except FileNotFoundError:
-        return FileSettings(NetworkConfig())
+        return None
     except UnfitFileError as error:
         if error.reason is not Unfit.TOO_LARGE:
             raise ConfigFileError(str(path), f"the file {error.reason}", hint="use a regular file") from None
@@ -159,6 +169,14 @@ def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSet
         raise ConfigFileError(
             str(path), f"cannot read the file ({error.strerror})", hint="check its owner and permissions"
         ) from error
+
+
+def parse_file_settings(path: Path, text: bytes, read_more: ReadMore | None = None) -> FileSettings:
+    """Return the settings of a text that is, or will be, the file at `path`.
+
+    Raises:
+        ConfigFileError: see `read_file_settings`.
+    """
     mistakes: list[Mistake] = []
     tree = _parse_toml(path, text)
     values = {

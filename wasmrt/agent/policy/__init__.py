@@ -30,12 +30,14 @@ from wasmrt.agent.policy._model import (
     fits,
 )
 from wasmrt.agent.policy._read import read_policy
+from wasmrt.agent.policy._settings import POLICY_SETTINGS
 
 __all__ = [
     "DEFAULT_APPROVAL_SECONDS",
     "FLOW_PRESETS",
     "NO_TIGHTENING",
     "OUTGOING",
+    "POLICY_SETTINGS",
     "AccessAction",
     "ApproverKind",
     "Carries",

@@ -144,7 +144,7 @@ def find_hiding_decision(state: CallState) -> Decision | None:
     """Return the denial that hides a tool from a view, or None. It does not depend on params."""
     name, traits = state.known.name, state.traits
     checks = (check_filter, check_preset, check_rules, check_exfiltration)
-    found = (state.restrictions.decide_access(name, traits), *(check(state) for check in checks))
+    found = (state.restrictions.decide_access(state.known.names, traits), *(check(state) for check in checks))
     denial = next((each for each in found if isinstance(each, Decision) and not each.allowed), None)
     if denial is None and not is_visible(traits, state.restrictions.allowed_effects(traits)):
         hint = state.restrictions.wider_hint()

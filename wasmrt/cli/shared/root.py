@@ -75,6 +75,7 @@ COMMANDS = {
     "build": "Build the tool in DIR with its language's toolchain.",
     "caps": "Write, check and explain capability files, which list what a tool requests.",
     "completion": "Print a shell script that completes commands, options and tool names.",
+    "config": "Show, change and explain the settings of the configuration file.",
     "dev": "Build and test the tool in DIR, and repeat whenever a file changes.",
     "doctor": "Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and "
     "clock.",
@@ -104,7 +105,7 @@ COMMANDS = {
 FOLDERS = {
     "author": ("build", "dev", "new", "pack", "test"),
     "grant": ("approvals", "caps", "grant", "install", "policy", "remove", "rollback"),
-    "operate": ("audit", "auth", "completion", "doctor", "leaks", "plugins", "replay", "secret", "verify"),
+    "operate": ("audit", "auth", "completion", "config", "doctor", "leaks", "plugins", "replay", "secret", "verify"),
     "serve": ("mcp", "serve"),
     "use": ("inspect", "list", "memory", "run", "skills", "tools", "undo"),
 }
