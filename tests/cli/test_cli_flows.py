@@ -34,10 +34,11 @@ def test_policy_flows_lists_and_draws_paths(
     data = json.loads(wasmrt("policy", "flows", "--json").stdout)
     many = data["open"]
     assert [path["sender"] for path in data["paths"] if path["open"]] == ["parrot"] * many
-    section = f'[tools.rules."parrot"]   # {many} of {many} open paths\n  permission = "ask"\n'
-    assert section in shown.stdout
+    command = "config set tools.rules.parrot.permission ask"
+    assert f"wasmrt {command}   # {many} of {many} open paths\n" in shown.stdout
     assert f"(and {many - 1} more paths to it)" in shown.stdout
-    (home / "data/config.toml").write_text(f"[tools]\nmax_output_bytes = 20000\n{section}{NO_WEB}[tools.flows]\n")
+    (home / "data/config.toml").write_text(f"[tools]\nmax_output_bytes = 20000\n{NO_WEB}[tools.flows]\n")
+    wasmrt(*command.split())
     shown = wasmrt("policy", "flows")
     assert "asks  parrot reads files" in shown.stdout
     assert "untrusted-destination ask" in shown.stdout

@@ -233,9 +233,9 @@ def test_doctor_reports_the_shell_backend(wasmrt: Run, home: Path) -> None:
 
     (home / "data").mkdir(parents=True, exist_ok=True)
     for text, state, said in (
-        ("enabled = false", "optional", "set enabled = true in [shell] of the configuration file"),
+        ("enabled = false", "optional", "wasmrt config set shell.enabled true"),
         ("unsafe_host = true", "warning", "unsafe_host runs commands without confinement"),
-        ("unsafe_host = true\nsession = true", "warning", "remove one of them"),
+        ("unsafe_host = true\nsession = true", "warning", "wasmrt config unset shell.unsafe_host"),
     ):
         (home / "data/config.toml").write_text(f"[shell]\n{text}\n")
         found = shell()

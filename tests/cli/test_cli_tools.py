@@ -109,7 +109,7 @@ def test_policy_explain_names_the_stopping_step(
     ("name", "step"),
     [
         *((name, "--workspace DIR") for name in (SHELL_NAME, *SHELL_ALIASES)),
-        *((name, "enabled = true in [memory]") for name in HOST_TOOLS),
+        *((name, "wasmrt config set memory.enabled true") for name in HOST_TOOLS),
     ],
 )
 def test_missing_tool_error_suggests_how_to_get_it(

@@ -15,6 +15,7 @@ from wasmrt.capabilities import Capabilities, for_tool
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.effects import Effect
 from wasmrt.core.names import spelling
+from wasmrt.core.setting_commands import append_command, set_command
 from wasmrt.core.traits import ActionDescriptor, OwnTerms
 from wasmrt.sandbox.component import ToolSpec
 
@@ -89,7 +90,7 @@ TOOLS = (
     BundledTool(WEB_SEARCH, "web", "web_search", (), 1.5, labels=("untrusted",)),
 )
 
-CHOOSE_PROVIDER = 'choose one in the configuration file: [web_search] with provider = "brave", "tavily" or "searxng"'
+CHOOSE_PROVIDER = f"choose brave, tavily or searxng: {set_command('web_search.provider', 'brave')}"
 HOST_TOOLS = ("memory_read", "memory_search", "memory_tree", "memory_write")
 """The memory tools, implemented by `wasmrt.agent.builtin.memory_tools`."""
 REGISTRY_TOOLS = (
@@ -122,11 +123,11 @@ OWN_TOOLS = (
 )
 SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
 _STEPS = {
-    "workspace": "give the runtime a workspace: --workspace DIR, or path in [workspace] of the configuration file",
-    "memory": "give the runtime a memory: enabled = true in [memory] of the configuration file",
+    "workspace": f"set a workspace: --workspace DIR, or {set_command('workspace.path', 'DIR')}",
+    "memory": f"enable the memory: {set_command('memory.enabled', True)}",
     "search": CHOOSE_PROVIDER,
-    RUN_CODE.name: "enable code mode: enabled = true in [code_mode] of the configuration file",
-    **{name: f'enable it: tools = ["{name}"] in [desktop] of the configuration file' for name in DESKTOP_NAMES},
+    RUN_CODE.name: f"enable code mode: {set_command('code_mode.enabled', True)}",
+    **{name: f"enable it: {append_command('desktop.tools', name)}" for name in DESKTOP_NAMES},
 }
 FILES = BundledTool("files", "files", "")
 """The component `files` with all its tools. The option `--tool` or the method `.tool(name)` selects one of them."""

@@ -46,7 +46,7 @@ class WebSearch:
         if cost is not None and not (isinstance(cost, Decimal) and cost.is_finite() and 0 <= cost <= 1000):
             raise ConfigurationError(
                 '"cost_per_search" must be a price from 0 to 1000',
-                hint='write it like 0.005, in Python Decimal("0.005")',
+                hint="write it like 0.005",
             )
 
     @property

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
+from wasmrt.core.setting_commands import append_command
+
 if TYPE_CHECKING:
     from decimal import Decimal
 
@@ -158,16 +160,11 @@ class Exemption(NamedTuple):
     network: str | None
     """The network in CIDR form, or None if the address of the host is not known."""
 
-    def step(self, file: str) -> str:
-        """Return the suggestion as text. `file` is the path of the operator's configuration file."""
-        value = f'["{self.network}"]' if self.network else 'the network of its address, like ["10.1.0.5/32"]'
-        line = f"unsafe_allowed_networks = {value} under [network] in {file}"
-        return f"no capability file can allow it; an operator may: {line}"
-
     @property
     def hint(self) -> str:
         """The suggestion as text."""
-        return f"{self.step('config.toml')}, or NetworkConfig(unsafe_allowed_networks=...) in Python"
+        command = append_command("network.unsafe_allowed_networks", self.network or "NETWORK")
+        return f"no capability file can allow it; an operator may: {command}"
 
     def as_dict(self) -> dict[str, Any]:
         """Return the suggestion as JSON data: a step, and the network."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +12,6 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_TOML_BYTES
 from wasmrt.core.names import did_you_mean
 
-_BARE = re.compile(r"[A-Za-z0-9_-]+")
 _HEADER = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
@@ -72,11 +70,6 @@ class Place(NamedTuple):
     def at(self, key: str) -> Place:
         """Return the place of a key in this table."""
         return Place((*self.keys, key))
-
-
-def section_of(table: str, name: str) -> str:
-    """Return the TOML name of a section below a table: `tools.rules.shell`, `tools.rules."files.*"`."""
-    return f"{table}.{name if _BARE.fullmatch(name) else json.dumps(name)}"
 
 
 Reader = Callable[[Any], Any]

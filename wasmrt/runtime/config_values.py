@@ -14,6 +14,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.files import UnfitFileError, read_file
 from wasmrt.core.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, ResourceLimits
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.strict_toml import ValueReader, keyed, one_of, path_in, texts, whole_number
 from wasmrt.egress.secrets import BACKENDS
 from wasmrt.runtime.workspace import UserFolders
@@ -141,7 +142,7 @@ def _make_memory_settings(**given: Any) -> MemorySettings:
 
 def _read_embedder(value: Any, _: Path) -> dict[str, Any]:
     if value != "wordllama":
-        hint = "to use a different embedder, set it in Python: MemorySettings(embedder=...)"
+        hint = set_command("memory.embedder", "wordllama")
         raise ConfigurationError('embedder must be "wordllama"', hint=hint)
     from wasmrt.runtime.memory import WordLlamaEmbedder
 

@@ -230,7 +230,7 @@ def test_code_mode_is_disabled_by_default(
     names = {"run_code", "search_tools"}
     off = load_registry(runtime)
     assert not names & set(off.all_names())
-    assert all("enabled = true in [code_mode]" in absent_tools(off)[name] for name in names)
+    assert all("wasmrt config set code_mode.enabled true" in absent_tools(off)[name] for name in names)
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text("[code_mode]\nenabled = true\n")
     on = load_registry(runtime)

@@ -183,7 +183,9 @@ def test_application_that_is_not_allowed_is_refused_with_the_setting(application
     (applications / "other.desktop").write_text(ENTRY.format("true"))
     for app in ("other", "../other", "/usr/bin/true"):
         error = refusal("apps.open", DesktopSettings(applications=("paint",)), app=app)
-        assert isinstance(error, NotAuthorizedError) and "applications in [desktop]" in (error.hint or "")
+        assert isinstance(error, NotAuthorizedError) and "config set --append desktop.applications" in (
+            error.hint or ""
+        )
         assert error.hint not in error.message, "it is told once"
 
 
@@ -284,14 +286,14 @@ def test_desktop_tools_are_disabled_by_default_and_listed_as_disabled(
 ) -> None:
     monkeypatch.setattr(_load, "TOOLS", ())  # do not compile components
     for name in DESKTOP_NAMES:
-        step = f'tools = ["{name}"] in [desktop]'
+        step = f"wasmrt config set --append desktop.tools {name}"
         assert step in wasmrt("run", name, "{}", code=2).stderr
-    assert "off; the section [desktop]" in wasmrt("doctor").stdout
+    assert "off; to enable one: wasmrt config set --append desktop.tools NAME" in wasmrt("doctor").stdout
     with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime, load_registry(runtime) as registry:
         assert not set(DESKTOP_NAMES) & set(registry.all_names())
         with pytest.raises(ToolError) as caught:
             registry.execute("notify.send", {"title": "x"})
-        assert 'tools = ["notify.send"] in [desktop]' in (caught.value.hint or "")
+        assert "wasmrt config set --append desktop.tools notify.send" in (caught.value.hint or "")
     home.write_text('[desktop]\ntools = ["notify.send"]\n')
     with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime, load_registry(runtime) as registry:
         assert set(DESKTOP_NAMES) & set(registry.all_names()) == {"notify.send"}

@@ -291,7 +291,7 @@ def test_search_without_a_provider_is_hidden_and_suggests_a_fix(
         assert "[web_search]" in (error.hint or "")
     assert "--workspace DIR" in (unread.value.hint or "")
     result = CliRunner().invoke(cli, ["run", "web_search", '{"query": "x"}'], prog_name="wasmrt")
-    assert result.exit_code != 0 and '[web_search] with provider = "brave"' in result.stderr
+    assert result.exit_code != 0 and "wasmrt config set web_search.provider brave" in result.stderr
 
 
 def test_command_line_searches_a_private_searxng_over_tls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -491,7 +491,7 @@ def test_hints_name_the_method_of_a_view_or_the_line_of_the_policy() -> None:
         """Search."""
 
     view = under(search).without_network()
-    assert view.explain("search").decision.hint == 'make the view with without_network(allow=["search"])'
+    assert view.explain("search").decision.hint == "call it outside of the view without network (--no-network)"
     own = under(search, guard=ExfiltrationGuard(enabled=True)).explain("search").decision
     assert own.hint == 'add "search" to allow_tools in [tools.exfiltration_guard]'
 

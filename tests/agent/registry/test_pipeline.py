@@ -106,7 +106,7 @@ def test_a_preset_allows_listed_tools_and_its_digest_is_recorded(notebook: Noteb
     assert {decision.policy for decision in output.decisions} == {dev.digest}
     denied = refusal(registry, "write_note", {"name": "a"})
     assert (denied.reason, denied.policy) == (Reason.NOT_IN_PRESET, dev.digest)
-    assert denied.hint == 'add "write_note" to tools in [presets.dev]'
+    assert denied.hint == "wasmrt config set --append presets.dev.tools write_note"
     assert registry.tool_names() == ["read_note"]
     assert notebook.done == []
 
@@ -526,8 +526,10 @@ def test_the_hint_after_a_timeout_names_the_timeout_setting() -> None:
             registry.execute("pay", {})
         return caught.value.hint or ""
 
-    assert "timeout_seconds in [approvals] sets the time" in hint(Away()) and "queue" not in hint(Away())
-    assert 'approver = "queue" in [approvals]' in hint(DenyApprover()) and "timeout_seconds" not in hint(DenyApprover())
+    assert "wasmrt config set approvals.timeout_seconds" in hint(Away()) and "queue" not in hint(Away())
+    assert "wasmrt config set approvals.approver queue" in hint(DenyApprover()) and "timeout_seconds" not in hint(
+        DenyApprover()
+    )
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -33,7 +33,7 @@ def test_similar_harmless_lines_run() -> None:
 def test_unlisted_program_requires_an_approval_that_names_the_setting() -> None:
     verdict = decide_command("frobnicate --all x")
     assert (verdict.action, verdict.rule) == (Action.ASK, "unlisted-program")
-    assert "`programs` in [shell]" in verdict.reason
+    assert "wasmrt config set --append shell.programs" in verdict.reason
 
 
 def test_program_of_the_operator_runs_but_not_with_latent_code_or_after_a_write() -> None:

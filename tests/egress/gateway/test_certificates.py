@@ -85,7 +85,7 @@ def test_an_unknown_authority_is_reported_with_the_setting_that_adds_it(ca_file:
     context = serving(trustme.CA(organization_name=SAID).issue_cert(HOST))
     failure = refusal(context, ca_file if trusted == "another authority" else None)
     assert failure.message.endswith("is not from a trusted authority")
-    assert "ca_file under [network] in config.toml" in str(failure.hint)
+    assert "wasmrt config set network.ca_file FILE" in str(failure.hint)
     assert "NetworkConfig(ca_file=...)" in str(failure.hint)
 
 

@@ -157,7 +157,7 @@ def test_the_check_reports_why_the_shell_is_not_offered(home: Path) -> None:
     configure(home, "[shell]\nenabled = false\n")
     found = wasmrt("serve", "--check", "--json", "--workspace", str(home))
     assert "shell" not in [each["name"] for each in json.loads(found.stdout)["tools"]]
-    assert b"shell is not offered: it is disabled: set enabled = true in [shell]" in found.stderr
+    assert b"shell is not offered: it is disabled; to enable it: wasmrt config set shell.enabled true" in found.stderr
     assert b"shell is not offered" not in wasmrt("serve", "--check", "--json").stderr, "without a workspace is no shell"
 
 

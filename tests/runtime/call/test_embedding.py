@@ -257,5 +257,5 @@ def test_an_exempted_internal_host_without_an_http_section_names_the_line(home: 
             return str(next(d.hint for d in caught.value.decisions if not d.allowed))
 
         assert hint("10.1.0.5").startswith('add "http": {"allowlist": [{"host": "10.1.0.5"')
-        assert 'unsafe_allowed_networks = ["10.2.0.5/32"]' in hint("10.2.0.5")
+        assert "network.unsafe_allowed_networks 10.2.0.5/32" in hint("10.2.0.5")
         assert json.dumps("desk.internal") in hint("desk.internal")

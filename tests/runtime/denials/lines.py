@@ -6,21 +6,22 @@ import copy
 import io
 import json
 import re
+import shlex
+import tomllib
 from contextlib import redirect_stderr
 from pathlib import Path
 from typing import Any
 
-from wasmrt.agent.config import OperatorConfig, read_config_file
+from wasmrt.agent.config import SETTINGS, OperatorConfig, read_config_file
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
+from wasmrt.cli.operate.config_text import read_value, value_at, with_setting, without_setting
 from wasmrt.cli.shared.errors import fail
 from wasmrt.core.errors import WasmrtError
+from wasmrt.core.settings import find_setting, read_key
 
 Tree = dict[str, Any]
-_SET = re.compile(r'(\w+) = ("[^"]*"|\[.*?\]|\w+)(?: or ("[^"]*"))? (?:in|under) \[([^\]]+)\]')
-_ADD = re.compile(r'add ("(?:[^"\\]|\\.)*") to (\w+) in \[([^\]]+)\]')
-_RAISE = re.compile(r"raise (\w+) in \[([^\]]+)\], now (\d+)")
-_KEYS = re.compile(r'"((?:[^"\\]|\\.)*)"|([A-Za-z0-9_-]+)')
+_COMMAND = re.compile(r"wasmrt config (set|unset) ([^;,\n]+)")
 
 
 def in_capability_file(document: Tree, step: str) -> Tree:
@@ -50,20 +51,20 @@ def in_capability_file(document: Tree, step: str) -> Tree:
 
 
 def in_configuration(config: Tree, step: str, **named: str) -> Tree:
-    """Return an operator's configuration with the line named by a step; `named` fills its placeholders."""
-    new = copy.deepcopy(config)
-    for placeholder, value in named.items():
-        step = step.replace(placeholder, value)
-    if found := _ADD.search(step):
-        table = _table(new, found[3])
-        table[found[2]] = [*table.get(found[2], ()), json.loads(found[1])]
-    elif found := _RAISE.search(step):
-        _table(new, found[2])[found[1]] = int(found[3]) + 1
-    else:
-        found = _SET.search(step)
-        assert found is not None, step
-        _table(new, found[4])[found[1]] = json.loads(found[3] or found[2])
-    return new
+    """Return an operator's configuration after the command named by a step; `named` fills its placeholders."""
+    found = _COMMAND.search(step)
+    assert found is not None, step
+    given = [named.get(word, word) for word in shlex.split(found[2])]
+    text = "\n".join(_toml(config))
+    if found[1] == "unset":
+        return tomllib.loads(without_setting(text, read_key(given[0])))
+    append = given[0] == "--append"
+    path = read_key(given[append])
+    value = given[append + 1]
+    setting = find_setting(SETTINGS, path)
+    if append:
+        return tomllib.loads(with_setting(text, path, [*(value_at(config, path) or ()), value]))
+    return tomllib.loads(with_setting(text, path, read_value(setting, value)))
 
 
 def grant_of(document: Tree) -> Capabilities:
@@ -82,12 +83,6 @@ def said_to_a_person(error: WasmrtError) -> str:
     with redirect_stderr(io.StringIO()) as printed:
         fail(error, as_json=False)
     return printed.getvalue()
-
-
-def _table(tree: Tree, head: str) -> Tree:
-    for quoted, bare in _KEYS.findall(head):
-        tree = tree.setdefault(json.loads(f'"{quoted}"') if quoted else bare, {})
-    return tree
 
 
 def _toml(tree: Tree, *keys: str) -> list[str]:

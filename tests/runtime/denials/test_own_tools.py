@@ -49,8 +49,8 @@ OFF: dict[str, tuple[tuple[str, ...], Tree, dict[str, str]]] = {
     "desktop": (DESKTOP_NAMES, {}, {}),
     "code mode": (CODE_TOOLS, {}, {}),
     "memory": (HOST_TOOLS, {"memory": {"enabled": False}}, {}),
-    "workspace": ((SHELL_NAME, "shell.run"), {}, {"path in [workspace]": 'path = "WORK" in [workspace]'}),
-    "search": ((WEB_SEARCH,), {}, {"[web_search] with provider =": 'provider = "brave" in [web_search],'}),
+    "workspace": ((SHELL_NAME, "shell.run"), {}, {"DIR": "WORK"}),
+    "search": ((WEB_SEARCH,), {}, {}),
 }
 
 
@@ -65,10 +65,8 @@ def test_the_named_line_enables_a_disabled_tool(opened: Open, tmp_path: Path, pa
             assert step in said_to_a_person(caught.value)
             for form in (name, name.replace(".", "_")):
                 assert step in registry.answer(ToolCall("1", form, {})).text
-        for named, line in spelled_out.items():
-            assert named in step
-            step = line.replace("WORK", str(tmp_path / "work"))
-        with opened(in_configuration(config, step)) as registry:
+        given = {named: value.replace("WORK", str(tmp_path / "work")) for named, value in spelled_out.items()}
+        with opened(in_configuration(config, step, **given)) as registry:
             assert name not in absent_tools(registry)
             assert name in registry or name == WEB_SEARCH
 
@@ -95,7 +93,7 @@ def test_the_named_line_allows_an_unlisted_source(opened: Open, tmp_path: Path, 
     with opened({}) as registry:
         step = denied(registry, name, params)
         assert step is not None
-    config = in_configuration({}, step, **{"the folder that contains it": f'"{sources}"'})
+    config = in_configuration({}, step, FOLDER=str(sources))
     assert config == {section: {"sources": [str(sources)]}}
     with opened(config) as registry:
         assert denied(registry, name, params) is None
@@ -105,7 +103,7 @@ def test_the_named_line_allows_an_unlisted_source(opened: Open, tmp_path: Path, 
 def test_an_unlisted_address_names_its_key_or_that_nothing_allows_it(opened: Open, name: str, section: str) -> None:
     with opened({section: {"hosts": ["good.example"]}}) as registry:
         step = denied(registry, name, {"name": "notes", "url": "https://other.example/x"})
-        assert step is not None and f"to hosts in [{section}]" in step
+        assert step is not None and f"wasmrt config set --append {section}.hosts HOST" in step
         for url in ("http://good.example/x", "https://a@good.example/x", "file:///x"):
             assert "no setting allows it" in (denied(registry, name, {"name": "notes", "url": url}) or "")
 

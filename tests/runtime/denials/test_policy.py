@@ -128,10 +128,10 @@ BY_THE_PROGRAM = {
     "a sub-agent's action": (
         Case(Reason.ACTION_NOT_ALLOWED, LIST, {}, lambda r: r.for_subagent()), "have the agent itself call it",
     ),
-    "a view of some names": (Case(Reason.NOT_IN_VIEW, READ, {}, lambda r: r.only(["x"])), 'only(["notes.read"])'),
+    "a view of some names": (Case(Reason.NOT_IN_VIEW, READ, {}, lambda r: r.only(["x"])), "(--tool)"),
     "a view without network": (
         Case(Reason.NETWORK_NOT_ALLOWED, SEND, {}, lambda r: r.without_network()),
-        'without_network(allow=["send_mail"])',
+        "(--no-network)",
     ),
     "a person": (
         Case(Reason.APPROVAL_DENIED, WRITE, {}, approver=lambda: answering(ApprovalScope.ONCE)), "make the call again",
@@ -179,18 +179,15 @@ def test_a_narrowing_by_the_program_names_its_own_line(case: Case, said: str, tm
     registry = registry_of(case, case.config, tmp_path)
     step = refused(case.view(registry), case)
     assert step is not None and said in step
-    method, _, argument = step.removeprefix("make the view with ").partition("(")
-    if argument:
-        view = {"only": lambda: registry.only([case.tool]), "without_network": lambda: registry.without_network(
-            allow=[case.tool])}[method]()  # fmt: skip
-        assert refused(view, case) is None
+    if case.approver is yes:
+        assert refused(registry, case) is None
 
 
 def test_a_rule_that_keeps_a_tool_from_sub_agents_is_named(tmp_path: Path) -> None:
     kept = rule(READ, subagent_access="denied")
     case = Case(Reason.SUBAGENT_DENIED, READ, kept)
     step = refused(registry_of(case, kept, tmp_path).for_subagent(), case)
-    assert step == "remove subagent_access from the rules for notes.read below [tools.rules]"
+    assert step == "remove subagent_access from the rules for notes.read: wasmrt config show tools.rules"
     assert refused(registry_of(case, {}, tmp_path).for_subagent(), case) is None
 
 
@@ -205,7 +202,7 @@ def test_an_unknown_action_lists_the_known_ones(tmp_path: Path) -> None:
     registry = registry_of(case, case.config, tmp_path)
     registry.register(sorted_issues)
     step = refused(registry.under("narrow"), case)
-    assert step == "choose one of list, or set read_only = false in [presets.narrow]"
+    assert step == "choose one of list, or wasmrt config set presets.narrow.read_only false"
     assert refused(registry.under("narrow"), with_action) is None
 
 
@@ -269,7 +266,7 @@ def test_a_refused_flow_names_the_list_of_trusted_destinations(tmp_path: Path) -
         sent(config)
     denied = caught.value.decisions[-1]
     assert denied.reason is case.reason
-    assert "known in [tools.flows]" in (denied.hint or "") and "trace.add_user_message" in (denied.hint or "")
+    assert "wasmrt config set --append tools.flows.known DESTINATION" in (denied.hint or "")
     assert "eve@" not in caught.value.message, "a receipt holds no value of the call"
     config["tools"]["flows"] = {"preset": "default", "known": ["eve@example.com"]}
     sent(config)
@@ -322,9 +319,9 @@ def test_an_application_that_is_not_allowed_names_its_line(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("url", "step"),
     [
-        ("https://other.example/", "hosts in [desktop]"),
+        ("https://other.example/", "wasmrt config set --append desktop.hosts HOST"),
         ("http://example.com/", "https:// URL of a public host"),
-        ("https://10.0.0.5/", "hosts in [desktop]"),
+        ("https://10.0.0.5/", "wasmrt config set --append desktop.hosts HOST"),
     ],
 )
 def test_a_page_that_is_not_allowed_names_its_key(url: str, step: str) -> None:

@@ -8,8 +8,9 @@ from html import escape
 from itertools import pairwise
 from typing import Any
 
+from wasmrt.core.setting_commands import set_command
+
 MAX_PATHS = 10_000
-_ASKS = 'permission = "ask"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +85,12 @@ class Change:
     @property
     def line(self) -> str:
         """The change as one TOML line with a dotted key."""
-        return f'tools.rules."{self.tool}".{_ASKS}'
+        return f'tools.rules."{self.tool}".permission = "ask"'
 
     @property
-    def section(self) -> tuple[str, str]:
-        """The change as a separate TOML section. Unlike `line`, it is valid in a file that contains `[tools]`."""
-        return f'[tools.rules."{self.tool}"]', _ASKS
+    def command(self) -> str:
+        """The command that makes the change."""
+        return set_command("tools.rules.NAME.permission", "ask", self.tool)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Names, Permission, Preset, first_name, fits
 from wasmrt.core.effects import Effect
 from wasmrt.core.model import Decision, Reason
-from wasmrt.core.strict_toml import section_of
+from wasmrt.core.setting_commands import append_command, set_command
 from wasmrt.core.traits import Traits
 
 
@@ -29,13 +29,13 @@ def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: 
     if not external:
         return None
     if rule.allow_external is False or (rule.allow_external is None and offer is None):
-        hint = "set allow_external = true in [tools.filter]"
+        hint = set_command("tools.filter.allow_external", True)
         return Decision(False, Reason.EXTERNAL_TOOL, "external tools are denied", hint, what, tool)
     if rule.allow_external is None and offer is not None and not offer.agreed:
         reason, hint = "the tool is not offered to agents", f"offer it: wasmrt grant {offer.component} --offer"
         return Decision(False, Reason.EXTERNAL_TOOL, reason, hint, what, tool)
     if rule.external_allow_list and not fits(names, rule.external_allow_list):
-        hint = f'add "{tool}" to external_allow_list in [tools.filter]'
+        hint = append_command("tools.filter.external_allow_list", tool)
         return Decision(False, Reason.EXTERNAL_TOOL, "the tool is not in external_allow_list", hint, what, tool)
     allowing = "tools.filter.allow_external" if rule.allow_external else "a user agreed to offer the tool to agents"
     return Decision(True, Reason.ALLOWED, allowing, None, what, tool)
@@ -48,15 +48,15 @@ def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:
     """
     tool = first_name(names)
     if not fits(names, preset.tools):
-        hint = f'add "{tool}" to tools in [{section_of("presets", preset.name)}]'
+        hint = append_command("presets.NAME.tools", tool, preset.name)
         rule = f"the preset {preset.name} does not list the tool"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.allow", tool)
     if not preset.allow_network and traits.network_outbound:
-        hint = f"set allow_network = true in [{section_of('presets', preset.name)}]"
+        hint = set_command("presets.NAME.allow_network", True, preset.name)
         rule = f"the preset {preset.name} does not allow network access, which the tool requires"
         return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, "tool.network", tool)
     if not preset.allow_write_paths and Effect.WRITE_FILESYSTEM in traits.effects and not traits.enforced:
-        hint = f'set allow_write_paths = ["FOLDER"] in [{section_of("presets", preset.name)}]'
+        hint = append_command("presets.NAME.allow_write_paths", "FOLDER", preset.name)
         rule = f"the preset {preset.name} allows writing to no folder, and no sandbox enforces that for this tool"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.write_paths", tool)
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
@@ -69,7 +69,7 @@ def decide_guard(guard: ExfiltrationGuard, names: Names, traits: Traits) -> Deci
         return None
     if fits(names, guard.allow_tools):
         return Decision(True, Reason.ALLOWED, "tools.exfiltration_guard.allow_tools", None, what, tool)
-    hint = f'add "{tool}" to allow_tools in [tools.exfiltration_guard]'
+    hint = append_command("tools.exfiltration_guard.allow_tools", tool)
     rule = "the tool can send data over the network"
     return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, what, tool)
 
@@ -84,10 +84,10 @@ def decide_permission(permission: Permission | None, tool: str, rule: str = "", 
     """
     what = "tool.permission"
     if permission is Permission.DENY:
-        hint = f'set permission = "ask" or "allow" in [{section_of("tools.rules", rule or tool)}]'
+        hint = set_command("tools.rules.NAME.permission", "ask", rule or tool)
         return Decision(False, Reason.DENIED_BY_RULE, "a rule of the policy denies the tool", hint, what, tool)
     if author == Permission.DENY and permission is not Permission.ALLOW:
-        hint = f'to allow the tool, write permission = "allow" in [{section_of("tools.rules", tool)}]'
+        hint = f"to allow the tool: {set_command('tools.rules.NAME.permission', 'allow', tool)}"
         reason = "the tool's package denies the tool, and no rule of the policy allows it"
         return Decision(False, Reason.DENIED_BY_RULE, reason, hint, what, tool)
     if permission is None:

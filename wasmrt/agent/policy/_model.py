@@ -19,7 +19,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import KIB
 from wasmrt.core.names import did_you_mean, folded, offered_name, spelling
-from wasmrt.core.strict_toml import section_of
+from wasmrt.core.setting_commands import dotted
 from wasmrt.core.traits import TraitRestrictions, tightest
 
 DEFAULT_APPROVAL_SECONDS = 300.0
@@ -371,7 +371,7 @@ class ToolPolicy:
             if dot and space in spaces and not any(fits(name, (rule.tool,)) for name in names):
                 near = did_you_mean(rule.tool, [name for name in names if folded(name).startswith(f"{space}.")])
                 raise ConfigurationError(
-                    f"[{section_of('tools.rules', rule.tool)}] matches no tool of {space}",
+                    f"[{dotted(('tools', 'rules', rule.tool))}] matches no tool of {space}",
                     code="rule-without-tool",
                     hint=f"did you mean {near}?" if near else "wasmrt tools list shows the names; correct the rule",
                 )

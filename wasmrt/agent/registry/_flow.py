@@ -24,6 +24,7 @@ from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.core.effects import NETWORKING, READING
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.setting_commands import append_command
 from wasmrt.runtime.context import Progress
 
 _WHAT = "tool.flow"
@@ -75,7 +76,7 @@ def check_flow(state: CallState) -> Decision | str:
     state.finding, state.linked = finding, _find_neighboring_links(state, trace, finding)
     why = f"{finding.sentence}; {_describe_labels(state.flow.labels)}"
     if finding.refused:
-        hint = "have the user name the destination (trace.add_user_message), or add it to known in [tools.flows]"
+        hint = f"have the user name the destination, or allow it: {append_command('tools.flows.known', 'DESTINATION')}"
         return Decision(False, Reason.UNTRUSTED_FLOW, why, hint, _WHAT, name)
     state.approval_needed = Decision(
         False, Reason.APPROVAL_REQUIRED, why, "the user has to approve it", "tool.approval", name

@@ -45,6 +45,7 @@ from wasmrt.catalog.bundled import (
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.names import spelling
 from wasmrt.core.places import Places, find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.telemetry import Telemetry
 from wasmrt.runtime.runtime import WasmToolRuntime
 
@@ -260,7 +261,7 @@ def _add_plugins(registry: ToolRegistry, runtime: WasmToolRuntime, policy: ToolP
     root = runtime.config.workspace
     root = root if isinstance(root, Path) else None  # plugins do not support a folder for each user
     if not folder.is_dir():
-        hint = "create it, or change plugin_dir in [tools]"
+        hint = f"create it, or choose another one: {set_command('tools.plugin_dir', 'FOLDER')}"
         registry.problems["plugins"] = ConfigurationError(f"the plugin folder does not exist: {folder}", hint=hint)
         return
     plugins = load_plugins(

@@ -18,6 +18,7 @@ from wasmrt.agent.registry._tool import OWN_SOURCES, ToolSource
 from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision, Reason, ToolOutput
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.telemetry import TOOL_ERROR
 from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
@@ -175,9 +176,10 @@ def _deny_unapproved(state: CallState, answer: ApprovalAnswer) -> Decision:
     """
     assert state.approval_needed is not None
     rule = "the call was denied by an approver" if answer.by else "the call requires approval, and it was not approved"
-    steps = 'give the registry an approver (approver = "queue" in [approvals])'
+    steps = f"configure an approver: {set_command('approvals.approver', 'queue')}"
     if answer.timed_out:
-        steps = "make the call again and answer the request; timeout_seconds in [approvals] sets the time for it"
+        steps = "make the call again and answer the request, or allow more time: "
+        steps += set_command("approvals.timeout_seconds", 900)
     line = _steps.approving_line(state)
     steps += f", or {line}" if line else ""
     command = state.tool.manual_command(state.params)

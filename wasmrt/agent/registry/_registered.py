@@ -27,7 +27,7 @@ from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import EVERY_EFFECT, NETWORKING, READING, Effect
 from wasmrt.core.model import Addition, Decision, Reason, Step
 from wasmrt.core.names import offered_name
-from wasmrt.core.strict_toml import section_of
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.traits import SubagentAccess, Traits
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.sandbox.schema import Validator, is_light
@@ -228,9 +228,7 @@ class ToolRestrictions(NamedTuple):
         for each in (guard, *self.guards):
             found = decide_guard(each, names, traits)
             if found is not None and each is not guard and not found.allowed:
-                found = found._replace(
-                    suggestion=Step(f'make the view with without_network(allow=["{first_name(names)}"])')
-                )
+                found = found._replace(suggestion=Step("call it outside of the view without network (--no-network)"))
             if found is not None:
                 decision = found
                 if not found.allowed:
@@ -241,14 +239,14 @@ class ToolRestrictions(NamedTuple):
         """Decide whether the view includes the tool: by the name, and by the access that sub-agents have."""
         name = first_name(names)
         if not all(fits(names, patterns) for patterns in self.names):
-            rule, hint = "the view does not include this tool", f'make the view with only(["{name}"])'
+            rule, hint = "the view does not include this tool", "call it outside of this view (--tool)"
             return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
         what = "tool.subagent"
         if self.subagent and traits.subagent_access is SubagentAccess.DENIED:
             rule = "sub-agents cannot use this tool, which has no read-only actions"
             hint = "no setting allows this tool for sub-agents: have the agent itself call it"
             if replace(traits, tightening=NO_TIGHTENING).subagent_access is not SubagentAccess.DENIED:
-                hint = f"remove subagent_access from the rules for {name} below [tools.rules]"
+                hint = f"remove subagent_access from the rules for {name}: wasmrt config show tools.rules"
             return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
 
@@ -256,7 +254,7 @@ class ToolRestrictions(NamedTuple):
         """Return the hint that says how to remove the view's restriction of effects."""
         preset = next((preset for preset in self.presets if preset.read_only), None)
         if preset is not None and not self.read_only and not self.subagent:
-            return f"set read_only = false in [{section_of('presets', preset.name)}]"
+            return set_command("presets.NAME.read_only", False, preset.name)
         return WIDER_HINT if self.read_only else "have the agent itself call it instead of a sub-agent"
 
 

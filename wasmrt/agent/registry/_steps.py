@@ -6,6 +6,7 @@ Each step returns its decision, or a text if there was nothing to decide. It rai
 from __future__ import annotations
 
 from functools import partial
+from shlex import quote
 
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
@@ -18,7 +19,7 @@ from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, RateLimitedError, UnknownToolError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.names import did_you_mean
-from wasmrt.core.strict_toml import section_of
+from wasmrt.core.setting_commands import append_command, dotted, set_command
 from wasmrt.core.traits import Traits
 
 Step = Decision | str
@@ -99,7 +100,7 @@ def check_schema(state: CallState) -> Step:
     try:
         state.params = validator.accept(state.params)
     except InvalidParametersError as error:
-        error.hint = f"list the tool's parameters: wasmrt tools describe {state.known.name} (in Python: definitions())"
+        error.hint = f"list the tool's parameters: wasmrt tools describe {quote(state.known.name)}"
         raise
     return "the arguments match the schema"
 
@@ -224,22 +225,24 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         return "no rate limit is set"
     rates = state.services.rates
     if record:
-        rates.check_and_record(state.request.user, entry.name, rate, what="tool", setting=partial(_rate_setting, state))
+        rates.check_and_record(
+            state.request.user, entry.name, rate, what="tool", setting=partial(_suggest_raising, state)
+        )
     elif not all(rates.remaining(state.request.user, entry.name, rate, what="tool")):
-        hint = f"wait, or raise {_rate_setting(state, 'minute')} and {_rate_setting(state, 'hour')}"
+        hint = f"wait, or {_suggest_raising(state, 'minute', rate.requests_per_minute)}"
         raise RateLimitedError("the rate limit is reached", retry_after_seconds=0.0, hint=hint)
     return _allow("rate", f"{rate.requests_per_minute} a minute, {rate.requests_per_hour} an hour", entry.name)
 
 
-def _rate_setting(state: CallState, window: str) -> str:
-    """Return the name of the setting that limits the calls of a tool in a window (`minute` or `hour`).
+def _suggest_raising(state: CallState, window: str, limit: int) -> str:
+    """Return the command that raises the limit of a tool's calls in a window (`minute` or `hour`).
 
-    If several rules set a limit, the setting of the lowest limit is returned.
+    If several rules set a limit, the command changes the lowest limit.
     """
     key, name = f"requests_per_{window}", state.known.name
     rules = [rule for rule in state.services.policy.rules_for(state.known.names) if rule.rate is not None]
     named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
-    return f"{key} in [{section_of('tools.rules', named)}]"
+    return f"raise the limit: {set_command(f'tools.rules.NAME.{key}', 2 * limit, named)}"
 
 
 def unknown_tool_error(state: CallState) -> UnknownToolError:
@@ -265,7 +268,7 @@ def _list_asking_rules(state: CallState) -> str:
         for rule in state.services.policy.rules_for(state.known.names)
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
-    return " and ".join(f"[{section_of('tools.rules', tool)}]" for tool in asking) or "a rule of the policy"
+    return " and ".join(f"[{dotted(['tools', 'rules', tool])}]" for tool in asking) or "a rule of the policy"
 
 
 def approving_line(state: CallState) -> str:
@@ -273,14 +276,13 @@ def approving_line(state: CallState) -> str:
     if state.tool.requires_approval(state.params):
         return ""
     if state.finding is not None:
-        return "add the destination to known in [tools.flows]"
+        return f"allow the destination: {append_command('tools.flows.known', 'DESTINATION')}"
     name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
         return f"remove the settings that require approval from {_list_asking_rules(state)}"
-    asking = next(
-        (rule.tool for rule in policy.rules_for(state.known.names) if rule.permission is Permission.ASK), name
-    )
-    return f'approve such calls: permission = "allow" in [{section_of("tools.rules", asking)}]'
+    rules = policy.rules_for(state.known.names)
+    asking = next((rule.tool for rule in rules if rule.permission is Permission.ASK), name)
+    return f"approve such calls: {set_command('tools.rules.NAME.permission', 'allow', asking)}"
 
 
 def _author_asks(state: CallState) -> bool:

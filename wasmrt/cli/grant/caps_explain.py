@@ -14,7 +14,6 @@ from wasmrt.capabilities import KINDS, Capabilities, Capability, HttpCapability,
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import ANYWHERE
 from wasmrt.cli.grant.caps_subject import read_subject
-from wasmrt.cli.shared.calls import hint_of
 from wasmrt.cli.shared.consent import describe_tool, explain_grant
 from wasmrt.cli.shared.errors import DENIED
 from wasmrt.cli.shared.options import json_option, subject_argument
@@ -175,7 +174,7 @@ def _print_decisions(answers: list[Answer], as_json: bool) -> int:
         )
         show(f"by: {decision.rule} ({decision.reason})")
         if decision.hint and not (tools and first.decision.allowed):
-            print_message(f"hint: {hint_of(decision)}")
+            print_message(f"hint: {decision.hint}")
         if note:
             print_message(note)
     return 0 if first.decision.allowed else DENIED

@@ -128,11 +128,8 @@ def flows(svg: Path | None, workspace: Path | None, choice: ViewChoice, as_json:
         show(f"{'open ' if each.shortest.is_open else 'asks '} {each.sentence}")
     if not counted:
         show("file tools were not included; to include them, pass their folder with --workspace DIR")
-    changes = []
-    for change in found.changes():
-        section, key = change.section
-        changes += [f"{section}   # {change.breaks} of {found.count} open paths", key]
-    show_section("To break these paths, add to the configuration file", changes)
+    changes = [f"{change.command}   # {change.breaks} of {found.count} open paths" for change in found.changes()]
+    show_section("To break these paths, run", changes)
     show_section("Rules over flows", _flow_lines(registry.policy))
     if svg is not None:
         print_message(f"wrote the diagram to {svg}")

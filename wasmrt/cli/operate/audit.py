@@ -15,6 +15,7 @@ from wasmrt.cli.shared.output import print_message, show, show_columns, show_jso
 from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipt_writer, receipts_folder
 from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, NotInstalledError
+from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
 from wasmrt.runtime.audit.report import HEADER, Report, describe_receipt, format_row, format_time, report_on
 from wasmrt.runtime.audit.verify import BreakKind, ChainHead, chain_head
@@ -139,7 +140,7 @@ def acknowledge(segment: int, note: str, as_json: bool) -> None:
         raise NotInstalledError(f"segment {segment} does not follow a possible cut", hint=hint)
     with receipt_writer() as writer:
         if writer is None:
-            raise ConfigurationError("receipts are disabled", hint="set enabled = true in [audit] of config.toml")
+            raise ConfigurationError("receipts are disabled", hint=set_command("audit.enabled", True))
         writer.acknowledge(segment, getuser(), note)
     show_json({"acknowledged": segment}) if as_json else show(
         f"recorded: you know of the possible cut before segment {segment}"

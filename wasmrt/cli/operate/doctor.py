@@ -16,6 +16,7 @@ from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import format_size, show_columns, show_json
 from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigFileError, InstallError, MissingToolchainError, WasmrtError
+from wasmrt.core.setting_commands import append_command, set_command
 
 if TYPE_CHECKING:
     from wasmrt.core.places import Places
@@ -263,7 +264,7 @@ def _memory(places: Places) -> tuple[str, str]:
     if settings.embedder is None:
         return (
             "ok",
-            'text search; for semantic search, set embedder = "wordllama" in [memory]; needs wasmrt[embeddings]',
+            f"text search; semantic search needs wasmrt[embeddings] and {set_command('memory.embedder', 'wordllama')}",
         )
     reason = vector_fallback_reason()
     return "ok", f"text search and {settings.embedder.name}; vectors use {f'Python: {reason}' if reason else 'C'}"
@@ -291,7 +292,7 @@ def _desktop(places: Places) -> tuple[str, str]:
 
     settings = read_config_file(places.config).desktop
     if not settings.tools:
-        return "ok", "off; the section [desktop] of the configuration file turns on desktop tools"
+        return "ok", f"off; to enable one: {append_command('desktop.tools', 'NAME')}"
     found = {name: desktop_problem(name, settings) for name in settings.tools}
     lacking = [f"{name}: {problem}" for name, problem in found.items() if problem]
     return ("warning", "; ".join(lacking)) if lacking else ("ok", f"on: {', '.join(found)}")

@@ -12,6 +12,7 @@ from wasmrt.cli.shared.output import print_lines, print_message, require_consent
 from wasmrt.core.effects import in_words
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.terminal import printable
 from wasmrt.interop.mcp.client import (
     NOTHING,
@@ -135,4 +136,5 @@ def hint_filter() -> None:
     """Print how to allow external tools if the policy denies all of them."""
     policy = read_config_file(find_places().config).policy
     if not policy.filter.allow_external:
-        print_message("the policy denies external tools; to allow them, set allow_external = true in [tools.filter]")
+        command = set_command("tools.filter.allow_external", True)
+        print_message(f"the policy denies tools of MCP servers; to allow external tools: {command}")

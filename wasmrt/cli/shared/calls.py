@@ -14,7 +14,7 @@ from wasmrt.cli.shared.options import ViewChoice
 from wasmrt.cli.shared.output import print_lines, print_message, show_json
 from wasmrt.core.errors import InvalidParametersError, SourceError
 from wasmrt.core.limits import MAX_PARAMS_BYTES
-from wasmrt.core.model import Addition, Decision, Exemption, LogEntry, ToolOutput
+from wasmrt.core.model import Addition, Decision, LogEntry, ToolOutput
 from wasmrt.core.places import find_places
 
 T = TypeVar("T")
@@ -131,14 +131,7 @@ def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
         if decision.hint:
             prefix = "to allow it, " if isinstance(decision.suggestion, Addition) else "hint: "
             also = f", and in {section}" if section and isinstance(decision.suggestion, Addition) else ""
-            print_lines(_indent_continuation(f"  {prefix}{hint_of(decision)}{also}"))
-
-
-def hint_of(decision: Decision) -> str:
-    """Return the hint of a denial, with the path of the configuration file if that is the file to edit."""
-    if isinstance(decision.suggestion, Exemption):
-        return decision.suggestion.step(str(find_places().config))
-    return decision.hint or ""
+            print_lines(_indent_continuation(f"  {prefix}{decision.hint}{also}"))
 
 
 def show_undo_hint(call_id: str | None) -> None:

@@ -23,6 +23,7 @@ from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.cli.use.registered import answer_model
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, ToolError
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 
@@ -101,7 +102,7 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
     if own.needs == "memory":
         settings = runtime.config.memory_settings()
         if settings is None:
-            hint = "set enabled = true in [memory] of the configuration file"
+            hint = set_command("memory.enabled", True)
             raise ConfigurationError("memory is disabled", hint=hint)
         return memory_tools(MemoryStore(settings), detector=runtime.detector)
     if own.name in DESKTOP_NAMES:

@@ -87,7 +87,7 @@ def _last(journal: UndoJournal) -> str:
         raise UndoError(
             "there is nothing to undo",
             code="undo-unknown",
-            hint="calls that write files are recorded unless the configuration file sets undo = false",
+            hint="calls that write files are recorded unless undo is disabled: wasmrt config get workspace.undo",
         )
     return known[0]
 

@@ -14,6 +14,7 @@ from ipaddress import ip_address
 import h11
 
 from wasmrt.core.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
+from wasmrt.core.setting_commands import set_command
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait, WireRequest
 from wasmrt.egress.http1 import new_connection
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -174,7 +175,7 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
 def _certificate_problem(code: int) -> tuple[str, str | None]:
     """Return the problem of a certificate and the suggested fix, from OpenSSL's error number alone."""
     if code in _UNKNOWN_AUTHORITY:
-        trust = "set ca_file under [network] in config.toml, or pass NetworkConfig(ca_file=...) in Python"
+        trust = set_command("network.ca_file", "FILE")
         return "is not from a trusted authority", f"an operator can add the authority: {trust}"
     if code in _OTHER_NAME:
         return "is for another host name", "check the host name in the URL"

@@ -12,6 +12,7 @@ from urllib.parse import urljoin
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.core.errors import ConfigurationError, SourceError
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.setting_commands import append_command
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
 from wasmrt.egress.gateway._network import NetworkConfig
@@ -127,7 +128,7 @@ def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | 
     decision = Capabilities.none().with_http(_capability(hosts)).explain_http("GET", url)
     if decision.allowed:
         return None
-    hint = f"an operator can allow it: add the address's host to hosts in [{section}]"
+    hint = f"an operator can allow its host: {append_command(f'{section}.hosts', 'HOST')}"
     if decision.reason in (Reason.EMPTY_ALLOWLIST, Reason.HOST_NOT_ALLOWED):
         rule = "the operator has not allowed models to use addresses on this host"
         return Decision(False, Reason.HOST_NOT_ALLOWED, rule, hint, "tool.source", "url")

@@ -149,7 +149,7 @@ class ProgramProxy:
 
     def _charge(self) -> None:
         try:
-            self._rates.check_and_record(self._user, self._name, _RATE, setting=lambda _: "")
+            self._rates.check_and_record(self._user, self._name, _RATE, setting=lambda *_: "")
         except RateLimitedError as error:
             raise RefusedError(429, error.code, error.message, error.hint or "") from None
         except ExternalServiceError as error:

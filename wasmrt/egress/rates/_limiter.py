@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from urllib.parse import quote
 
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError, RateLimitedError
+from wasmrt.core.setting_commands import set_command
 from wasmrt.egress.rates._window import WINDOWS, MemoryWindows, WindowStore
 
 
@@ -43,12 +44,12 @@ class RateLimiter:
         config: RateLimitConfig,
         *,
         what: str = "http",
-        setting: Callable[[str], str] | None = None,
+        setting: Callable[[str, int], str] | None = None,
     ) -> None:
         """Record one request of kind `what`, or refuse it. A refused request is not recorded.
 
-        `setting` receives the name of a window, `minute` or `hour`, and returns the name of the setting for its limit,
-        or an empty string if there is no such setting.
+        `setting` receives the name of a window, `minute` or `hour`, and its limit; it returns a suggestion to raise the
+        limit, or an empty string if no setting raises it.
 
         Raises:
             RateLimitedError: a window is full until `retry_after_seconds`.
@@ -61,11 +62,11 @@ class RateLimiter:
         limit = limits[WINDOWS.index(full)]
         oldest, _ = self._store.inspect(key, full, limit)
         wait = min(max(0.0, oldest + full.seconds - self._now()), full.seconds)
-        raised = _setting_name(what, full.name) if setting is None else setting(full.name)
+        raised = (setting or partial(_suggest_raising, what))(full.name, limit)
         raise RateLimitedError(
             f"the tool may send {limit} requests per {full.name}",
             retry_after_seconds=wait,
-            hint=f"wait {wait:.0f} s" + (f", or raise {raised}, now {limit}" if raised else "; no setting raises it"),
+            hint=f"wait {wait:.0f} s" + (f", or {raised}" if raised else "; no setting raises it"),
         )
 
     def remaining(self, user: str, tool: str, config: RateLimitConfig, *, what: str = "http") -> tuple[int, int]:
@@ -82,11 +83,11 @@ class RateLimiter:
         return minute, hour
 
 
-def _setting_name(what: str, window: str) -> str:
-    """Return the name of the setting that limits requests of this kind, in the capability or configuration file."""
+def _suggest_raising(what: str, window: str, limit: int) -> str:
+    """Return how to raise the limit for requests of this kind, in the capability or configuration file."""
     if what == "call":
-        return f"calls_per_{window} in [rates]"
-    return f"{'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}"
+        return f"raise the limit: {set_command(f'rates.calls_per_{window}', 2 * limit)}"
+    return f"raise {'tool_invoke' if what == 'invoke' else what}.rate_limit.requests_per_{window}, now {limit}"
 
 
 @lru_cache(maxsize=4096)

@@ -21,6 +21,7 @@ from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import SourceError, WasmrtError
 from wasmrt.core.files import read_file, replace_file
 from wasmrt.core.limits import MAX_RECORDING_BYTES, MAX_RECORDINGS_BYTES
+from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.audit._chain import Keys, keyed_hash
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock
 from wasmrt.sandbox.guest.refusals import denial_of
@@ -227,7 +228,7 @@ def read_recording(folder: Path, keys: Keys, call_id: str) -> Recording:
         path = folder / RECORDINGS / f"{call_id}.jsonl"
         data = read_file(path, max_bytes=MAX_RECORDING_BYTES, follow_link=False, private=True)
     except FileNotFoundError:
-        hint = "set record = true below [audit] in config.toml before the call that you want to replay"
+        hint = f"record the next calls: {set_command('audit.record', True)}"
         raise SourceError(f"call {call_id} has no recording", hint=hint) from None
     except OSError as error:
         raise SourceError(f"cannot read the recording ({error.strerror})") from error

@@ -19,6 +19,7 @@ from pathlib import Path
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import DEFAULT_SEGMENT_BYTES, MAX_TORN_BYTES, MIN_SEGMENT_BYTES, RECEIPT_LOCK_SECONDS
+from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.audit._chain import (
     HEAD_BYTES,
     HEAD_FILE,
@@ -65,7 +66,7 @@ class ReceiptWriter:
         except OSError as error:
             raise ConfigurationError(
                 f"cannot use the receipts folder ({error.strerror})",
-                hint="fix its permissions; or set path or enabled = false below [audit] in config.toml",
+                hint=f"fix its permissions, or choose another folder: {set_command('audit.path', 'FOLDER')}",
             ) from error
         self.hashed = self._keys.hashed
         """Return the keyed hash of a text, in hex."""

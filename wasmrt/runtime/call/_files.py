@@ -35,7 +35,7 @@ or has several hard links, the denial is always recorded."""
 _FAILED_WRITE = frozenset({Reason.NOT_FOUND, Reason.NOT_A_FILE, Reason.ALREADY_EXISTS, Reason.NOT_EMPTY})
 """Failures of permitted writes, which are not recorded as denials."""
 _NO_WORKSPACE = "this runtime has no workspace"
-_NO_WORKSPACE_HINT = "set a folder: wasmrt run --workspace DIR; in Python, WasmRuntimeConfig(workspace=DIR)"
+_NO_WORKSPACE_HINT = "set a folder: wasmrt run --workspace DIR"
 
 
 class CallFiles:

@@ -214,7 +214,7 @@ class CallServices:
         runner.rates.check_and_record(call.user, call.tool, capability.rate_limit, what="invoke")
         output = runner.run(name, params, call)
         if output is None:
-            hint = "install the tool to which the grant maps this alias; in Python, prepare the tool in this runtime"
+            hint = "install the tool to which the grant maps this alias"
             rule = "the tool with this alias is not prepared"
             raise self._denied(_invoke_denial(alias, Reason.NOT_FOUND, rule, hint))
         return output.raw or "null"

@@ -19,6 +19,7 @@ from blake3 import blake3
 from wasmrt.core.errors import CapabilityDeniedError, UndoError
 from wasmrt.core.limits import MAX_UNDO_BYTES, MAX_UNDO_CALL_BYTES, MAX_UNDO_CALLS, MAX_UNDO_FILE_BYTES, MIB
 from wasmrt.core.model import Reason
+from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.workspace._draft import draft_name
 from wasmrt.runtime.workspace._journal_file import (
     Change,
@@ -172,7 +173,7 @@ def _set_state(states: dict[str, State], name: str, state: State | None) -> None
 
 
 def _not_undoable_error(path: str, rule: str) -> CapabilityDeniedError:
-    hint = "make the change by hand, or set undo = false in [workspace] of the configuration file"
+    hint = f"make the change by hand, or disable undo: {set_command('workspace.undo', False)}"
     return refusal(Reason.NOT_UNDOABLE, rule, path, hint, writing=True)
 
 

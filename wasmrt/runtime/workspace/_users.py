@@ -32,7 +32,8 @@ class UserFolders:
             folder.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise ConfigurationError(
-                f"cannot create a user's workspace ({error.strerror})", hint="create the folder set in [workspace]"
+                f"cannot create a user's workspace ({error.strerror})",
+                hint="create the folder: wasmrt config get workspace.path",
             ) from None
         return folder
 

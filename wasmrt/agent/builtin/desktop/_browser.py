@@ -23,6 +23,7 @@ from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import GIB, MAX_PAGE_BYTES, MAX_PAGE_PART_BYTES, MAX_PAGE_REQUESTS, PAGE_SECONDS
 from wasmrt.core.model import Decision
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.url import InvalidUrlError, parse_url
 from wasmrt.egress.gateway import EgressGateway, Face, HostCall, HttpFailure, HttpRequest, read_host
 from wasmrt.egress.leaks import LeakDetector, WatchedSecrets
@@ -143,7 +144,9 @@ def find_browser(named: Path | None) -> Path:
         raise no_desktop_error("the browser needs Playwright", 'pip install "wasmrt[browser]"')
     if named is not None:
         if not named.is_file():
-            raise no_desktop_error(f"there is no browser at {named}", "correct browser in [desktop]")
+            raise no_desktop_error(
+                f"there is no browser at {named}", f"correct it: {set_command('desktop.browser', 'PATH')}"
+            )
         real = named.resolve()
         # SECURITY: the browser can read the folder of its executable.
         if Path.home().resolve().is_relative_to(real.parent):

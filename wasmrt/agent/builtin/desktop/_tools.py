@@ -7,7 +7,6 @@ a confirmation, and a notification requires neither.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -29,6 +28,7 @@ from wasmrt.core.limits import (
     PAGE_SECONDS,
 )
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.setting_commands import append_command
 from wasmrt.core.terminal import printable
 from wasmrt.core.traits import OwnTerms
 from wasmrt.egress.gateway import EgressGateway
@@ -160,7 +160,7 @@ def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
     def check(params: Params) -> Decision | None:
         if params["app"] in allowed:
             return None
-        hint = f"the operator can add {json.dumps(params['app'])[:80]} to applications in [desktop]"
+        hint = f"the operator can allow it: {append_command('desktop.applications', params['app'][:80])}"
         rule = "the operator does not allow this application"
         return Decision(False, Reason.NOT_FOUND, rule, hint, "tool.application", params["app"][:200])
 
@@ -190,7 +190,7 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
             return None
         hint = "use an https:// URL of a public host"
         if decision.reason is Reason.HOST_NOT_ALLOWED:
-            hint = "the operator can add the URL's host to hosts in [desktop]"
+            hint = f"the operator can allow its host: {append_command('desktop.hosts', 'HOST')}"
         return Decision(False, decision.reason, decision.rule, hint, "tool.page", "url")
 
     def show(params: Params, context: ToolContext) -> Any:

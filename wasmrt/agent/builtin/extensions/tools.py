@@ -36,6 +36,7 @@ from wasmrt.core.limits import COMPONENT_MAX_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.names import check_installed_name
 from wasmrt.core.places import Places
+from wasmrt.core.setting_commands import append_command
 from wasmrt.egress.gateway import decide_download
 from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 from wasmrt.runtime.context import ToolContext
@@ -169,7 +170,7 @@ class ExtensionTools:
         try:
             self._sources.path(name)
         except NotInstalledError as error:
-            hint = "the operator can add the folder that contains it to sources in [extensions]"
+            hint = f"the operator can add its folder: {append_command('extensions.sources', 'FOLDER')}"
             return Decision(False, Reason.NOT_FOUND, error.message, hint, "tool.source", name)
         return None
 

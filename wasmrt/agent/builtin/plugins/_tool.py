@@ -14,6 +14,7 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import GuestError, NotAuthorizedError, ToolError
 from wasmrt.core.limits import MAX_LOG_ENTRIES
 from wasmrt.core.model import Decision, LogEntry, LogLevel, Reason, ToolOutput
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.runtime.call import read_params, write_params
@@ -123,7 +124,7 @@ class PluginTool(ToolDefaults):
             allowed=False,
             reason=Reason.NETWORK_NOT_ALLOWED,
             rule="it requires the network, and the plugins were loaded without network access",
-            hint="set allow_network = true in the active preset; in Python, load_plugins(..., allow_network=True)",
+            hint=f"allow the network in the active preset: {set_command('presets.NAME.allow_network', True, 'NAME')}",
             capability="tool.network",
             subject=self.name,
         )

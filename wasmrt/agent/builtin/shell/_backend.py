@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from wasmrt.core.limits import MIB
+from wasmrt.core.setting_commands import set_command, unset_command
 from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.sandbox.isolation.confine import OUTLET_LAYER, SHELL, Command, confined_command, layers
@@ -91,14 +92,14 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
 def lacking(settings: ShellSettings) -> str:
     """Return the reason if no command can run, without testing confinement; otherwise an empty string."""
     if not settings.enabled:
-        return "it is disabled: set enabled = true in [shell] of the configuration file"
+        return f"it is disabled; to enable it: {set_command('shell.enabled', True)}"
     if any(find_spec(name) is None for name in ("tree_sitter", "tree_sitter_bash")):
         return 'the bash grammar is not installed: pip install "wasmrt[shell]"'
     if find_bash() is None:
         return "bash was not found in /usr/bin, /bin or /usr/local/bin: install it"
     if settings.unsafe_host and (settings.session or settings.network):
         both = "session" if settings.session else "network"
-        return f"{both} and unsafe_host in [shell] cannot be combined: remove one of them"
+        return f"shell.{both} and shell.unsafe_host cannot be combined: {unset_command('shell.unsafe_host')}"
     return ""
 
 

@@ -30,10 +30,11 @@ from wasmrt.core.errors import ToolError, ToolErrorKind
 from wasmrt.core.files import UnfitFileError, open_file
 from wasmrt.core.limits import MIB
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.workspace import LinkError, Walk, draft, walking
 
 _MAX_BYTES = 64 * MIB
-_HINT = "make the change outside the agent, or set unsafe_write_git = true in [shell] to keep such changes"
+_HINT = f"make the change outside the agent, or keep such changes: {set_command('shell.unsafe_write_git', True)}"
 _EXECUTE = 0o111
 
 

@@ -29,6 +29,7 @@ from wasmrt.agent.builtin.shell._lists import (
 )
 from wasmrt.agent.builtin.shell._match import Fact
 from wasmrt.agent.builtin.shell._words import UNKNOWN, Field, words_of
+from wasmrt.core.setting_commands import append_command
 
 _PROMPTS = words_of("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
 """Programs that run their input if they have no arguments."""
@@ -99,7 +100,7 @@ def find_problem(fact: Fact, added: tuple[str, ...] = ()) -> Problem | None:
     if kind is None:
         if [each.text for each in command.arguments] in (["--version"], ["--help"]):
             return None
-        reason = f"{name} is not a listed program; `programs` in [shell] can add it"
+        reason = f"{name} is not a listed program; to add it: {append_command('shell.programs', name)}"
         return Problem("unlisted-program", reason)
     if name not in added and (problem := _arguments_problem(fact)) is not None:
         return problem

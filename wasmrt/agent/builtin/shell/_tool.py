@@ -40,6 +40,7 @@ from wasmrt.core.errors import (
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import NOTHING_USED, Decision, Reason, ToolOutput
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.egress.gateway import NetworkConfig
@@ -208,7 +209,7 @@ class ShellTool(ToolDefaults):
         _command_of(params)
         if self.backend is Backend.DISABLED:
             rule = f"the shell cannot run: {self.disabled_because}"
-            hint = _DOCTOR if self._settings.enabled else "set enabled = true in [shell] of the configuration file"
+            hint = _DOCTOR if self._settings.enabled else set_command("shell.enabled", True)
             return Decision(False, Reason.COMMAND_NOT_ALLOWED, rule, hint, "tool.command", SHELL_NAME)
         verdict = self._decide_params(params)
         if verdict.action is not Action.REFUSE:

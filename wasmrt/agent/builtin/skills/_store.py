@@ -239,7 +239,7 @@ class SkillStore:
         if root is not None and (real.is_relative_to(root) or root.is_relative_to(real)):
             raise PackageError(
                 "this folder of skills overlaps the workspace, which tools can write", code="skill-folder",
-                hint="move it, or set a different folder in [skills]",
+                hint="move it, or set different folders: wasmrt config edit",
             )  # fmt: skip
         status = folder.stat()
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

@@ -26,6 +26,7 @@ from wasmrt.capabilities import path_problem
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import InvalidParametersError, NotInstalledError, PackageError, SourceError, WasmrtError
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.setting_commands import append_command
 from wasmrt.egress.gateway import EgressGateway, decide_download, download
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
@@ -160,7 +161,7 @@ class SkillTools:
         if "content" in params or self._sources.find(name) is not None:
             return None
         rule = "none of the operator's sources has this skill"
-        hint = "the operator can add the folder that contains it to sources in [skills]"
+        hint = f"the operator can add its folder: {append_command('skills.sources', 'FOLDER')}"
         return Decision(False, Reason.NOT_FOUND, rule, hint, "tool.source", name)
 
     def _install(self, params: Params) -> Plan:
