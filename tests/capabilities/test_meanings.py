@@ -30,6 +30,7 @@ def said(grant: Capabilities, **known: object) -> str:
     return "\n".join(explain(grant, **known))
 
 
+GITHUB = "api.github.com"
 GMAIL = EndpointPattern.host("gmail.googleapis.com")
 
 
@@ -250,3 +251,27 @@ def test_a_new_sentence_names_the_tools_for_which_it_is_new() -> None:
 
     assert explain_added(file("x"), file("x", "y", "z")) == ("y and z may read files under a/",)
     assert explain_added(Capabilities.none(), file("x"))[0].startswith("x may read")
+
+
+def test_the_sentences_say_which_requests_may_delete_and_which_secret_goes_where() -> None:
+    issues = EndpointPattern(GITHUB, "/repos/*/*/issues/", ("GET", "PATCH"))
+    assert "DELETE" not in said(granted(issues, to=(GITHUB,)))
+    assert "may send any request with every method: GET, POST, PUT, PATCH, DELETE," in said(
+        granted(EndpointPattern.host(GITHUB))
+    )
+    assert "a segment . or .., also if percent-encoded" in said(granted(EndpointPattern.host(GITHUB)))
+    assert "percent-encoded" not in said(Capabilities.none().with_workspace_read(["notes/"]))
+
+
+def test_each_secret_is_listed_only_with_the_hosts_that_get_it() -> None:
+    def key(name: str, host: str) -> CredentialMapping:
+        return CredentialMapping(
+            secret_name=name, location=CredentialLocation.header(f"X-{name}"), host_patterns=(host,)
+        )
+
+    keys = (key("one", "a.x.org"), key("two", "b.x.org"))
+    text = said(Capabilities.none().with_http(HttpCapability((EndpointPattern.host("*.x.org"),), keys)))
+
+    assert "can change what your secret one opens at a.x.org, in your name" in text
+    assert "can change what your secret two opens at b.x.org, in your name" in text
+    assert "one opens at b.x.org" not in text and "and your secret two opens" not in text

@@ -60,15 +60,18 @@ def explain_added(
     more = [each for each in explain_logins(after.logins, services=known) if each not in had]
     if before.tools is None and after.tools is None:
         old = _allowed(before, known, networks)
-        return (*(each for each in _allowed(after, known, networks) if each not in old), *more)
+        return (*_only_new(old, _allowed(after, known, networks)), *more)
     names = {tool.name: None for side in (after, before) for tool in side.tools or ()}
     added: dict[str, list[str]] = {}
     for name in names:
         old, new = (_allowed(_section(side, name), known, networks) for side in (before, after))
-        for sentence in new:
-            if sentence not in old:
-                added.setdefault(sentence, []).append(name)
+        for sentence in _only_new(old, new):
+            added.setdefault(sentence, []).append(name)
     return (*(f"{join_words(tools)} {sentence}" for sentence, tools in added.items()), *more)
+
+
+def _only_new(old: Sequence[str], new: Sequence[str]) -> list[str]:
+    return [sentence for sentence in new if sentence not in old and not sentence.startswith("may not ")]
 
 
 def tool_groups(

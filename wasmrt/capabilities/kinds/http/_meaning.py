@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach
-from wasmrt.capabilities.model import ANY_HOST, METHODS, READ_METHODS, EndpointPattern, endpoint_within
+from wasmrt.capabilities.model import (
+    ANY_HOST,
+    METHODS,
+    READ_METHODS,
+    CredentialMapping,
+    EndpointPattern,
+    endpoint_within,
+)
 from wasmrt.capabilities.services import Power, Service, powers_of
 
 _READING = frozenset(READ_METHODS)
@@ -27,12 +33,12 @@ def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]
 def _powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bool]]:
     """Yield a phrase for each permission that requests of an entry have, and True if they can change data."""
     entry = reach.entry
-    for part in reach.carried:
+    for mapping, part in reach.carried:
         known = [(service, power, power.as_you) for service, power in powers_of(part, services) if power.as_you]
         yield from _told(part, known)
         if not known:
-            yield _at_unknown(part, reach)
-    if not any(endpoint_within(entry, part) for part in reach.carried):
+            yield _at_unknown(mapping, part)
+    if not any(endpoint_within(entry, part) for _, part in reach.carried):
         found = powers_of(entry, services)
         yield from _told(entry, [(service, power, power.anybody) for service, power in found if power.anybody])
 
@@ -43,8 +49,8 @@ def _told(entry: EndpointPattern, powers: Iterable[tuple[Service, Power, str]]) 
         yield f"can {words} ({service.name})", not methods & frozenset(power.methods or METHODS) <= _READING
 
 
-def _at_unknown(part: EndpointPattern, reach: Reach) -> tuple[str, bool]:
-    secrets = join_words(dict.fromkeys(f"your secret {mapping.secret_name}" for mapping in reach.credentials))
+def _at_unknown(mapping: CredentialMapping, part: EndpointPattern) -> tuple[str, bool]:
+    secret = f"your secret {mapping.secret_name}"
     if frozenset(part.methods or METHODS) <= _READING:
-        return f"can read what {secrets} opens at {part.host_pattern}", False
-    return f"can change what {secrets} opens at {part.host_pattern}, in your name", True
+        return f"can read what {secret} opens at {part.host_pattern}", False
+    return f"can change what {secret} opens at {part.host_pattern}, in your name", True

@@ -28,8 +28,8 @@ class Reach:
     entry: EndpointPattern
     """The entry, restricted to requests that the runtime does not refuse."""
     credentials: tuple[CredentialMapping, ...]
-    carried: tuple[EndpointPattern, ...] = ()
-    """The parts of the entry whose requests carry a credential."""
+    carried: tuple[tuple[CredentialMapping, EndpointPattern], ...] = ()
+    """Each credential with a part of the entry whose requests carry it."""
     refused: str = ""
     """The reason why all requests of the entry are refused; empty if the runtime allows some of them."""
 
@@ -54,7 +54,7 @@ def each_reach(
         if exposed is not None:
             entry = replace(entry, schemes=("https",))  # the runtime refuses the http requests of this entry
         sent = tuple(m for m in credentials if goes_with(m, entry))
-        yield Reach(entry, sent, tuple(part for m in sent for part in _parts(m, entry)))
+        yield Reach(entry, sent, tuple((m, part) for m in sent for part in _parts(m, entry)))
 
 
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:

@@ -11,6 +11,7 @@ from wasmrt.capabilities.kinds.http._allowlist import internal_host
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, paths_meet, shared_paths
 from wasmrt.capabilities.model import (
     ANY_HOST,
+    METHODS,
     USUAL_PORTS,
     CredentialLocation,
     CredentialMapping,
@@ -96,8 +97,12 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
             yield f"asks to {format_endpoint(entry)}, which is refused: {reach.refused}"
         else:
             yield f"may {format_endpoint(entry)}" + (f", {join_words(places)}" if places else "")
-    if any(not reach.refused for reach in found):
+    allowed = [reach.entry for reach in found if not reach.refused]
+    if any(not entry.methods for entry in allowed):
+        yield f"may send any request with every method: {join_words(METHODS)}"
+    if allowed:
         yield f"may send those requests {bounds}"
+        yield "may not send a request whose path has a segment . or .., also if percent-encoded, or follow redirects"
     used = [mapping for reach in found for mapping in reach.credentials]
     for mapping in credentials:
         if mapping not in used:
