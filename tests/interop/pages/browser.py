@@ -83,9 +83,9 @@ class Tab:
         self.ask("Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {}))
         self.ask("Input.dispatchKeyEvent", type="keyUp", **about)
 
-    def screenshot(self, path: Path, *, scheme: str = "light", width: int = 1100) -> None:
+    def screenshot(self, path: Path, *, scheme: str = "light", width: int = 1100, height: int = 900) -> None:
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
-        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+        self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         found = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
         path.write_bytes(base64.b64decode(found["data"]))
 

@@ -33,12 +33,12 @@ def test_an_agents_call_continues_when_allowed_and_ends_when_denied(site: Site, 
         call = agent.submit(registry.execute, "table", {"action": "drop"}, user="local", trace="t1")
         asked = waiting(site)
         page = ann.get().text
-        assert "table" in page and "external-write" in page and "&quot;action&quot;: &quot;drop&quot;" in page
+        assert "table" in page and "change something outside" in page and ">drop</bdi>" in page
         assert ann.post(f"requests/{asked.id}", answer="allow-once", user="local").status == 303
         assert "done: drop" in str(call.result(20).result)
 
         call = agent.submit(registry.execute, "table", {"action": "drop"}, user="local", trace="t1")
-        refused = ann.post(f"requests/{waiting(site).id}", answer="deny", scope="once", note="no", user="local")
+        refused = ann.post(f"requests/{waiting(site).id}", answer="deny-once", note="no", user="local")
         assert refused.status == 303
         with pytest.raises(ToolError):
             call.result(20)

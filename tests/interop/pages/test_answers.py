@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.agent.approvals.requests import request
+from tests.interop.pages.access import asking
 from tests.interop.pages.site import Person, Site
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope, State, Wide
 
@@ -15,9 +17,10 @@ def test_a_request_page_shows_the_whole_request(site: Site, ann: Person) -> None
     asked = request(preview="--- a\n+++ b\n-old\n+new")
     site.store.add(asked)
     for page in (ann.get().text, ann.get(f"requests/{asked.id}").text):
-        for part in ("write_file", "write-filesystem", "medium", "write_file writes", "alice", "t1", asked.id,
+        for part in ("Changes files", ">Change <", "write_file", "write_file writes", "alice", "t1", asked.id,
                      "notes/a.txt", "-old", "+new"):  # fmt: skip
             assert part in page
+    assert "write-filesystem" in page and "medium" in page
 
 
 @pytest.mark.parametrize(
@@ -27,6 +30,7 @@ def test_a_request_page_shows_the_whole_request(site: Site, ann: Person) -> None
         ("allow-session", True, ApprovalScope.SESSION),
         ("allow-always", True, ApprovalScope.ALWAYS),
         ("deny-once", False, ApprovalScope.ONCE),
+        ("deny-session", False, ApprovalScope.SESSION),
     ],
 )
 def test_each_button_gives_its_answer(
@@ -34,7 +38,8 @@ def test_each_button_gives_its_answer(
 ) -> None:
     asked = request()
     site.store.add(asked)
-    assert f'value="{button}"' in ann.get().text
+    assert f'value="{button}"' in ann.get(f"requests/{asked.id}").text
+    assert (f'value="{button}"' in ann.get().text) is button.endswith("-once"), "others are one step away"
     answer = ann.post(f"requests/{asked.id}", answer=button)
     assert (answer.status, answer.headers["location"]) == (303, f"{ann.root}?done={asked.id}")
     found = site.store.get(asked.id)
@@ -52,7 +57,7 @@ def test_a_permanent_answer_is_widened_as_the_form_says(site: Site, ann: Person)
     places = ["path", "text", "rows", "rows/0", "rows/0/url"]
     assert all(f'aria-label="{place} may be"' in page for place in places)
     answer = ann.post(
-        f"requests/{asked.id}", answer="allow", scope="always", note="for the notes", **{
+        f"requests/{asked.id}", answer="allow-always", note="for the notes", **{
             "may-0": "below", "text-0": "notes/", "may-1": "any", "may-2": "same",
             "may-4": "starts", "text-4": "https://example.com/",
         },
@@ -78,10 +83,12 @@ def test_a_permanent_answer_is_widened_as_the_form_says(site: Site, ann: Person)
         ({"may-0": "any", "text-0": "notes/"}, "expected no text"),
         ({"may-0": "same", "text-0": "notes/"}, "no choice was made"),
         ({"may-0": "nothing"}, "no choice was made"),
-        ({"scope": "once", "may-0": "any"}, "a pattern for parameters requires the scope"),
         ({"answer": "maybe"}, "contains no answer"),
-        ({"scope": "forever"}, "contains no answer"),
-        ({"scope": ""}, "contains no answer"),
+        ({"answer": "allow-forever"}, "contains no answer"),
+        ({"answer": "allow"}, "contains no answer"),
+        ({"answer": "edit-once", "params": "[1]"}, "expected the parameters as a JSON object"),
+        ({"answer": "edit-once", "params": "{"}, "the parameters are"),
+        ({"answer": "edit-once"}, "the parameters are"),
     ],
 )
 def test_a_mistake_changes_nothing_and_keeps_the_entered_text(
@@ -89,7 +96,7 @@ def test_a_mistake_changes_nothing_and_keeps_the_entered_text(
 ) -> None:
     asked = request()
     site.store.add(asked)
-    answer = ann.post(f"requests/{asked.id}", **{"answer": "allow", "scope": "always", "note": "my words"} | fields)
+    answer = ann.post(f"requests/{asked.id}", **{"answer": "allow-always", "note": "my words"} | fields)
     assert answer.status == 422
     assert 'role="alert"' in answer.text
     assert problem in answer.text
@@ -104,7 +111,7 @@ def test_the_calls_own_parameters_can_be_widened_after_a_large_one(site: Site, a
     page = ann.get(f"requests/{asked.id}").text
     assert page.index('aria-label="path may be"') < page.index('aria-label="rows/0 may be"')
     assert 'name="may-2"' in page and "Not all values are listed" in page
-    assert ann.post(f"requests/{asked.id}", answer="allow", scope="always", **{"may-2": "any"}).status == 303
+    assert ann.post(f"requests/{asked.id}", answer="allow-always", **{"may-2": "any"}).status == 303
     [kept] = site.store.answers()
     assert kept.pattern is not None
     assert list(kept.pattern.widened) == ["/a~1b~0c"]
@@ -128,7 +135,7 @@ def test_of_concurrent_answers_one_counts_and_the_others_are_informed(site: Site
         if each.status == 409:
             assert "was already answered; nothing was changed" in each.text
             assert ("was approved" if found.approved else "was denied") in each.text
-            assert "by <bdi>ann</bdi>" in each.text
+            assert ">ann</bdi>" in each.text
             assert '<button type="submit" name="answer"' not in each.text
 
 
@@ -144,7 +151,7 @@ def test_an_ended_request_shows_its_outcome_and_accepts_no_answer(site: Site, an
         (late, "has expired"),
         (withdrawn, "was withdrawn"),
         (outdated, "has been updated"),
-        (by_command, "was approved for this call by <bdi>bob</bdi>"),
+        (by_command, ">bob</bdi>"),
     ):
         assert asked.id not in ann.get().text
         assert words in ann.get(f"requests/{asked.id}").text
@@ -169,8 +176,8 @@ def test_an_answer_that_cannot_be_remembered_is_not_offered(site: Site, ann: Per
     for asked in (request(digest=""), request(trace="")):
         site.store.add(asked)
         page = ann.get(f"requests/{asked.id}").text
-        assert 'value="session"' not in page
-        assert ('value="always"' in page) is bool(asked.digest)
+        assert 'value="allow-session"' not in page
+        assert ('value="allow-always"' in page) is bool(asked.digest)
         answer = ann.post(f"requests/{asked.id}", answer="allow-session")
         assert (answer.status, site.store.state(asked.id)) == (422, State.PENDING)
 
@@ -179,12 +186,38 @@ def test_a_truncated_request_cannot_be_allowed_from_the_list(site: Site, ann: Pe
     asked = request({"text": "x" * 5000, "end": "rm -rf"})
     site.store.add(asked)
     page = ann.get().text
-    assert "more characters" in page
+    assert "Text was cut." in page and "\u2026" in page
     assert 'value="deny-once"' in page
     assert 'value="allow' not in page
     whole = ann.get(f"requests/{asked.id}").text
     assert "x" * 5000 in whole
-    assert 'value="allow"' in whole
+    assert 'value="allow-once"' in whole
+
+
+def test_hidden_parameters_and_warnings_cannot_be_allowed_from_the_list(site: Site, ann: Person) -> None:
+    for params in ({f"p{number}": 1 for number in range(5)}, {"a": "x" * 91}, {"path": "x/" * 40}):
+        asked = request(params)
+        site.store.add(asked)
+        assert 'value="allow' not in ann.get().text
+        site.store.withdraw(asked.id)
+
+
+def test_a_call_is_allowed_once_with_edited_parameters(site: Site, ann: Person) -> None:
+    asked = request()
+    site.store.add(asked)
+    answer = ann.post(f"requests/{asked.id}", answer="edit-once", params='{"path": "notes/b.txt", "text": "x"}')
+    assert answer.status == 303
+    taken = site.store.take(asked.id)
+    assert taken is not None and taken.params == {"path": "notes/b.txt", "text": "x"}
+    assert (taken.approved, taken.scope) == (True, ApprovalScope.ONCE)
+
+
+def test_the_state_lists_the_pending_requests(site: Site, ann: Person) -> None:
+    asked, wish = request(), asking(site)
+    site.store.add(asked)
+    assert json.loads(ann.get("state").text) == {"open": [asked.id, wish.id]}
+    site.store.answer(asked.id, ApprovalAnswer(approved=True, by="bob"), user="alice")
+    assert json.loads(ann.get("state").text) == {"open": [wish.id]}
 
 
 def test_a_remembered_answer_is_forgotten_once(site: Site, ann: Person) -> None:

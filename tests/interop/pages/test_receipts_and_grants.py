@@ -13,7 +13,9 @@ from tests.interop.pages.site import Person, Site
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain
 from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
+from wasmrt.catalog.granted import granted_to
 from wasmrt.core.component_bytes import ComponentBytes
+from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.audit import Receipt, ReceiptWriter, read_keys
 from wasmrt.runtime.audit.verify import chain_head
 
@@ -30,7 +32,14 @@ def receipts(site: Site) -> Path:
     made = [("echo", "ann", "ok"), ("search.find", "bob", "timeout"), ("echo", "bob", "denied")]
     for number, (tool, user, outcome) in enumerate(made):
         at = 1_700_000_000_000 + number
-        writer(Receipt(started_ms=at, ended_ms=at, call_id=f"call-{number}", tool=tool, user=user, outcome=outcome))
+        about = "GET https://api.example.com/" if number == 1 else ""
+        decisions = (Decision(True, Reason.ALLOWED, "", None, "http", about),)
+        writer(
+            Receipt(
+                started_ms=at, ended_ms=at, call_id=f"call-{number}", tool=tool, user=user, outcome=outcome,
+                decisions=decisions,
+            )
+        )  # fmt: skip
     writer.close()
     return folder
 
@@ -46,13 +55,14 @@ def test_without_receipts_the_page_is_empty(ann: Person) -> None:
     ("query", "calls"),
     [
         ("", [2, 1, 0]),
-        ("tool=echo", [2, 0]),
-        ("tool=search", [1]),
-        ("user=bob&outcome=failed", [2, 1]),
+        ("text=ECHO", [2, 0]),
+        ("text=search", [1]),
+        ("text=bob&outcome=failed", [2, 1]),
         ("outcome=ok", [0]),
         ("since=2h", []),
         ("since=2020-01-01T00:00", [2, 1, 0]),
-        ("tool=+echo+&user=ann&count=100", [0]),
+        ("text=+call-0+&count=100", [0]),
+        ("text=api.example.com", [1]),
     ],
 )
 def test_receipts_match_the_filter_newest_first(ann: Person, receipts: Path, query: str, calls: list[int]) -> None:
@@ -121,3 +131,23 @@ def test_grants_are_worded_as_in_the_command(site: Site, ann: Person) -> None:
     page = ann.get("grants")
     assert page.status == 200, "one that cannot be read takes the others from nobody"
     assert 'role="alert"' in page.text and "wasmrt grant search" in page.text
+
+
+def test_an_entry_of_a_grant_is_revoked_once(site: Site, ann: Person) -> None:
+    catalog = Catalog(site.data)
+    info = ComponentInfo(world="wasmrt:tool", description="")
+    component = ComponentBytes((_TOOLS / "echo.wasm").read_bytes())
+    catalog.add(NewVersion("search", component, info, sidecar=_WIDER), _WIDER)
+    assert ann.get("grants").field("entry") == "workspace=notes/"
+    for fields, status in (
+        ({"entry": "workspace=other/"}, 422),
+        ({"entry": "nonsense"}, 422),
+        ({"entry": "workspace=notes/", "form_token": "x"}, 403),
+        ({"entry": "workspace=notes/"}, 303),
+        ({"entry": "workspace=notes/"}, 422),
+    ):
+        assert ann.post("grants/search", **fields).status == status
+    assert ann.post("grants/missing", entry="workspace=notes/").status == 422
+    left = granted_to(catalog.get("search")).workspace_read
+    assert left is not None and left.entries == ("plans/",)
+    assert "workspace=notes/" not in ann.get("grants").text

@@ -46,7 +46,8 @@ _FLOW_REASONS = {
 _MAIL_PARTS = ("subject", "text", "body", "message")
 _LABELS = {
     "body": "Body", "text": "Text", "subject": "Subject", "message": "Message", "to": "To", "cc": "Cc", "bcc": "Bcc",
-    "path": "Path", "content": "Content", "headers": "Headers", "query": "Query", "cwd": "Folder", "workdir": "Folder",
+    "path": "Path", "paths": "Paths", "files": "Files", "method": "Method", "command": "Command",
+    "content": "Content", "headers": "Headers", "query": "Query", "cwd": "Folder", "workdir": "Folder",
     "amount": "Amount", "payee": "Payee", "account": "Account", "iban": "Account",
 }  # fmt: skip
 

@@ -168,19 +168,16 @@ _STYLE = (
 )
 
 
-def picture(found: FlowMap, *, styled: bool = True) -> str:
-    """Return a map of flows as SVG, with solid lines for open paths and dashed lines for paths that require approval.
-
-    If `styled` is false, the SVG contains no styles; the page defines them for the class `flows`.
-    """
+def picture(found: FlowMap) -> str:
+    """Return a map of flows as SVG. Lines of open paths are solid, lines of paths that require approval dashed."""
     columns = [
         [reach for reach in found.reaches if getattr(reach, part)][:_MAX_ROWS]
         for part in ("private", "untrusted", "sends")
     ]
     height = _TOP + _ROW * max(1, *map(len, columns)) + 20
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img" class="flows">',
-        f"<title>{found.count} open paths</title>" + (f"<style>{_STYLE}</style>" if styled else ""),
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
+        f"<title>{found.count} open paths</title><style>{_STYLE}</style>",
         f'<text class="h" x="20" y="24">{found.count} open paths from private text to the outside</text>',
     ]
     for number, (left, right) in enumerate(pairwise(columns)):

@@ -9,38 +9,33 @@ from wasmrt.agent.access import (
     AccessRequest,
     AccessScope,
     AccessState,
+    access_headline,
     access_parts,
     asked_words,
     granted_words,
 )
-from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, quick_form, text_field, whole_form
-from wasmrt.interop.pages._html import Frame, Html, facts, foreign, foreign_lines, tag, together
+from wasmrt.agent.approvals import Caution, Quoted, is_cut
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, more_form, text_field, way
+from wasmrt.interop.pages._card import Card, card, full_card, quotation
+from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, tag, together
 from wasmrt.interop.web import Response
 
-_BUTTONS = {
-    AccessScope.ONCE: "Grant once",
-    AccessScope.SESSION: "Grant for the session",
-    AccessScope.KEEP: "Keep in its grant",
+_WAYS = {
+    AccessScope.SESSION: ("Grant for this session", "this tool", "when the session ends", "Grant this session"),
+    AccessScope.KEEP: (
+        "Keep in its grant",
+        "this tool, for all its users",
+        "when you revoke it on the page Grants, or when the tool is updated",
+        "Keep in its grant",
+    ),
 }
-_SCOPES = {
-    AccessScope.ONCE: "The same call, when it is made again",
-    AccessScope.SESSION: "This tool, for the rest of the session",
-    AccessScope.KEEP: "Kept in its stored grant, for all its users, until it is revoked or the tool is updated",
-}
+_IN_LIST = ("entry", "granted once before, and required again", "denied")
+"""The parts of a request that the list shows as details."""
 
 
 def access_card(frame: Frame, request: AccessRequest) -> Html:
     """Return a pending request with its quick answers."""
-    title = f"access-{request.id}"
-    shown, cut = _shown(request, whole=False)
-    return tag(
-        "article",
-        tag("h2", foreign(request.caller.tool), " asks for access", id=title),
-        shown,
-        _quick_form(frame, request, title, cut=cut),
-        aria_labelledby=title,
-        class_="card",
-    )
+    return card(frame, _card_of(request))
 
 
 def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) -> Response:
@@ -48,16 +43,22 @@ def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) 
     if request.state is not AccessState.PENDING:
         told = tag("p", access_outcome(request))
         return frame.page(f"Access {request.id}", tried.problem, told, frame.back(), section="", status=tried.status)
+    shown = _card_of(request)
+    parts = (
+        together(tag("h2", title.capitalize()), quotation(part.lines, title))
+        for title, part in access_parts(request, whole=True)
+    )
+    about = facts(("Call", foreign(request.denied.call)), ("Request", foreign(request.id)))
     return frame.page(
-        f"Access {request.id}: {request.caller.tool}",
-        tried.problem,
-        tag("h2", "The request"),
-        _shown(request, whole=True)[0],
-        tag("h2", "Your answer"),
-        _whole_form(frame, request, tried.form),
+        f"Access {request.id}",
+        tag("p", "", role="status", id="said", class_="unseen"),
         frame.back(),
+        tried.problem,
+        full_card(frame, shown, *parts, about, _more_form(frame, request, tried.form), sticky=not shown.cut),
+        tag("div", id="watch", data_from=f"{frame.root}state", hidden=True),
         section="",
         status=tried.status,
+        heading=False,
     )
 
 
@@ -80,35 +81,53 @@ def access_choice(form: dict[str, str]) -> AccessChoice:
     return AccessChoice(granted=granted, scope=scope, narrower=narrower, note=form.get("note", ""))
 
 
-def _shown(request: AccessRequest, *, whole: bool) -> tuple[Html, bool]:
-    parts = access_parts(request, whole=whole)
-    blocks = (
-        together(tag("h3", title.capitalize()), foreign_lines(part.lines, kind="origins", label=title))
-        for title, part in parts
-    )
+def _card_of(request: AccessRequest) -> Card:
+    headline = access_headline(request)
+    parts = access_parts(request)
+    session = together(", session ", foreign(request.caller.trace)) if request.caller.trace else None
     about = facts(
-        ("For", foreign(request.caller.user)),
-        ("Session", foreign(request.caller.trace) if request.caller.trace else None),
-        ("Asked", asked_words(request)),
-        ("First by call", foreign(request.denied.call)),
-        ("Request", foreign(request.id)),
+        ("Asked by", together(foreign(request.caller.user), session, ", with ", foreign(request.caller.tool))),
+        ("Why", f"Its grant does not include this access. Refused {asked_words(request)}."),
     )
-    return together(about, *blocks), any(part.cut for _, part in parts)
+    details: list[tuple[Part, str]] = [
+        ("Adds" if title == "entry" else title.capitalize(), " / ".join(part.lines))
+        for title, part in parts
+        if title in _IN_LIST
+    ]
+    cautions = [Caution(title="Also:", text=(" ", Quoted(sentence))) for sentence in request.denied.limited]
+    if request.denied.origins:
+        cautions.append(Caution(title="The source of this place:", quotation=request.denied.origins))
+    more = len(request.denied.sentences) > 1
+    return Card(
+        id=request.id,
+        action=f"access/{request.id}",
+        kind="Wants more access",
+        headline=headline,
+        user=request.caller.user,
+        expires_ms=request.expires_ms,
+        cautions=cautions,
+        about=about,
+        details=details,
+        allow=("grant-once", "Grant once"),
+        deny="deny-session" if AccessScope.SESSION in request.scopes else "deny-once",
+        cut=more or is_cut(headline) or any(part.cut for _, part in parts),
+    )
 
 
-def _quick_form(frame: Frame, request: AccessRequest, title: str, *, cut: bool) -> Html:
-    allow = ((f"grant-{scope}", _BUTTONS[scope]) for scope in request.scopes)
-    return quick_form(
-        frame, f"access/{request.id}", request.caller.user, title, deny="deny-session", allow=allow, verb="grant",
-        more="All of it, and narrower", cut=cut,
-    )  # fmt: skip
-
-
-def _whole_form(frame: Frame, request: AccessRequest, form: Mapping[str, str]) -> Html:
+def _more_form(frame: Frame, request: AccessRequest, form: Mapping[str, str]) -> Html:
     label = "Narrower: an entry within the one above, or empty for the whole entry"
-    narrower = text_field("narrower", label, form, maxlength="2000")
-    scopes = ((scope, _SCOPES[scope]) for scope in request.scopes)
-    return whole_form(
-        frame, f"access/{request.id}", request.caller.user, scopes, narrower, form=form,
-        deny=(("deny-session", "Deny"), ("deny-keep", "Deny for good")), allow=(("grant", "Grant"),),
+    narrower = tag("section", text_field("narrower", label, form, maxlength="2000"), class_="way")
+    ways = [
+        way(title, covers, ends, (f"grant-{scope}", button))
+        for scope, (title, covers, ends, button) in _WAYS.items()
+        if scope in request.scopes
+    ]
+    once = way("Grant once, narrower", "the same call, when it is made again", "", ("grant-once", "Grant as entered"))
+    never = way(
+        "Deny for good", "this access of this tool", "when you forget it on the page Answers",
+        ("deny-keep", "Deny for good"),
+    )  # fmt: skip
+    return more_form(
+        frame, f"access/{request.id}", request.caller.user, narrower, once, *ways, never, form=form,
+        deny=_card_of(request).deny,
     )  # fmt: skip

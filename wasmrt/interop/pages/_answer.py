@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
 
 from wasmrt.agent.approvals import Wide, Widening
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.interop.pages._html import Frame, Html, Part, foreign, hidden, table, tag, together
+from wasmrt.core.limits import MAX_APPROVAL_BYTES, MAX_JSON_DEPTH
+from wasmrt.core.strict_json import JsonError, read_json
+from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, hidden, table, tag
 
 S = TypeVar("S", bound=StrEnum)
-Choices = Iterable[tuple[str, str]]
-"""Values of a field, each with its label."""
 
 
 class Tried(NamedTuple):
@@ -31,48 +31,38 @@ FIRST_TRY = Tried()
 
 
 def answer_in(form: Mapping[str, str], allow: str, scopes: type[S]) -> tuple[bool, S]:
-    """Return whether a form allows the request, and its scope; `allow` is the value of the allow button.
+    """Return whether a form allows the request, and its scope; its answer is `allow` or `deny`, `-`, and the scope.
 
     Raises:
         ConfigurationError: the form contains no answer.
     """
     verb, _, scope = form.get("answer", "").partition("-")
-    scope = scope or form.get("scope", "")
     if verb not in (allow, "deny") or scope not in set(scopes):
-        raise ConfigurationError("the form contains no answer", hint="choose a scope, then press a button")
+        raise ConfigurationError("the form contains no answer", hint="press one of the buttons of the page")
     return verb == allow, scopes(scope)
 
 
-def quick_form(
-    frame: Frame, action: str, user: str, title: str, *, deny: str, allow: Choices, verb: str, more: str, cut: bool
-) -> Html:
-    """Return the quick answers, and a link to the full request.
-
-    SECURITY: as in the terminal, a request that is not fully shown cannot be allowed here.
-    """
-    note = tag("p", f"Parts of this request are not shown above: read all of it before you {verb} it.") if cut else None
-    buttons = _buttons([(deny, "Deny")], () if cut else allow, aria_describedby=title)
-    whole = tag("a", more, href=f"{frame.root}{action}", aria_describedby=title)
-    return together(note, frame.form(action, hidden("user", user), buttons, tag("p", whole)))
-
-
-def whole_form(
-    frame: Frame, action: str, user: str, scopes: Choices, *fields: Part, form: Mapping[str, str], deny: Choices,
-    allow: Choices,
-) -> Html:  # fmt: skip
-    """Return the form with every choice. Deny is its first button, so Enter in a field submits a denial."""
-    chosen = form.get("scope", "once")
-    radios = (
-        tag(
-            "p",
-            tag("input", type="radio", name="scope", value=value, id=f"scope-{value}", checked=value == chosen),
-            tag("label", text, for_=f"scope-{value}"),
-        )
-        for value, text in scopes
+def more_form(frame: Frame, action: str, user: str, *ways: Part, form: Mapping[str, str], deny: str) -> Html:
+    """Return the folded form with the other answers. Deny is its first button, so Enter in a field submits a denial."""
+    first = tag(
+        "button", "Deny", type="submit", name="answer", value=deny, class_="unseen", tabindex="-1", aria_hidden="true"
     )
-    long = tag("fieldset", tag("legend", "Scope"), *radios)
-    note = text_field("note", "Note for the receipt", form, maxlength="300")
-    return frame.form(action, hidden("user", user), long, *fields, note, _buttons(deny, allow))
+    note = tag("section", text_field("note", "Note for the receipt", form, maxlength="300"), class_="way")
+    whole = frame.form(action, hidden("user", user), first, *ways, note)
+    return tag("details", tag("summary", "More options"), whole, id="more", open=True)
+
+
+def way(title: str, covers: Part, ends: str, button: tuple[str, str], *fields: Part) -> Html:
+    """Return one of the other answers: what it covers, when it ends, and its button."""
+    value, text = button
+    return tag(
+        "section",
+        tag("h2", title),
+        facts(("Covers", covers), ("Ends", ends or None)),
+        *fields,
+        tag("p", tag("button", text, type="submit", name="answer", value=value)),
+        class_="way",
+    )
 
 
 def text_field(name: str, label: str, form: Mapping[str, str], *, maxlength: str) -> Html:
@@ -84,13 +74,27 @@ def text_field(name: str, label: str, form: Mapping[str, str], *, maxlength: str
     return tag("p", tag("label", label, for_=name), entry)
 
 
-def _buttons(deny: Choices, allow: Choices, **attributes: str) -> Html:
-    shown = (
-        tag("button", text, type="submit", name="answer", value=value, class_=kind, **attributes)
-        for kind, choices in (("deny", deny), ("allow", allow))
-        for value, text in choices
-    )
-    return tag("div", *shown, class_="buttons")
+def edit_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html:
+    """Return the field in which the parameters can be changed."""
+    text = form.get("params") or json.dumps(params, ensure_ascii=False, indent=2)
+    box = tag("textarea", text, id="params", name="params", rows="6", spellcheck="false", class_="their")
+    return tag("p", tag("label", "Parameters as JSON", for_="params"), box)
+
+
+def edited_params(form: Mapping[str, str]) -> dict[str, Any]:
+    """Return the changed parameters of a form. The call is checked again with them.
+
+    Raises:
+        ConfigurationError: the text is not a JSON object.
+    """
+    try:
+        text = form.get("params", "")
+        found = read_json(text, max_bytes=MAX_APPROVAL_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
+    except JsonError as error:
+        raise ConfigurationError(f"the parameters are {error}", hint="write a JSON object") from None
+    if not isinstance(found, dict):
+        raise ConfigurationError("expected the parameters as a JSON object", hint='such as {"path": "a.txt"}')
+    return found
 
 
 _MAX_PLACES = 40
@@ -117,7 +121,7 @@ def widening_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html 
     more = "Not all values are listed; wasmrt approvals approve --like NAME=TEXT can widen any of them."
     return tag(
         "fieldset",
-        tag("legend", "If the answer applies from now on"),
+        tag("legend", "Parameters that may differ"),
         table("Parameters that may differ in later calls", ("Parameter", "It is", "It may be", "Text or folder"), rows),
         tag("p", more) if len(places) > _MAX_PLACES else None,
     )

@@ -8,6 +8,7 @@ from html import escape
 from pathlib import Path
 from typing import NamedTuple
 
+from wasmrt.agent.approvals import Phrase, Quoted
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.terminal import printable
 from wasmrt.interop.web import Response, Session
@@ -46,14 +47,18 @@ def together(*children: Part) -> Html:
     return Html("".join(child if isinstance(child, Html) else _escape(child) for child in children if child))
 
 
-def drawing(svg: str) -> Html:
-    """Return an SVG drawing made by wasmrt, without styles and scripts, its text escaped."""
-    return Html(svg)
+_SHORT_CHARS = 22
 
 
 def foreign(text: str) -> Html:
-    """Return untrusted inline text with its own text direction."""
-    return tag("bdi", text.replace("\n", " "))
+    """Return untrusted inline text in its own style, left to right. Short text is not broken into two lines."""
+    kind = "their short" if len(text) <= _SHORT_CHARS else "their"
+    return tag("bdi", text.replace("\n", " "), dir="ltr", class_=kind)
+
+
+def in_html(phrase: Phrase) -> Html:
+    """Return a phrase with its untrusted parts in their own style."""
+    return together(*(foreign(part) if isinstance(part, Quoted) else part for part in phrase))
 
 
 def foreign_lines(lines: list[str], *, kind: str, label: str) -> Html:
@@ -64,7 +69,7 @@ def foreign_lines(lines: list[str], *, kind: str, label: str) -> Html:
     """
     marks = {"+": "added", "-": "removed"} if kind == "changes" else {}
     body = Html("\n".join(_line(line, marks.get(line[:1])) for line in lines))
-    return tag("pre", body, class_=kind, tabindex="0", role="region", aria_label=label, dir="ltr")
+    return tag("pre", body, class_=f"their {kind}", tabindex="0", role="region", aria_label=label, dir="ltr")
 
 
 def _line(line: str, mark: str | None) -> Html:
@@ -95,8 +100,8 @@ _POLICY = (
     "base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 )
 _SECTIONS = (
-    ("", "Approvals"),
-    ("remembered", "Remembered"),
+    ("", "Waiting"),
+    ("remembered", "Answers"),
     ("receipts", "Receipts"),
     ("grants", "Grants"),
     ("flows", "Flows"),
@@ -117,8 +122,10 @@ class Frame(NamedTuple):
         """The path prefix of links within the session."""
         return self.base if self.session is None else self.session.path
 
-    def page(self, title: str, *content: Part, section: str | None = None, status: int = 200) -> Response:
-        """Return a page."""
+    def page(
+        self, title: str, *content: Part, section: str | None = None, status: int = 200, heading: bool = True
+    ) -> Response:
+        """Return a page; `heading` is false if the content has its own first heading."""
         head = (
             tag("meta", charset="utf-8"),
             tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -130,7 +137,8 @@ class Frame(NamedTuple):
         body = (
             tag("a", "Skip to the content", href="#content", class_="skip"),
             self._header(section),
-            tag("main", tag("h1", title), *content, id="content", tabindex="-1"),
+            tag("main", tag("h1", title) if heading else None, *content, id="content", tabindex="-1"),
+            self._footer(),
         )
         html = f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
         return html_response(html, status=status)
@@ -143,7 +151,7 @@ class Frame(NamedTuple):
 
     def back(self) -> Html:
         """Return a link to the list of pending requests."""
-        return tag("p", tag("a", "Back to the approvals", href=self.root))
+        return tag("a", "All requests", href=self.root, class_="back")
 
     def _session_script(self) -> Html | None:
         """Return the script that stores the session or opens the stored one, or None if the page needs neither."""
@@ -162,10 +170,15 @@ class Frame(NamedTuple):
             tag("li", tag("a", name, href=self.root + path, aria_current="page" if path == section else None))
             for path, name in _SECTIONS
         )
-        leave = self.form("leave", tag("button", "Sign out", type="submit", class_="quiet"))
-        return tag(
-            "header", tag("p", "wasmrt", class_="name"), tag("nav", tag("ul", *links), aria_label="Pages"), leave
-        )
+        return tag("header", tag("p", "wasmrt", class_="name"), tag("nav", tag("ul", *links), aria_label="Pages"))
+
+    def _footer(self) -> Html | None:
+        if self.session is None:
+            return None
+        legend = tag("p", foreign("Text in this style"), " was chosen by a tool, a model or others. It may be false.")
+        notify = tag("button", "Notify me of new requests", type="button", id="notify", hidden=True)
+        leave = self.form("leave", tag("button", "Sign out", type="submit"))
+        return tag("footer", legend, tag("div", notify, leave, class_="row"))
 
 
 def html_response(html: str, *, status: int = 200, headers: tuple[tuple[str, str], ...] = ()) -> Response:
@@ -194,10 +207,10 @@ def hidden(name: str, value: str) -> Html:
     return tag("input", type="hidden", name=name, value=value)
 
 
-def facts(*pairs: tuple[str, Part]) -> Html:
+def facts(*pairs: tuple[Part, Part]) -> Html:
     """Return a description list of names and values."""
-    listed = (tag("div", tag("dt", name), tag("dd", value)) for name, value in pairs if value)
-    return tag("dl", *listed)
+    listed = (together(tag("dt", name), tag("dd", value)) for name, value in pairs if value)
+    return tag("dl", *listed, class_="facts")
 
 
 def table(caption: str, header: tuple[str, ...], rows: list[list[Part]]) -> Html:

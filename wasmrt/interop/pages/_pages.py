@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -16,10 +15,13 @@ from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, 
 from wasmrt.agent.flows import FlowMap
 from wasmrt.core.errors import ApprovalError, WasmrtError
 from wasmrt.interop.pages._access import access_choice, access_page
-from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, widened_by
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, edited_params, widened_by
+from wasmrt.interop.pages._flows import flows_page
+from wasmrt.interop.pages._grants import grants_page, revoke_entry
 from wasmrt.interop.pages._html import Frame, alert, file_response, html_response, tag
-from wasmrt.interop.pages._records import flows_page, grants_page, receipt_page, receipts_page, verification_page
-from wasmrt.interop.pages._waiting import remembered_page, request_page, state_of, waiting_page
+from wasmrt.interop.pages._records import receipt_page, receipts_page, verification_page
+from wasmrt.interop.pages._remembered import remembered_page
+from wasmrt.interop.pages._waiting import request_page, state_data, waiting_page
 from wasmrt.interop.web import Request, Response, Sessions, plain
 from wasmrt.runtime.audit import Receipt
 
@@ -149,7 +151,9 @@ class OperatorPages:
         section, _, name = rest.partition("/")
         pages: dict[str, Callable[[], Response | None]] = {
             "": lambda: waiting_page(frame, store, self._access, query.get("done")),
-            "state": lambda: _state(store, self._access),
+            "state": lambda: Response(
+                headers=(("content-type", "application/json"),), body=state_data(store, self._access)
+            ),
             "access/": lambda: self._access_request(frame, name),
             "flows": lambda: flows_page(frame, self._sources.flows and self._sources.flows()),
             "requests/": lambda: self._request(frame, name),
@@ -173,6 +177,8 @@ class OperatorPages:
                 return self._handle_answer(frame, name, form, self._answer_access, self._access_request)
             if section == "remembered" and _ID.fullmatch(name):
                 return self._forget(frame, name)
+            if section == "grants" and name:
+                return self._revoke(frame, unquote(name), form)
             if rest == "verify":
                 return verification_page(frame, self._sources.receipts, self._sources.receipts_key, form)
         except WasmrtError as error:
@@ -210,10 +216,12 @@ class OperatorPages:
         )  # fmt: skip
 
     def _choice(self, request_id: str, form: dict[str, str]) -> Choice:
+        if form.get("answer") == "edit-once":
+            return Choice(approved=True, params=edited_params(form), note=form.get("note", ""))
         approved, scope = answer_in(form, "allow", ApprovalScope)
         widened: tuple[tuple[str, Widening], ...] = ()
         found = self._sources.approvals.get(request_id)
-        if found is not None and found.state is State.PENDING and (approved or scope is ApprovalScope.ALWAYS):
+        if found is not None and found.state is State.PENDING and scope is ApprovalScope.ALWAYS:
             widened = tuple(widened_by(found.request.params, form))
         return Choice(approved=approved, scope=scope, widened=widened, note=form.get("note", ""))
 
@@ -223,6 +231,13 @@ class OperatorPages:
             gone = ApprovalError("this answer was already forgotten", code="unknown")
             return remembered_page(frame, store, self._access, problem=alert(gone), status=409)
         return Response(status=303, headers=(("location", f"{frame.root}remembered"),))
+
+    def _revoke(self, frame: Frame, name: str, form: dict[str, str]) -> Response:
+        try:
+            revoke_entry(self._sources.data, name, form.get("entry", ""))
+        except WasmrtError as error:
+            return grants_page(frame, self._sources.data, problem=alert(error), status=422)
+        return Response(status=303, headers=(("location", f"{frame.root}grants"),))
 
     def _no_session(self) -> Response:
         return self._page("This page requires a session", f"{_LINK} For a new one: {self._command}", 403)
@@ -238,9 +253,3 @@ class OperatorPages:
 
     def _page(self, title: str, text: str, status: int) -> Response:
         return Frame(self._base).page(title, tag("p", text), status=status)
-
-
-def _state(store: ApprovalStore, access: AccessStore) -> Response:
-    waiting, asking = store.pending(), access.pending()
-    body = json.dumps({"waiting": len(waiting) + len(asking), "state": state_of(waiting, asking)}).encode()
-    return Response(headers=(("content-type", "application/json"),), body=body)

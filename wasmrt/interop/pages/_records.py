@@ -1,4 +1,4 @@
-"""Read-only pages: receipts, grants and data flows."""
+"""The pages of receipts, and of the verification of their chain."""
 
 from __future__ import annotations
 
@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from wasmrt.agent.flows import FlowMap, picture
-from wasmrt.capabilities.sentences import diff, explain
-from wasmrt.catalog import Catalog, Listed, ToolVersion
-from wasmrt.catalog.granted import granted_to, request_of
-from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, WasmrtError
-from wasmrt.interop.pages._html import Frame, Html, Part, alert, drawing, facts, foreign, table, tag, together
+from wasmrt.interop.pages._html import Frame, Html, Part, alert, foreign, table, tag, together
 from wasmrt.interop.web import Response
 from wasmrt.runtime.audit import existing_keys
 from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
@@ -21,9 +16,7 @@ from wasmrt.runtime.audit.verify import ChainHead, Verification, chain_head, ver
 
 _COUNTS = ("20", "100", "500")
 _FIELDS = (
-    ("tool", "Tool"),
-    ("user", "User"),
-    ("trace", "Session"),
+    ("text", "Tool, user, session, host, path or call"),
     ("outcome", "Outcome (ok, failed, or a code)"),
     ("since", "Ended since (2h, 7d, or 2026-01-31T12:00 UTC)"),
 )
@@ -122,7 +115,7 @@ def _filter_form(frame: Frame, query: dict[str, str]) -> Html:
     chosen = query.get("count", _COUNTS[0])
     options = (tag("option", count, value=count, selected=count == chosen) for count in _COUNTS)
     count = tag("p", tag("label", "At most", for_="count"), tag("select", *options, id="count", name="count"))
-    button = tag("p", tag("button", "Show", type="submit"))
+    button = tag("p", tag("button", "Search", type="submit"))
     return tag("form", *fields, count, button, method="get", action=f"{frame.root}receipts", class_="filter")
 
 
@@ -151,83 +144,3 @@ def _receipt_table(frame: Frame, records: list[Record]) -> Html:
         rows.append([link, *map(foreign, cells)])
     *names, call_name = (name.capitalize().replace("(utc)", "(UTC)") for name in HEADER)
     return table(f"{len(records)} receipts, newest first", (call_name, *names), rows)
-
-
-_MAX_TOOLS = 200
-_MAX_DESCRIPTION_CHARS = 400
-
-
-def grants_page(frame: Frame, data: Path) -> Response:
-    """Return the page of the installed tools, their grants, and updates that wait for a grant."""
-    catalog = Catalog(data)
-    tools = catalog.tools()
-    more = len(tools) - _MAX_TOOLS
-    return frame.page(
-        "Grants",
-        tag("p", "A tool may use only the access that its capability file requests and you granted."),
-        *(_tool(catalog, tool) for tool in tools[:_MAX_TOOLS]),
-        None if tools else tag("p", "No tools are installed. The tools that come with wasmrt need no grants."),
-        tag("p", f"{more:,} more tools are not shown; wasmrt list shows all.") if more > 0 else None,
-        section="grants",
-    )
-
-
-def _tool(catalog: Catalog, listed: Listed) -> Html:
-    title = f"tool-{listed.number}-{listed.name}"
-    try:
-        shown = _version(catalog.get(listed.name))
-        waits = _pending(catalog, listed) if listed.pending is not None else None
-    except WasmrtError as error:  # one unreadable tool must not hide the others
-        shown, waits = alert(error), None
-    return tag("article", tag("h2", foreign(listed.name), id=title), shown, waits, aria_labelledby=title, class_="card")
-
-
-def _version(version: ToolVersion) -> Html:
-    text = version.description
-    cut = f" ... {len(text) - _MAX_DESCRIPTION_CHARS:,} more characters"
-    said = text if len(text) <= _MAX_DESCRIPTION_CHARS else text[:_MAX_DESCRIPTION_CHARS] + cut
-    return together(
-        facts(
-            ("Its description", foreign(said) if said else None),
-            ("Version", f"{version.number}, {version.digest[:12]}"),
-            ("From", foreign(version.origin) if version.origin else None),
-        ),
-        tag("h3", "Its grant"),
-        _sentences(explain(granted_to(version))),
-    )
-
-
-def _pending(catalog: Catalog, listed: Listed) -> Html | None:
-    pending = catalog.pending(listed.name)
-    if pending is None:
-        return None
-    new = diff(granted_to(catalog.get(listed.name)), request_of(pending)).widened
-    return together(
-        tag("h3", f"Version {pending.number} waits for a grant"),
-        tag("p", "It requests more access:") if new else None,
-        _sentences(tuple(change.sentence for change in new)) if new else None,
-        tag("p", "To decide: ", tag("code", foreign(f"wasmrt grant {listed.name}"))),
-    )
-
-
-def _sentences(sentences: tuple[str, ...]) -> Html:
-    return tag("ul", *(tag("li", foreign(each)) for each in sentences))
-
-
-def flows_page(frame: Frame, found: FlowMap | None) -> Response:
-    """Return the page with the map of data flows; None means that no tools are known here."""
-    if found is None:
-        told = tag("p", "No tools are known to these pages. ", tag("code", "wasmrt policy flows"), " prints the map.")
-        return frame.page("Flows", told, section="flows")
-    listed = [tag("li", foreign(each.sentence)) for each in found.summary()]
-    changes = [tag("li", tag("code", foreign(change.line)), f" breaks {change.breaks}") for change in found.changes()]
-    return frame.page(
-        "Flows",
-        tag("p", f"{found.count:,} open paths from private data to external destinations, by effects and grants."),
-        drawing(picture(found, styled=False)),
-        tag("h2", "In words"),
-        tag("ul", *listed) if listed else tag("p", "There is none."),
-        tag("h2", "What breaks them") if changes else None,
-        tag("ul", *changes) if changes else None,
-        section="flows",
-    )

@@ -44,6 +44,9 @@ class Filter(NamedTuple):
     """An outcome code; `failed` matches every code except `ok`."""
     since_ms: int | None = None
     """Unix milliseconds: the earliest time at which a call ended."""
+    text: str | None = None
+    """A part of a tool, user, trace, call ID or outcome, or of the subject of a decision, such as a host; in any case.
+    """
 
     def matches(self, record: Record) -> bool:
         """Return whether a receipt matches every condition."""
@@ -54,7 +57,14 @@ class Filter(NamedTuple):
             and (self.trace is None or self.trace == record.get("trace_id"))
             and (self.outcome in (None, outcome) or (self.outcome == "failed" and outcome != "ok"))
             and (self.since_ms is None or record["ended_ms"] >= self.since_ms)
+            and (self.text is None or self.text.lower() in _searched(record))
         )
+
+
+def _searched(record: Record) -> str:
+    names = ("tool", "user", "trace_id", "call_id", "outcome")
+    subjects = [decision.get("subject") for decision in record.get("decisions") or ()]
+    return "\n".join(str(part) for part in (*(record.get(name) for name in names), *subjects)).lower()
 
 
 EVERY = Filter()

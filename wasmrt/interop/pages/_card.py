@@ -1,0 +1,164 @@
+"""The parts of a card: a pending request with its headline, what is unusual, its details and its buttons."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from wasmrt.agent.approvals import Caution, Phrase, bounded, start_of
+from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, hidden, in_html, tag, together
+
+_MAX_DETAILS = 4
+_MAX_VALUE_CHARS = 90
+_MAX_CAUTIONS = 3
+_MAX_QUOTATION_CHARS = 160
+_SOON_SECONDS = 120
+
+
+class Card(NamedTuple):
+    """A pending request as the cards show it, for a call or for access."""
+
+    id: str
+    action: str
+    """The path of its page and of its form."""
+    kind: str
+    headline: Phrase
+    user: str
+    expires_ms: int
+    cautions: Sequence[Caution]
+    about: Html
+    """Who asks, and why."""
+    details: Sequence[tuple[Part, str]]
+    """Labels and untrusted values."""
+    allow: tuple[str, str]
+    """The value and the text of the button that allows the request once."""
+    deny: str
+    cut: bool
+    """True if the list shows only a part of the request."""
+    folded: Html | None = None
+
+    @property
+    def title(self) -> str:
+        """The ID of the heading."""
+        return f"title-{self.id}"
+
+    @property
+    def stops(self) -> bool:
+        """True if there is evidence that others steer the call."""
+        return any(each.stops for each in self.cautions)
+
+
+def card(frame: Frame, shown: Card) -> Html:
+    """Return a request for the list, with its first two answers.
+
+    SECURITY: as in the terminal, a request that is not fully shown cannot be allowed here.
+    """
+    details = [_short(label, value) for label, value in shown.details[:_MAX_DETAILS]]
+    cautions = [_caution(each) for each in shown.cautions[:_MAX_CAUTIONS]]
+    hidden_parts = len(shown.details) > len(details) or len(shown.cautions) > len(cautions)
+    cut = shown.cut or hidden_parts or any(one[2] for one in details) or any(one[1] for one in cautions)
+    off = f"off-{shown.id}" if cut else None
+    note = tag("li", tag("b", "Text was cut."), " Open the request to allow it.", id=off) if cut else None
+    warnings = (note, *(one[0] for one in cautions))
+    more = tag(
+        "a", "Show all of it" if cut else "More options", href=f"{frame.root}{shown.action}{'' if cut else '#more'}",
+        class_="more", aria_describedby=shown.title,
+    )  # fmt: skip
+    buttons = answer_buttons(shown, off=off)
+    return tag(
+        "article",
+        kind_line(shown),
+        tag("h2", in_html(shown.headline), id=shown.title, class_="what"),
+        shown.about,
+        tag("ul", *warnings, class_="warn", aria_label="What is unusual") if any(warnings) else None,
+        facts(*((label, value) for label, value, _ in details)) if details else None,
+        shown.folded,
+        frame.form(shown.action, hidden("user", shown.user), tag("div", *buttons, more, class_="acts")),
+        aria_labelledby=shown.title,
+        class_="card stop" if shown.stops else "card",
+        data_request=shown.id,
+    )
+
+
+def full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
+    """Return a request for its own page, with `content`; if `sticky` is true, its buttons stay in view."""
+    warnings = [_caution(each, whole=True)[0] for each in shown.cautions]
+    acts = tag("div", *answer_buttons(shown), class_="acts")
+    return tag(
+        "article",
+        kind_line(shown),
+        tag("h1", in_html(shown.headline), id=shown.title, class_="what"),
+        shown.about,
+        tag("ul", *warnings, class_="warn", aria_label="What is unusual") if warnings else None,
+        *content,
+        frame.form(shown.action, hidden("user", shown.user), acts, class_="bar" if sticky else "end"),
+        aria_labelledby=shown.title,
+        class_="card stop" if shown.stops else "card",
+        data_request=shown.id,
+    )
+
+
+def answer_buttons(shown: Card, *, off: str | None = None) -> tuple[Html, Html]:
+    """Return the two buttons of a card. Deny is the first; it is the filled one if others may steer the call.
+
+    `off` is the ID of the reason if the request cannot be allowed here.
+    """
+    value, text = shown.allow
+    deny = tag(
+        "button", "Deny", type="submit", name="answer", value=shown.deny, class_="no" if shown.stops else None,
+        aria_describedby=shown.title,
+    )  # fmt: skip
+    if off is not None:
+        described = f"{shown.title} {off}"
+        return deny, tag("button", text, type="button", disabled=True, aria_describedby=described)
+    kind = None if shown.stops else "main"
+    return deny, tag(
+        "button", text, type="submit", name="answer", value=value, class_=kind, aria_describedby=shown.title
+    )
+
+
+def kind_line(shown: Card) -> Html:
+    """Return the kind of the request, and the time until it expires."""
+    return tag("p", tag("b", shown.kind), " ", time_left(shown.expires_ms), class_="kind")
+
+
+def time_left(expires_ms: int) -> Html:
+    """Return the time left, which the script of the page updates."""
+    seconds = max(0, round(expires_ms / 1000 - time.time()))
+    left = f"{seconds // 60} min left" if seconds >= 60 else f"{seconds} s left"
+    if seconds >= 6000:
+        left = f"{seconds // 3600} h left"
+    at = moment(expires_ms)
+    kind = "soon" if seconds < _SOON_SECONDS else None
+    return tag("span", tag("span", left, data_ends=str(expires_ms)), " (", at, ")", class_=kind)
+
+
+def moment(milliseconds: int) -> Html:
+    """Return a time of the day."""
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return together("-")
+    return tag("time", f"{at:%H:%M}", datetime=at.isoformat(timespec="seconds"))
+
+
+def quotation(lines: Iterable[str], label: str) -> Html:
+    """Return untrusted lines as a block."""
+    return foreign_lines(bounded(lines, whole=True).lines, kind="origins", label=label)
+
+
+def _short(label: Part, value: str) -> tuple[Part, Html, bool]:
+    """Return a detail for the list, and whether it was cut."""
+    text = start_of(value, _MAX_VALUE_CHARS)
+    return label, foreign(text), text != value
+
+
+def _caution(found: Caution, *, whole: bool = False) -> tuple[Html, bool]:
+    """Return a warning, and whether its quotation was cut."""
+    quoted = " / ".join(line.strip() for line in found.quotation)
+    shown = quoted if whole else start_of(quoted, _MAX_QUOTATION_CHARS)
+    block = tag("blockquote", shown, class_="their", dir="ltr") if shown else None
+    text = (tag("b", found.title), in_html(found.text), block)
+    return tag("li", *text, class_="stop" if found.stops else None), shown != quoted
