@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import time
 import zlib
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,12 +13,14 @@ from typing import Any
 import pytest
 
 from tests.agent.approvals.requests import request
+from tests.interop.mcp_peers.fixtures import NodePeers
 from tests.interop.pages.access import asking
 from tests.interop.pages.browser import CHROMIUM, Browser, Tab, browsing
+from tests.interop.pages.prepared import harmful, harmless
 from tests.interop.pages.site import Site
 from tests.interop.pages.site import site as served_site
 from tests.interop.web.served import served
-from wasmrt.agent.approvals import State
+from wasmrt.agent.approvals import ApprovalAnswer, State
 from wasmrt.agent.flows import FlowMap, Reach
 from wasmrt.interop.web import Request, Response
 
@@ -48,7 +51,7 @@ def tab(browser: Browser, site: Site) -> Tab:
     tab = browser.tab()
     browser.events.clear()
     tab.goto(site.origin + site.link())
-    assert "Approvals" in tab.text()
+    assert "No requests are pending" in tab.text()
     return tab
 
 
@@ -62,7 +65,7 @@ def test_a_link_opened_from_a_file_begins_a_session(browser: Browser, site: Site
     tab = browser.tab()
     tab.goto(file.as_uri())
     tab.settled(site.origin)
-    assert "No requests are pending." in tab.text()
+    assert "No requests are pending" in tab.text()
 
 
 def test_a_request_can_be_answered_by_keyboard(site: Site, tab: Tab) -> None:
@@ -76,9 +79,8 @@ def test_a_request_can_be_answered_by_keyboard(site: Site, tab: Tab) -> None:
         order.append(focused(tab))
         if order[-1] == "Allow once":
             break
-    assert order[:5] == ["Skip to the content", "Approvals", "Remembered", "Receipts", "Grants"]
-    assert order[5:7] == ["Flows", "Sign out"]
-    assert order[-2:] == ["Deny", "Allow once"]
+    assert order[:6] == ["Skip to the content", "Waiting", "Answers", "Receipts", "Grants", "Flows"]
+    assert order[6:] == ["Deny", "Allow once"]
     tab.press("Enter", text="\r")
     tab.settled("done=")
     assert f"{asked.id} (write_file) was approved for this call by ann" in tab.text()
@@ -123,9 +125,9 @@ def test_a_screen_reader_finds_landmarks_headings_and_names(site: Site, tab: Tab
         )
     tab.goto(root)
     described = tab.run(
-        "document.getElementById(document.querySelector('button.allow').getAttribute('aria-describedby')).innerText"
+        "document.getElementById(document.querySelector('button.main').getAttribute('aria-describedby')).innerText"
     )
-    assert described == "write_file"
+    assert described == "Change notes/a.txt"
 
 
 _NAMED = ("button", "link", "textbox", "radio", "combobox", "region", "table", "article", "navigation", "heading")
@@ -145,10 +147,61 @@ def test_a_new_request_is_announced_without_changing_the_page(site: Site, tab: T
     news = "document.getElementById('news')"
     tab.run(f"new Promise(done => new MutationObserver(() => done(1)).observe({news}, {{attributes: true}}))")
     assert "This list has changed." in tab.text()
-    assert asked.id not in tab.text()
+    assert asked.id not in tab.run("document.body.innerHTML")
     assert tab.run("document.getElementById('said').textContent") == "The list of requests has changed."
     tab.follow("document.querySelector('#news a').click()")
-    assert asked.id in tab.text()
+    assert asked.id in tab.run("document.body.innerHTML")
+
+
+_ENDED = """new Promise(done => {
+  const card = document.querySelector('article');
+  new MutationObserver(() => card.querySelector('form') || done(card.innerText)).observe(card, {childList: true});
+})"""
+
+
+def test_a_request_that_was_answered_elsewhere_or_has_expired_loses_its_buttons(site: Site, tab: Tab) -> None:
+    now_ms = time.time_ns() // 1_000_000
+    for asked, words in ((request(), "Answered elsewhere"), (request(expires_ms=now_ms + 4000), "Expired.")):
+        site.store.add(asked)
+        tab.goto(tab.run("location.href.split('#')[0]"))
+        assert tab.run("document.querySelectorAll('article button').length") == 2
+        if words != "Expired.":
+            site.store.answer(asked.id, ApprovalAnswer(approved=True, by="bob"), user="alice")
+        assert words in tab.run(_ENDED)
+        assert tab.run("document.querySelectorAll('article button').length") == 0
+
+
+_TO_BUTTONS = """[...document.querySelectorAll('article')].map((card) =>
+  card.querySelector('.acts button').getBoundingClientRect().bottom - card.getBoundingClientRect().top)"""
+_MAX_TO_BUTTONS = 650
+"""Pixels from the top of a card to the bottom of its first buttons, on a screen of 390 x 844."""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_prepared_requests_are_accessible_and_fit_a_phone(
+    browser: Browser, node_peers: NodePeers, tmp_path: Path, scheme: str
+) -> None:
+    axe = (node_peers.modules / "axe-core" / "axe.min.js").read_text()
+    with served_site(tmp_path, flows=lambda: HOSTILE_MAP) as site:
+        bad = harmful()
+        for asked in (*harmless(), *bad):
+            site.store.add(asked)
+        wish = asking(site)
+        tab = browser.tab()
+        tab.goto(site.origin + site.link())
+        tab.settled("/")
+        tab.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        tab.ask("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+        root = tab.run("location.href")
+        requests = [f"requests/{bad[0].id}", f"requests/{bad[5].id}", f"access/{wish.id}"]
+        for path in ("", *requests, "remembered", "receipts", "grants", "flows"):
+            tab.goto(root + path)
+            if not path:
+                assert max(tab.run(_TO_BUTTONS)) <= _MAX_TO_BUTTONS
+            assert tab.run("document.documentElement.scrollWidth") <= 390
+            tab.run(axe)
+            found = tab.run("axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html)]))")
+            assert found == [], path
 
 
 def test_everything_can_be_done_without_scripts(site: Site, tab: Tab) -> None:
@@ -156,7 +209,7 @@ def test_everything_can_be_done_without_scripts(site: Site, tab: Tab) -> None:
     site.store.add(asked)
     tab.ask("Emulation.setScriptExecutionDisabled", value=True)
     tab.goto(tab.run("location.href") + f"requests/{asked.id}")
-    tab.run("document.querySelector('button.allow').click()")
+    tab.run("document.querySelector('button.main').click()")
     tab.settled("done=")
     assert site.store.state(asked.id) is State.ANSWERED
 
@@ -170,14 +223,14 @@ def test_access_can_be_granted_by_keyboard_and_without_scripts(site: Site, tab: 
     for _ in range(20):
         tab.press("Tab")
         order.append(focused(tab))
-        if order[-1] == "Grant for the session":
+        if order[-1] == "Grant once":
             break
-    assert order[-3:] == ["Deny", "Grant once", "Grant for the session"]
+    assert order[-2:] == ["Deny", "Grant once"]
     tab.press("Enter", text="\r")
     tab.settled("done=")
-    assert "granted for this session by ann" in tab.text()
+    assert "granted once by ann" in tab.text()
     found = site.access.get(wish.id)
-    assert found is not None and found.scope == "session"
+    assert found is not None and found.scope == "once"
 
 
 def test_enter_in_the_narrower_entry_denies_and_never_grants(site: Site, tab: Tab) -> None:
@@ -198,21 +251,16 @@ def test_hostile_access_requests_are_harmless_in_a_browser(site: Site, tab: Tab)
     assert tab.said() == []
 
 
-def test_the_flow_map_is_drawn_under_the_content_security_policy(browser: Browser, tmp_path: Path) -> None:
+def test_the_flows_page_lists_tools_that_send_without_approval(browser: Browser, tmp_path: Path) -> None:
     with served_site(tmp_path, flows=lambda: HOSTILE_MAP) as site:
         tab = browser.tab()
         browser.events.clear()
         tab.goto(site.origin + site.link())
         tab.settled("/")
         tab.goto(tab.run("location.href") + "flows")
-        drawn = "(e => [e.getBoundingClientRect().width > 500, e.querySelectorAll('rect').length])"
-        assert tab.run(f"{drawn}(document.querySelector('svg.flows'))") == [True, 5]
-        style = "getComputedStyle(document.querySelector('svg rect.o'))"
-        assert tab.run(f"[{style}.stroke, {style}.rx]") == ["rgb(163, 33, 27)", "6px"]
-        assert "notes reads files" in tab.text() and '.permission = "ask"' in tab.text()
-        assert tab.run("[window.hit, document.images.length, document.querySelectorAll('svg image').length]") == [
-            None, 0, 0,
-        ]  # fmt: skip
+        assert "2 tools can send private text out without approval." in tab.text()
+        assert "fetch can send requests" in tab.text() and "reads files: 1 tool" in tab.text()
+        assert tab.run("[window.hit, document.images.length]") == [None, 0]
         assert tab.said() == []
 
 
@@ -233,8 +281,10 @@ def test_hostile_texts_are_harmless_in_a_browser(site: Site, tab: Tab) -> None:
 def test_right_to_left_letters_do_not_reorder_other_text(site: Site, tab: Tab) -> None:
     """Between Hebrew letters, punctuation is displayed in reverse order: a value would appear before its name."""
     name, value = "\u05e9\u05dd", "\u05e2\u05e8\u05da 1"
-    site.store.add(request({name: value}, tool="\u05db\u05dc\u05d9", user="\u05d0\u05e0\u05d9"))
-    tab.goto(tab.run("location.href"))
+    asked = request({name: value}, tool="\u05db\u05dc\u05d9", user="\u05d0\u05e0\u05d9")
+    site.store.add(asked)
+    tab.goto(tab.run("location.href") + f"requests/{asked.id}")
+    tab.run("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
     order = """(() => {
       const box = (text) => [...document.querySelectorAll('pre bdi')].find((e) => e.textContent.includes(text))
         .getBoundingClientRect();
@@ -311,7 +361,7 @@ def test_the_page_follows_the_preferred_color_scheme(site: Site, tab: Tab, tmp_p
     tab.screenshot(tmp_path / "page.png", scheme=scheme)
     light = sum(_first_pixel(tmp_path / "page.png"))
     assert (light > 600) is (scheme == "light")
-    for selector in ("body", "dt", "a", "button.allow", "button.deny", "pre"):
+    for selector in ("body", "dt", "a", "button.main", "bdi", ".kind b"):
         assert tab.run(_CONTRAST % selector) >= 4.5, selector
 
 
@@ -350,7 +400,7 @@ def test_a_request_address_opens_its_page_in_the_browsers_session(site: Site, ta
     site.store.add(asked)
     tab.goto(f"{site.origin}/ask/{asked.id}")
     tab.settled(f"requests/{asked.id}")
-    assert "Your answer" in tab.text()
+    assert "All parameters" in tab.text()
 
 
 def test_a_request_address_opens_nothing_without_a_session(browser: Browser, site: Site) -> None:

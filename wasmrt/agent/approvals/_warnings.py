@@ -55,8 +55,8 @@ def _iter_flows(request: ApprovalRequest) -> Iterator[Caution]:
     rule = request.why.rule.partition(": ")[0].removeprefix("flows.") if request.why.rule.startswith("flows.") else ""
     lines = tuple(request.provenance)
     if rule in _STOPPING:
-        shown = tuple(line for line in lines if line != _PRIVATE_LINE)
-        yield Caution(title=_STOPPING[rule], quotation=shown, stops=True)
+        quoted = tuple(line for line in lines if line.startswith("  "))  # sentences and their sources
+        yield Caution(title=_STOPPING[rule], quotation=quoted, stops=True)
     elif rule in _FLOWS:
         title, text = _FLOWS[rule]
         yield Caution(title=title, text=(text,))
