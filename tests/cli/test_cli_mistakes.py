@@ -91,7 +91,7 @@ def test_tool_error_message_stays_on_one_line(wasmrt: Run, tool_file: Write, enc
         (("secret", "remove", "api_token"), 1, "wasmrt secret list"),
         (("caps", "explain", "parrot.capabilities.json", "--method", "POST"), 2, "require --url"),
         (("caps", "explain", "parrot.capabilities.json", "--url", "https://a/", "--resolves-to", "z"), 2, "IP address"),
-        (("leaks", "test", "no-such-rule"), 2, "wasmrt leaks rules"),
+        (("leaks", "test", "no-such-rule"), 2, "wasmrt advanced leaks rules"),
         (("inspect", "parrot.wasm", "--version", "1"), 2, "omit --version"),
         (("run", "a" * 300), 2, "wasmrt list"),
         (("run", "echo", "@" + "a" * 300), 2, "check the path after @"),

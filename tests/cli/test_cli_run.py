@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
@@ -196,8 +197,8 @@ def test_command_list_matches_the_commands_help() -> None:
     files = {
         name for folder, names in root.FOLDERS.items() for name in names if (commands / folder / f"{name}.py").exists()
     }
-    assert set(COMMANDS) == files == root.COMMANDS.keys()
-    for name in COMMANDS:
+    assert {*COMMANDS, *root.HIDDEN} == files == root.COMMANDS.keys()
+    for name in root.COMMANDS:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None and command.help is not None
         assert " ".join(command.help.split()).startswith(root.COMMANDS[name])
@@ -210,6 +211,55 @@ def test_status_line_is_erased_on_a_terminal() -> None:
     assert len(shown.removesuffix("\r\x1b[K")) == 39
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert ended.stderr == ""
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_help_is_in_groups_and_nothing_is_cut(wasmrt: Run, columns: int) -> None:
+    shown = click.Context(cli, info_name="wasmrt", terminal_width=columns).get_help()
+    titles = re.findall(r"^(\w+):$", shown, re.MULTILINE)
+    assert titles[-5:] == ["Use", "Author", "Grant", "Serve", "Operate"]
+    assert "..." not in shown.partition("Use:")[2] and max(map(len, shown.splitlines())) <= columns
+    for group in ("mcp", "caps", "approvals", "advanced"):
+        assert "..." not in wasmrt(group, "--help").stdout.partition("Commands:")[2]
+
+
+@pytest.mark.parametrize(
+    ("typed", "command"),
+    [
+        ("uninstall parrot --yes", "remove parrot --yes"),
+        ("ls --json", "list --json"),
+        ("update ./a.wasm", "install ./a.wasm"),
+        ("init weather", "new weather"),
+        ("call echo '{}'", "run echo '{}'"),
+        ("login calendar", "auth calendar"),
+        ("logs", "audit"),
+        ("describe echo", "inspect echo"),
+        ("permissions", "caps"),
+        ("start", "serve"),
+        ("instal ./a.wasm", "install ./a.wasm"),
+        ("mcp rm files", "mcp remove files"),
+        ("mcp ls", "mcp list"),
+    ],
+)
+def test_the_name_that_another_program_uses_leads_to_the_command(wasmrt: Run, typed: str, command: str) -> None:
+    told = wasmrt(*shlex.split(typed), code=2).stderr
+    assert "Did you mean" in told
+    if "--json" not in typed:
+        assert f"hint: wasmrt {command}\n" in told
+
+
+def test_help_and_version_are_commands_too(wasmrt: Run) -> None:
+    assert wasmrt("help").stdout == wasmrt("--help").stdout
+    assert wasmrt("help", "mcp", "add").stdout == wasmrt("mcp", "add", "--help").stdout
+    assert wasmrt("version").stdout == wasmrt("--version").stdout
+
+
+@pytest.mark.parametrize("command", ["caps fmt", "caps schema", "audit head", "verify", "leaks rules"])
+def test_a_seldom_used_command_keeps_its_old_name(wasmrt: Run, command: str) -> None:
+    group, _, part = command.partition(" ")
+    moved = f"{group}-{part}" if group in ("caps", "audit") else command
+    old, new = (wasmrt(*name.split(), "--help").stdout for name in (command, f"advanced {moved}"))
+    assert old.partition("\n")[2] == new.partition("\n")[2]
 
 
 @pytest.mark.parametrize("group", [(), ("caps",), ("secret",)])

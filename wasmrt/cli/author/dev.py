@@ -142,7 +142,7 @@ def wait(seconds: float) -> bool:
 @click.option("--yes", is_flag=True, help="Download the packages that the build needs without asking.")
 @click.option("--json", "as_json", is_flag=True, help="Print each event as a line of JSON, on stdout.")
 def dev(folder: Path, params: str | None, part: str | None, workspace: Path | None, yes: bool, as_json: bool) -> None:
-    """Build and test the tool in DIR, and repeat whenever a file changes. Press Ctrl-C to stop.
+    """Build and test the tool in DIR after every change. Press Ctrl-C to stop.
 
     With --params, the new component is called with all capabilities that its capability file requests.
 

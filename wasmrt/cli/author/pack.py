@@ -22,7 +22,9 @@ from wasmrt.core.files import replace_file
 )
 @json_option
 def pack(folder: Path, to: Path | None, as_json: bool) -> None:
-    """Create an archive of the package in DIR: its wasmrt.toml and the files listed there.
+    """Create an archive of the package in DIR.
+
+    The archive contains its wasmrt.toml and the files listed there.
 
     The same files always produce the same archive. The archive contains the digest of every file, and an install checks
     these digests.

@@ -19,7 +19,7 @@ from wasmrt.core.errors import ConfigurationError
 @click.option("-k", "only", metavar="TEXT", help="Only run cases whose name or file contains TEXT.")
 @json_option
 def test(folder: Path, only: str | None, as_json: bool) -> int:
-    """Run the test cases of the tool in DIR, as last built, in the sandbox.
+    """Run the test cases of the tool in DIR in the sandbox.
 
     A case is an object, or an entry of a list, in DIR/tests/*.json. It has a name, an input, and an expected_output or
     expected_error. Optional: http (recorded exchanges), workspace (files), secrets (names), tool and context. The

@@ -25,6 +25,7 @@ from wasmrt.agent.approvals import (
     request_lines,
 )
 from wasmrt.cli.grant.access import access_scope, access_store, answer_access_request, is_access, show_access
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
 from wasmrt.core.errors import ApprovalError, ConfigurationError
@@ -46,7 +47,7 @@ scope_option = click.option(
 _PAGE_OPTIONS = ("opened", "host", "port", "origins", "unsafe_beyond_loopback", "as_json")
 
 
-@click.group("approvals", invoke_without_command=True)
+@click.group("approvals", cls=CommandGroup, invoke_without_command=True)
 @click.option("--web", is_flag=True, help="Serve web pages for approvals, receipts and grants, until Ctrl-C.")
 @click.option("--open", "opened", is_flag=True, help="With --web: also open the page in a browser.")
 @click.option(
@@ -75,7 +76,7 @@ def approvals(
     unsafe_beyond_loopback: bool,
     as_json: bool,
 ) -> None:
-    """Answer calls that await approval, and show and forget remembered answers.
+    """Answer calls that await approval; manage remembered answers.
 
     \b
     Examples:

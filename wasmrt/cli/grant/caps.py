@@ -14,9 +14,9 @@ from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli.grant.caps_subject import read_subject, write_capability_file
 from wasmrt.cli.shared.consent import missing_secrets, print_missing
 from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.groups import LazyGroup
 from wasmrt.cli.shared.options import capability_file_argument, complete_tools, json_option, subject_argument
 from wasmrt.cli.shared.output import Style, print_message, show, show_json, show_line
-from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.core.terminal import to_single_line
 
 
@@ -31,7 +31,9 @@ from wasmrt.core.terminal import to_single_line
     },
 )
 def caps() -> None:
-    """Write, check and explain capability files, which list what a tool requests.
+    """Write, check and explain capability files.
+
+    They list what a tool requests.
 
     \b
     Examples:
@@ -41,14 +43,14 @@ def caps() -> None:
     """
 
 
-@caps.command("schema")
+@caps.command("schema", hidden=True)
 @json_option
 def schema(as_json: bool) -> None:
     """Print the JSON Schema of capability files, for editors. The output is always JSON.
 
     \b
     Example:
-      wasmrt caps schema > capabilities.schema.json
+      wasmrt advanced caps-schema > capabilities.schema.json
     """
     show_json(capability_schema())
 
@@ -121,7 +123,7 @@ def _show_changes(title: str, changes: Iterable[Change], style: Style) -> None:
         show_line(f"{change.section}: {change.sentence}", style, indent=2)
 
 
-@caps.command("fmt")
+@caps.command("fmt", hidden=True)
 @capability_file_argument
 @click.option("--write", is_flag=True, help="Overwrite FILE instead of printing the result.")
 @json_option
@@ -130,8 +132,8 @@ def fmt(file: Path, write: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      wasmrt caps fmt search.capabilities.json
-      wasmrt caps fmt --write search.capabilities.json
+      wasmrt advanced caps-fmt search.capabilities.json
+      wasmrt advanced caps-fmt --write search.capabilities.json
     """
     text = format_file(_read(file))
     if not write:

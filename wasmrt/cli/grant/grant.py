@@ -53,7 +53,7 @@ def grant(
     yes: bool,
     as_json: bool,
 ) -> None:
-    """Grant a pending update the capabilities that it requests, or change an existing grant.
+    """Change a tool's grant, or grant what an update requests.
 
     The command shows the changes first. It never grants more than the tool's capability file requests. An update is
     offered to agents if the active version is; --offer and --no-offer change that for the active version.

@@ -84,7 +84,7 @@ def install(
     warn_bytes: int,
     as_json: bool,
 ) -> None:
-    """Install a tool from a component file, or the tools of a package.
+    """Install a tool from a component file or a package.
 
     A package is a folder with a manifest.toml or a wasmrt.toml, that file itself, or an archive (zip, tar.gz).
 

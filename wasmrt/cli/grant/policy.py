@@ -14,6 +14,7 @@ from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import TOOLS, bundled_names, shipped_names
 from wasmrt.cli.shared.calls import read_params
 from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import ViewChoice, complete_tools, json_option, view_options, workspace_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_section
 from wasmrt.cli.shared.registry import open_registry
@@ -26,9 +27,9 @@ _EXPLAINED = "explain"
 """ID of the trace that `explain` creates."""
 
 
-@click.group("policy")
+@click.group("policy", cls=CommandGroup)
 def policy() -> None:
-    """Check and show the tool policy, and explain its decision on a call.
+    """Check and show the tool policy, and explain its decisions.
 
     The policy is in the sections [tools], [presets.NAME] and [approvals] of the configuration file; `wasmrt doctor`
     shows its path.

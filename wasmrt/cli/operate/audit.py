@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, show_json_list, show_section
 from wasmrt.cli.shared.receipts import filter_options, folder_option, installation_keys, receipt_writer, receipts_folder
@@ -22,9 +23,9 @@ from wasmrt.runtime.audit.verify import BreakKind, ChainHead, chain_head
 from wasmrt.runtime.audit.verify import verify as verify_chain
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def audit() -> None:
-    """Show and verify receipts: the called tools, their users, and the decisions.
+    """Show and verify the receipts of calls.
 
     \b
     Examples:
@@ -87,7 +88,7 @@ def _list_receipts(records: Iterable[Record], *, as_json: bool) -> None:
 
 @audit.command("verify")
 @click.option(
-    "--head", metavar="N:HASH", help="Head printed earlier by `wasmrt audit head`, which must be in the chain."
+    "--head", metavar="N:HASH", help="Head printed earlier by `wasmrt advanced audit-head`, which must be in the chain."
 )
 @click.option(
     "--from-segment", type=click.IntRange(min=1), default=1, metavar="N",
@@ -147,13 +148,13 @@ def acknowledge(segment: int, note: str, as_json: bool) -> None:
     )
 
 
-@audit.command("head")
+@audit.command("head", hidden=True)
 @folder_option
 @json_option
 def head(folder: Path | None, as_json: bool) -> None:
     """Print the head of the chain. Store it where an attacker who can change the receipts cannot change it.
 
-    Example: wasmrt audit head
+    Example: wasmrt advanced audit-head
     """
     found = chain_head(receipts_folder(folder), installation_keys())
     if found is None:

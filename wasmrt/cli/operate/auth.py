@@ -59,7 +59,9 @@ def auth(
     capabilities: Path | None,
     as_json: bool,
 ) -> None:
-    """Log in for a tool whose capability file has an `auth.oauth` section, and store the token.
+    """Log in to the service of a tool, and store the token.
+
+    The tool's capability file has an `auth.oauth` section.
 
     A package may have logins for several vendors; --vendor selects one. The token is stored only as the secret of
     that vendor's credentials.

@@ -16,7 +16,7 @@ VARIABLE = "_WASMRT_COMPLETE"
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @json_option
 def completion(shell: str, as_json: bool) -> None:
-    """Print a shell script that completes commands, options and tool names.
+    """Print a script that completes commands in your shell.
 
     \b
     Examples:

@@ -39,7 +39,7 @@ class Check:
 @json_option
 @click.pass_context
 def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> None:
-    """Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and clock.
+    """Check this installation: engine, isolation, files, secrets.
 
     With --attack, run every bundled hostile tool instead, and show what stopped it. With --attack --wall, try
     forbidden system calls in confined processes. The exit code is 1 if a check fails or an attack succeeds.

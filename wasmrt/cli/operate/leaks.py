@@ -1,4 +1,4 @@
-"""`wasmrt leaks`: scan a file for secrets, list the rules, or check a rule."""
+"""`wasmrt advanced leaks`: scan a file for secrets, list the rules, or check a rule."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import BinaryIO, NoReturn
 import click
 
 from wasmrt.cli.shared.errors import fail
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.output import print_message, show
 from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, WasmrtError
@@ -31,11 +32,11 @@ _FOUND = 1
 _SEVERITIES = list(Severity)
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def leaks() -> None:
     """Scan files for secrets.
 
-    Example: wasmrt leaks scan build.log
+    Example: wasmrt advanced leaks scan build.log
     """
 
 
@@ -56,7 +57,7 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
 
     Exit code 0: nothing found; 1: secrets found; 2: usage error.
 
-    Example: git diff | wasmrt leaks scan -
+    Example: git diff | wasmrt advanced leaks scan -
     """
     detector = _detector(rule_files, as_json=as_json)
     data = file.read(_MAX_FILE_BYTES + 1)
@@ -102,7 +103,7 @@ def _by_span(report: LeakReport) -> list[tuple[LeakMatch, list[str]]]:
 def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
     """List the rules with their provider, severity and source.
 
-    Example: wasmrt leaks rules --json
+    Example: wasmrt advanced leaks rules --json
     """
     found = _detector(rule_files, as_json=as_json).rules
     if as_json:
@@ -122,12 +123,14 @@ def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
 
     Exit code 0: the rule is valid; 1: it is not; 2: there is no such rule.
 
-    Example: wasmrt leaks test acme-key --rules acme.toml
+    Example: wasmrt advanced leaks test acme-key --rules acme.toml
     """
     rules = {rule.id: rule for rule in _detector(rule_files, as_json=as_json).rules}
     if rule_id not in rules:
         _fail(
-            ConfigurationError(f"there is no rule {rule_id!r}", hint="to list the rules, run: wasmrt leaks rules"),
+            ConfigurationError(
+                f"there is no rule {rule_id!r}", hint="to list the rules, run: wasmrt advanced leaks rules"
+            ),
             as_json=as_json,
         )
     rule = rules[rule_id]

@@ -1,4 +1,4 @@
-"""`wasmrt plugins`: check the manifests and programs of plugins."""
+"""`wasmrt advanced plugins`: check the manifests and programs of plugins."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from wasmrt.agent.builtin.plugins import PluginTool, load_plugins
 from wasmrt.authoring.project import adapt_program, find_adapter
 from wasmrt.cli.author.progress import confirm_with, report_progress
 from wasmrt.cli.shared.errors import BAD_INPUT
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_columns, show_json
 from wasmrt.core.errors import RefusedFileError, WasmrtError
 
 
-@click.group()
+@click.group(cls=CommandGroup)
 def plugins() -> None:
     """Check folders of plugins, which are programs with a manifest.
 
-    Example: wasmrt plugins check ./plugins
+    Example: wasmrt advanced plugins check ./plugins
     """
 
 
@@ -36,8 +37,8 @@ def check(ctx: click.Context, folder: Path, yes: bool, as_json: bool) -> None:
 
     \b
     Examples:
-      wasmrt plugins check ./plugins
-      wasmrt plugins check ./plugins --json
+      wasmrt advanced plugins check ./plugins
+      wasmrt advanced plugins check ./plugins --json
     """
     confirm, progress = confirm_with(yes=yes, as_json=as_json), report_progress(quiet=as_json)
 

@@ -1,4 +1,4 @@
-"""`wasmrt replay`: repeat a recorded call without network access."""
+"""`wasmrt advanced replay`: repeat a recorded call without network access."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 @folder_option
 @json_option
 def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -> int:
-    """Repeat a recorded call, and report where the result first differs.
+    """Repeat a recorded call, and compare the results.
+
+    The command reports where the results first differ.
 
     Host responses, time and randomness come from the recording; network, files, secrets and other tools are not used.
     Calls are recorded if the configuration file sets record = true in [audit]. The tool is NAME_OR_PATH, or the
@@ -39,8 +41,8 @@ def replay(call_id: str, tool: str | None, folder: Path | None, as_json: bool) -
 
     \b
     Examples:
-      wasmrt replay 9de13d248339-1
-      wasmrt replay 9de13d248339-1 ./search.wasm --json
+      wasmrt advanced replay 9de13d248339-1
+      wasmrt advanced replay 9de13d248339-1 ./search.wasm --json
     """
     place = receipts_folder(folder)
     recording = read_recording(place, installation_keys(), call_id)

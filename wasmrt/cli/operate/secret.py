@@ -7,9 +7,9 @@ import time
 
 import click
 
+from wasmrt.cli.shared.groups import LazyGroup
 from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_columns, show_json
-from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.cli.shared.secrets import check_all, describe_backend, new_file_warning, open_secrets, print_warnings
 from wasmrt.core.errors import ConfigurationError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES

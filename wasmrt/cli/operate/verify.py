@@ -1,4 +1,4 @@
-"""`wasmrt verify`: check stored components against their digests."""
+"""`wasmrt advanced verify`: check stored components against their digests."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
 
     \b
     Examples:
-      wasmrt verify
-      wasmrt verify search --json
+      wasmrt advanced verify
+      wasmrt advanced verify search --json
     """
     catalog = Catalog(find_places().data)
     findings = catalog.verify(name)

@@ -10,9 +10,9 @@ import click
 from wasmrt.cli.serve import mcp_servers
 from wasmrt.cli.serve.mcp_adding import installed_server, show_package_change
 from wasmrt.cli.shared.errors import FAILED
+from wasmrt.cli.shared.groups import LazyGroup
 from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import print_message, require_consent, show_columns, show_json, show_json_list
-from wasmrt.cli.shared.root import LazyGroup
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.cli.use.run import run
 from wasmrt.core.errors import ConfigurationError, WasmrtError
@@ -43,7 +43,9 @@ from wasmrt.interop.mcp.packages import keep_only
     },
 )
 def mcp() -> None:
-    """Use the tools of MCP servers: confined local programs, or URLs reached through the gateway.
+    """Use the tools of MCP servers.
+
+    A server is a confined local program, or a URL that is reached through the gateway.
 
     \b
     Examples:

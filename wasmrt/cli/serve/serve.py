@@ -45,7 +45,7 @@ def serve(
     workspace: Path | None,
     as_json: bool,
 ) -> int:
-    """Serve the registry's tools to MCP clients, over standard input and output or over HTTP.
+    """Serve tools to MCP clients, over stdio or HTTP.
 
     The client starts this command; --print-config prints the settings for it. The configured policy applies to all
     calls. A call that requires approval waits until it is answered in the client's form or by wasmrt approvals.

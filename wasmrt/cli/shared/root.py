@@ -2,125 +2,78 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from importlib import import_module
-from keyword import iskeyword
-from types import ModuleType
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from wasmrt.cli.shared.errors import BAD_INPUT, FAILED, report_error, report_interrupt, report_usage_error
+from wasmrt.cli.shared.groups import LazyGroup
 from wasmrt.cli.shared.output import print_lines
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.names import did_you_mean
 
-
-class LazyGroup(click.Group):
-    """A group whose commands are in separate modules, which are imported on use.
-
-    Attributes:
-        modules: Maps a command's name to its module.
-    """
-
-    def __init__(self, *args: Any, modules: Mapping[str, str], **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.modules = modules
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the sorted names of the commands."""
-        return sorted({*super().list_commands(ctx), *self.modules})
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command; return None if the name is unknown."""
-        if cmd_name not in self.modules:
-            return super().get_command(ctx, cmd_name)
-        name = f"{cmd_name}_" if iskeyword(cmd_name) else cmd_name
-        command: click.Command = getattr(_load(self.modules[cmd_name]), name)
-        return command
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run a command, and attach its context to usage errors, so that they refer to the command's help."""
-        try:
-            return super().invoke(ctx)
-        except click.UsageError as error:
-            name = ctx.invoked_subcommand
-            if error.ctx is None and name is not None and (command := self.get_command(ctx, name)) is not None:
-                error.ctx = click.Context(command, parent=ctx, info_name=name)
-            raise
-
-
-def _load(name: str) -> ModuleType:
-    """Import a module with garbage collection disabled, which saves a tenth of a short command's time."""
-    if name in sys.modules:
-        return sys.modules[name]
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        return import_module(name)
-    finally:
-        gc.freeze()  # exclude the imported objects from later collections
-        if collecting:
-            gc.enable()
-
-
+HIDDEN = ("leaks", "plugins", "replay", "verify")
+"""Commands that the help page shows in `advanced`."""
 # Shown on the help page without importing the commands; a test compares them with the commands' help.
 COMMANDS = {
-    "approvals": "Answer calls that await approval, and show and forget remembered answers.",
-    "audit": "Show and verify receipts: the called tools, their users, and the decisions.",
-    "auth": "Log in for a tool whose capability file has an `auth.oauth` section, and store the token.",
+    "advanced": "Use the commands that few users need.",
+    "approvals": "Answer calls that await approval; manage remembered answers.",
+    "audit": "Show and verify the receipts of calls.",
+    "auth": "Log in to the service of a tool, and store the token.",
     "build": "Build the tool in DIR with its language's toolchain.",
-    "caps": "Write, check and explain capability files, which list what a tool requests.",
-    "completion": "Print a shell script that completes commands, options and tool names.",
-    "config": "Show, change and explain the settings of the configuration file.",
-    "dev": "Build and test the tool in DIR, and repeat whenever a file changes.",
-    "doctor": "Check versions, engine, isolation, folders, configuration, cache, installed components, secrets and "
-    "clock.",
-    "grant": "Grant a pending update the capabilities that it requests, or change an existing grant.",
-    "inspect": "Show a tool's description, imports and permissions, and which of its imports would be denied.",
-    "install": "Install a tool from a component file, or the tools of a package.",
+    "caps": "Write, check and explain capability files.",
+    "completion": "Print a script that completes commands in your shell.",
+    "config": "Show, change and explain settings.",
+    "dev": "Build and test the tool in DIR after every change.",
+    "doctor": "Check this installation: engine, isolation, files, secrets.",
+    "grant": "Change a tool's grant, or grant what an update requests.",
+    "inspect": "Show a tool's description, imports and permissions.",
+    "install": "Install a tool from a component file or a package.",
     "leaks": "Scan files for secrets.",
-    "list": "List the installed tools, and whether a user agreed to offer them to agents.",
-    "mcp": "Use the tools of MCP servers: confined local programs, or URLs reached through the gateway.",
-    "memory": "Show, write, restore and remove the documents that agents remember about a user.",
+    "list": "List the installed tools.",
+    "mcp": "Use the tools of MCP servers.",
+    "memory": "Show and change what agents remember about a user.",
     "new": "Create the source of a new tool in the folder NAME.",
-    "pack": "Create an archive of the package in DIR: its wasmrt.toml and the files listed there.",
+    "pack": "Create an archive of the package in DIR.",
     "plugins": "Check folders of plugins, which are programs with a manifest.",
-    "policy": "Check and show the tool policy, and explain its decision on a call.",
+    "policy": "Check and show the tool policy, and explain its decisions.",
     "remove": "Remove a tool with all its versions and grants.",
-    "replay": "Repeat a recorded call, and report where the result first differs.",
+    "replay": "Repeat a recorded call, and compare the results.",
     "rollback": "Activate an older version of a tool.",
     "run": "Call a tool once.",
     "secret": "Manage the credentials that tools use but never see.",
-    "serve": "Serve the registry's tools to MCP clients, over standard input and output or over HTTP.",
-    "skills": "Manage skills: folders with a SKILL.md that instructs a model and grants no permissions.",
-    "test": "Run the test cases of the tool in DIR, as last built, in the sandbox.",
-    "tools": "Show and call the tools of the registry (built-in, installed and plugins) under the configured policy.",
+    "serve": "Serve tools to MCP clients, over stdio or HTTP.",
+    "skills": "Manage skills: folders with instructions for models.",
+    "test": "Run the test cases of the tool in DIR in the sandbox.",
+    "tools": "Show a tool as models see it, with its effects.",
     "undo": "Undo a call's changes to files in the workspace.",
     "verify": "Check stored components against their digests.",
 }
 FOLDERS = {
-    "author": ("build", "dev", "new", "pack", "test"),
-    "grant": ("approvals", "caps", "grant", "install", "policy", "remove", "rollback"),
-    "operate": ("audit", "auth", "completion", "config", "doctor", "leaks", "plugins", "replay", "secret", "verify"),
-    "serve": ("mcp", "serve"),
-    "use": ("inspect", "list", "memory", "run", "skills", "tools", "undo"),
+    "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
+    "author": ("new", "build", "test", "dev", "pack"),
+    "grant": ("install", "remove", "rollback", "grant", "approvals", "caps", "policy"),
+    "serve": ("serve", "mcp"),
+    "operate": ("doctor", "config", "audit", "secret", "auth", "completion", "advanced", *HIDDEN),
 }
-"""The commands in each folder of wasmrt/cli."""
+"""The commands in each folder of wasmrt/cli, in the order of the help page."""
 
 
 class Root(LazyGroup):
     """The root group: each command is one module in a folder of `FOLDERS`, and only that module is imported."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the list of commands without importing them."""
-        width = formatter.width - 6 - max(map(len, COMMANDS))
-        rows = [(name, _shorten(text, width)) for name, text in sorted(COMMANDS.items())]
-        with formatter.section("Commands"):
-            formatter.write_dl(rows)
+        """Write the commands in groups, without importing them."""
+        width = max(map(len, COMMANDS))
+        for folder, names in FOLDERS.items():
+            with formatter.section(folder.capitalize()):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name]) for name in names if name not in HIDDEN])
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the sorted names of the commands that the help page shows."""
+        return sorted(COMMANDS.keys() - set(HIDDEN))
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; if it needs an extra that is not installed, return one that only has help."""
@@ -130,16 +83,6 @@ class Root(LazyGroup):
             if error.code != "missing-extra":
                 raise
             return _help_only_command(cmd_name, error)
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the arguments begin with; for an unknown command, suggest the nearest name."""
-        if args and not args[0].startswith("-") and args[0] not in COMMANDS:
-            near = did_you_mean(args[0], COMMANDS)
-            did_you = f" Did you mean {near}?" if near else ""
-            ctx.fail(f"unknown command {args[0]!r}.{did_you}")
-        return super().resolve_command(ctx, args)
 
     def main(
         self,
@@ -152,7 +95,7 @@ class Root(LazyGroup):
         """Run a command line and exit with its code."""
         if not standalone_mode:
             return super().main(args, prog_name, complete_var, standalone_mode=False, **extra)
-        arguments = list(sys.argv[1:] if args is None else args)
+        arguments = _as_option(list(sys.argv[1:] if args is None else args))
         options = arguments[: arguments.index("--")] if "--" in arguments else arguments
         as_json = "--json" in options
         try:
@@ -184,8 +127,11 @@ def _help_only_command(name: str, error: ConfigurationError) -> click.Command:
     )
 
 
-def _shorten(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3].rpartition(" ")[0] + "..."
+def _as_option(arguments: list[str]) -> list[str]:
+    """Return the arguments with `help COMMAND` and `version` replaced by the options of the same name."""
+    if arguments[:1] == ["help"]:
+        return [*arguments[1:], "--help"]
+    return ["--version"] if arguments == ["version"] else arguments
 
 
 def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:

@@ -63,7 +63,9 @@ def inspect(
     measuring: bool,
     as_json: bool,
 ) -> None:
-    """Show a tool's description, imports and permissions, and which of its imports would be denied.
+    """Show a tool's description, imports and permissions.
+
+    The command also shows which imports would be denied.
 
     --json adds its schemas and all functions that it imports and exports; --wit --json adds its WIT.
 

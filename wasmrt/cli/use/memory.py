@@ -10,6 +10,7 @@ import click
 
 from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust, read_target
 from wasmrt.agent.config import read_config_file
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import confirm_change, print_message, show, show_columns, show_json, show_json_list
 from wasmrt.core.errors import InvalidParametersError, SourceError
@@ -21,9 +22,9 @@ user_option = click.option("--user", default="local", show_default=True, help="U
 path_argument = click.argument("path")
 
 
-@click.group("memory")
+@click.group("memory", cls=CommandGroup)
 def memory() -> None:
-    """Show, write, restore and remove the documents that agents remember about a user.
+    """Show and change what agents remember about a user.
 
     PATH is the path of a document as printed by `list`, or memory, daily_log or heartbeat.
 

@@ -10,6 +10,7 @@ import click
 
 from wasmrt.agent.builtin.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
 from wasmrt.agent.config import read_config_file
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import (
     confirm_change,
@@ -30,9 +31,11 @@ _folder_argument = click.argument(
 )
 
 
-@click.group("skills")
+@click.group("skills", cls=CommandGroup)
 def skills() -> None:
-    """Manage skills: folders with a SKILL.md that instructs a model and grants no permissions.
+    """Manage skills: folders with instructions for models.
+
+    A skill has a SKILL.md, and grants no permissions.
 
     \b
     Examples:

@@ -10,6 +10,7 @@ import click
 
 from wasmrt.agent.policy import Permission
 from wasmrt.agent.registry import ToolView
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import ViewChoice, complete_tools, json_option, view_options, workspace_option
 from wasmrt.cli.shared.output import show, show_columns, show_json, show_json_list, show_section
 from wasmrt.cli.shared.registry import open_registry, print_refusals
@@ -17,9 +18,9 @@ from wasmrt.cli.use.run import run
 from wasmrt.core.effects import in_words
 
 
-@click.group("tools")
+@click.group("tools", cls=CommandGroup)
 def tools() -> None:
-    """Show and call the tools of the registry (built-in, installed and plugins) under the configured policy.
+    """Show a tool as models see it, with its effects.
 
     \b
     Examples:

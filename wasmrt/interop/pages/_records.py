@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.interop.pages._html import Frame, Html, Part, alert, foreign, table, tag, together
 from wasmrt.interop.web import Response

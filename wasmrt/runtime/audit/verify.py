@@ -92,7 +92,7 @@ class ChainHead(NamedTuple):
         """
         found = _NOTED.match(text)
         if found is None:
-            raise ConfigurationError("this is not a chain head", hint="pass the output of `wasmrt audit head`")
+            raise ConfigurationError("this is not a chain head", hint="pass the output of `wasmrt advanced audit-head`")
         return ChainHead(int(found[1]), found[2])
 
 
