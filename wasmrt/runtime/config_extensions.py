@@ -11,6 +11,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
 from wasmrt.core.strict_toml import ValueReader, path_in
 from wasmrt.egress.gateway import read_host
+from wasmrt.runtime.config_values import boolean_reader
 
 _MAX_ENTRIES = 64
 _APPLICATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
@@ -23,6 +24,8 @@ class ExtensionSettings(NamedTuple):
     """Folders of packages that a model may request by name."""
     hosts: tuple[str, ...] = ()
     """Hosts from which a model may request packages or MCP servers by URL."""
+    serve: bool = False
+    """True to offer the tools that manage tools to the clients of `wasmrt serve`."""
 
 
 class SkillSettings(NamedTuple):
@@ -34,6 +37,8 @@ class SkillSettings(NamedTuple):
     """Folders of skills that a model may request by name."""
     hosts: tuple[str, ...] = ()
     """Hosts from which a model may request skills by URL."""
+    serve: bool = False
+    """True to offer the tools for skills to the clients of `wasmrt serve`."""
 
 
 class DesktopSettings(NamedTuple):
@@ -98,12 +103,17 @@ def _read_applications(value: Any, _: Path) -> dict[str, Any]:
 
 
 EXTENSION_SECTIONS: dict[str, dict[str, ValueReader]] = {
-    "extensions": {"sources": _folders_reader("sources"), "hosts": _read_hosts},
+    "extensions": {"sources": _folders_reader("sources"), "hosts": _read_hosts, "serve": boolean_reader("serve")},
     "desktop": {
         "tools": _read_desktop_tools,
         "applications": _read_applications,
         "hosts": _read_hosts,
         "browser": path_in("browser", "path", "/opt/chromium/shell"),
     },
-    "skills": {"folders": _folders_reader("folders"), "sources": _folders_reader("sources"), "hosts": _read_hosts},
+    "skills": {
+        "folders": _folders_reader("folders"),
+        "sources": _folders_reader("sources"),
+        "hosts": _read_hosts,
+        "serve": boolean_reader("serve"),
+    },
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.first_party.names import SHIPPED
+from tests.agent.first_party.names import SERVED
 from tests.interop.mcp_peers.fixtures import NodePeers
 from tests.interop.mcp_server.processes import WASMRT
 
@@ -52,7 +52,7 @@ def test_a_typescript_client_lists_and_calls(home: Path, node_peers: NodePeers, 
         [str(node_peers.node), str(script), sys.executable], capture_output=True, timeout=60, check=True
     )
     said = json.loads(done.stdout)
-    assert (said["listed"], said["text"]) == (SHIPPED, "hi")
+    assert (said["listed"], said["text"]) == (SERVED, "hi")
     assert said["structured"] == ("hi" if library == "client, auto" else {"result": "hi"})
 
 

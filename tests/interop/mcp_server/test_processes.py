@@ -16,10 +16,11 @@ import httpx
 import pytest
 from click.testing import CliRunner
 
-from tests.agent.first_party.names import SHIPPED
+from tests.agent.first_party.names import SERVED
 from tests.interop.mcp_client.world import THING, hostile_server, processes_of
 from tests.interop.mcp_server.processes import BUNDLED, OPEN, WASMRT, configure, lines, served, serving, wasmrt
 from tests.interop.mcp_server.world import META, Line
+from wasmrt.catalog.bundled import REGISTRY_TOOLS
 from wasmrt.cli import cli
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import trust_server, write_servers, write_trusted
@@ -43,7 +44,7 @@ def test_the_process_answers_piped_messages_and_exits(home: Path) -> None:
     answers = {each["id"]: each["result"] for each in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["capabilities"] == {"tools": {"listChanged": True}}
     assert answers[2]["structuredContent"] == "hi" and answers[2]["content"] == [{"type": "text", "text": "hi"}]
-    assert done.stderr == b""
+    assert len(done.stderr.splitlines()) == 1 and b"to offer them, pass --manage" in done.stderr
 
 
 def test_a_file_is_read_like_a_pipe(home: Path, tmp_path: Path) -> None:
@@ -123,6 +124,23 @@ def test_served_tools_are_selected_by_preset_and_name(home: Path) -> None:
     shown = wasmrt("serve", "--check", "--json", "--preset", "small", "--tool", "e*", "--tool", "time")
     assert [each["name"] for each in json.loads(shown.stdout)["tools"]] == ["echo"]
     assert shown.stderr.count(b" is not offered: ") == 1, "the preset keeps it back; what no --tool names is no news"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "config", "added"),
+    [
+        ((), "", set()),
+        (("--manage",), "", set(REGISTRY_TOOLS)),
+        ((), "[skills]\nserve = true\n", {name for name in REGISTRY_TOOLS if name.startswith("skill_")}),
+    ],
+)
+def test_tools_that_manage_tools_are_offered_only_if_they_are_turned_on(
+    home: Path, arguments: tuple[str, ...], config: str, added: set[str]
+) -> None:
+    configure(home, config)
+    found = wasmrt("serve", "--check", "--json", *arguments)
+    assert {each["name"] for each in json.loads(found.stdout)["tools"]} == {*SERVED, *added}
+    assert (b"to offer them, pass --manage" in found.stderr) == (added != set(REGISTRY_TOOLS))
 
 
 def test_an_unselected_tool_cannot_be_called(home: Path) -> None:
@@ -274,7 +292,7 @@ def test_http_creates_a_token_once_and_prints_it_on_stderr(home: Path) -> None:
     with served() as (url, said):
         token = said[2].rpartition(": ")[2].strip()
         tools = listed(url, token).json()["result"]["tools"]
-        assert [each["name"] for each in tools] == SHIPPED
+        assert [each["name"] for each in tools] == SERVED
         renewed = wasmrt("serve", "--new-token", "local").stdout.decode().strip()
         assert listed(url, token).status_code == 401 and listed(url, renewed).status_code == 200
     with served() as (url, said):

@@ -14,7 +14,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import ElicitRequestParams, ElicitResult
 
-from tests.agent.first_party.names import SHIPPED
+from tests.agent.first_party.names import SERVED
 from tests.interop.mcp_server.processes import BUNDLED, OPEN, configure, wasmrt
 from tests.interop.mcp_server.world import World
 from wasmrt.agent.approvals import ApprovalAnswer
@@ -47,7 +47,7 @@ def test_the_sdk_client_lists_and_calls_tools(home: Path, mode: Mode, version: s
     async def work(client: Client) -> None:
         assert client.protocol_version == version
         listed = (await client.list_tools()).tools
-        assert [each.name for each in listed] == SHIPPED
+        assert [each.name for each in listed] == SERVED
         assert listed[0].annotations is not None and listed[0].annotations.read_only_hint is True
         result = await client.call_tool("echo", {"message": "hi"})
         assert result.content[0].text == "hi" and result.is_error is False

@@ -24,12 +24,15 @@ class ServeOptions(NamedTuple):
     read_only: bool = False
     user: str = "local"
     workspace: Path | None = None
+    manage: bool = False
+    """True to offer the tools that manage tools and skills."""
 
     def as_arguments(self) -> list[str]:
         """Return the arguments that start the command with these options from any folder."""
         arguments = [part for pattern in self.patterns for part in ("--tool", pattern)]
         arguments += ["--preset", self.preset] if self.preset is not None else []
         arguments += ["--read-only"] if self.read_only else []
+        arguments += ["--manage"] if self.manage else []
         arguments += ["--user", self.user] if self.user != "local" else []
         return arguments + (["--workspace", str(self.workspace.absolute())] if self.workspace is not None else [])
 

@@ -42,6 +42,7 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     registry, parked = _registry(runtime, _pages_of(options.user, own_pages))
     stack.enter_context(registry)
     register_configured_servers(registry)
+    _remove_managing_tools(options, registry)
     view = _view_of(options, registry)
     tools = ServedTools(view, parked)
     print_problems(registry.problems)
@@ -53,6 +54,23 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     selected = {name: hidden[name] for name in hidden if not options.patterns or fits(name, options.patterns)}
     print_refusals(selected, "is not offered")
     return Served(registry, tools)
+
+
+def _remove_managing_tools(options: ServeOptions, registry: ToolRegistry) -> None:
+    """Remove the tools that manage tools and skills, unless they are turned on, and print how to turn them on.
+
+    They would be half of the tools of a new installation, and few agents need them.
+    """
+    file = read_config_file(find_places().config)
+    removed = []
+    for group, is_on in (("extensions", file.extensions.serve), ("skills", file.skills.serve)):
+        for name in registry.group(group):
+            if not (is_on or options.manage or fits(name, options.patterns)):
+                registry.remove(name)
+                removed.append(name)
+    if removed and not options.patterns:
+        text = "the tools that manage tools and skills are off; to offer them, pass --manage, or set serve = true in"
+        print_message(f"{text} [extensions] and [skills] of the configuration file")
 
 
 def _view_of(options: ServeOptions, registry: ToolView) -> ToolView:

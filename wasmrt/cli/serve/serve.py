@@ -22,6 +22,7 @@ from wasmrt.interop.mcp.server.protocol import Server, serve_stdio
 @click.option("--tool", "patterns", multiple=True, metavar="GLOB", help="Only serve these tools; may be repeated.")
 @click.option("--preset", metavar="NAME", help="Apply this preset in addition to the active one.")
 @click.option("--read-only", is_flag=True, help="Only offer calls that make no changes.")
+@click.option("--manage", is_flag=True, help="Also offer the tools that manage tools and skills: tool_*, skill_*.")
 @click.option("--user", default="local", show_default=True, help="User whose secrets, approvals and limits apply.")
 @click.option(
     "--print-config", "client", type=click.Choice(CLIENTS), help="Print the settings to paste into a client, and exit."
@@ -37,6 +38,7 @@ def serve(
     patterns: tuple[str, ...],
     preset: str | None,
     read_only: bool,
+    manage: bool,
     user: str,
     client: str | None,
     address: str | None,
@@ -62,7 +64,7 @@ def serve(
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} cannot be combined")
     check_user(user, "--user")
-    options = ServeOptions(patterns, preset, read_only, user, workspace)
+    options = ServeOptions(patterns, preset, read_only, user, workspace, manage)
     if client is not None:
         return _print_config(client, options, as_json=as_json)
     if check:
