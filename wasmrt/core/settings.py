@@ -22,7 +22,7 @@ class Setting(NamedTuple):
     key: str
     """The dotted key. A part in capital letters, such as NAME, stands for any name."""
     text: str
-    """What the setting does, as a sentence."""
+    """The purpose of the setting, as a sentence."""
     example: Any
     """A valid value, as TOML data."""
     default: Any = None

@@ -485,7 +485,7 @@ def test_a_standing_approval_does_not_override_required_approval(rules: tuple[To
     assert len(asked) == 1
 
 
-def test_hints_name_the_method_of_a_view_or_the_line_of_the_policy() -> None:
+def test_hints_name_the_option_of_a_view_or_the_command_for_the_policy() -> None:
     @tool(effects=["network"])
     def search() -> None:
         """Search."""
@@ -493,7 +493,7 @@ def test_hints_name_the_method_of_a_view_or_the_line_of_the_policy() -> None:
     view = under(search).without_network()
     assert view.explain("search").decision.hint == "call it outside of the view without network (--no-network)"
     own = under(search, guard=ExfiltrationGuard(enabled=True)).explain("search").decision
-    assert own.hint == 'add "search" to allow_tools in [tools.exfiltration_guard]'
+    assert own.hint == "wasmrt config set --append tools.exfiltration_guard.allow_tools search"
 
 
 # -- streams -----------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from wasmrt.capabilities import ToolGrant, ToolInvokeCapability
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import NotAuthorizedError, NotInstalledError, ToolError
 from wasmrt.core.model import Reason
+from wasmrt.core.setting_commands import set_command
 
 READS, PURGES, SENDS = "desk.list_tickets", "desk.purge_tickets", "desk.send_message"
 
@@ -45,7 +46,7 @@ def test_a_tool_that_its_package_denies_is_neither_offered_nor_called(desk: Desk
         registry.execute(READS, {"host": desk.at(API)})
     decision = refused.value.decisions[-1]
     assert decision.reason is Reason.DENIED_BY_RULE
-    assert f'permission = "allow" in [tools.rules."{READS}"]' in (decision.hint or "")
+    assert set_command("tools.rules.NAME.permission", "allow", READS) in (decision.hint or "")
     assert desk.server.requests == []
 
 

@@ -12,7 +12,7 @@ from wasmrt.core.traits import Traits
 
 
 class Offer(NamedTuple):
-    """Whether a user agreed to offer an installed component to agents."""
+    """A user's decision whether to offer an installed component to agents."""
 
     component: str
     agreed: bool

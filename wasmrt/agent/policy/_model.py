@@ -355,8 +355,9 @@ class ToolPolicy:
                 found.append(f"external_allow_list contains {tool}, which no preset lists")
         if known is not None:
             found += self._describe_unmatched_patterns(tuple(known))
-        if self.filter.external_allow_list and self.filter.allow_external is False:
-            found.append("external_allow_list has no effect while allow_external is false")
+        if self.filter.external_allow_list and not self.filter.allow_external:
+            which = "" if self.filter.allow_external is False else " on plugins and tools of MCP servers"
+            found.append(f"external_allow_list has no effect{which} while allow_external is not true")
         return tuple(found)
 
     def check_rules(self, namespaces: Iterable[str], known: Iterable[str]) -> None:

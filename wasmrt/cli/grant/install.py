@@ -90,10 +90,8 @@ def install(
 
     The command shows the capabilities that the tool requests, and installs it after you confirm. An update with a
     different request waits for a new grant; until then, the old version stays active. The same component with fewer
-    capabilities replaces the old version at once. Missing secrets are listed with the commands that set them.
-
-    Your consent also offers a new tool to the agents of this installation, unless you answer "me" or pass --no-offer. A
-    tool that was installed without a question and without --yes or --offer is not offered.
+    capabilities replaces the old version at once. Missing secrets are listed with the commands that set them. Your
+    consent also offers a new tool to agents, unless you answer "me" or pass --no-offer.
 
     A WASI program is a tool too: its parameters are the arguments and the input, and its result is the output. With
     --command, the file may also be a WASI preview 1 module. It is turned into a component with the Bytecode
@@ -105,8 +103,7 @@ def install(
     Examples:
       wasmrt install ./search.wasm
       wasmrt install ./search.wasm --name find --capabilities mine.json --yes
-      wasmrt install ./search.wasm --grant narrower.json
-      wasmrt install ./search.wasm --yes --no-offer
+      wasmrt install ./search.wasm --grant narrower.json --yes --no-offer
       wasmrt install ./jq.wasm --command
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
     """
