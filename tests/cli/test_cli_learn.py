@@ -176,6 +176,30 @@ def test_request_is_sent_only_after_it_is_allowed(
     assert (entry.host_pattern, entry.path_prefix, entry.methods) == ("api.test", "/v1/items", ("GET",))
 
 
+def test_similar_requests_are_proposed_as_a_pattern_unless_exact_paths_are_wanted(
+    wasmrt: Run, tool_file: Write, encode: Encode
+) -> None:
+    urls = [f"https://api.example.com/repos/{path}".encode() for path in ("a/b/issues/1", "c/d/issues/2")]
+    starts = (1027, 1027 + len(urls[0]))
+    end = starts[1] + len(urls[1])
+    calls = "".join(
+        f"""(call $http-request (i32.const 1024) (i32.const 3) (i32.const {start}) (i32.const {len(url)})
+          (i32.const {end}) (i32.const 2) (i32.const 0) (i32.const 0) (i32.const 0) (i32.const 0)
+          (i32.const 0) (i32.const 256))"""
+        for start, url in zip(starts, urls, strict=True)
+    )
+    body = Body(imports=("http-request",), text=b"GET" + b"".join(urls) + b"{}", execute=f"{calls} (call $ok)")
+    path = tool_file("asker", data=encode(tool(body)))
+
+    proposed = wasmrt("caps", "learn", path)
+    entries = parse(proposed.stdout).capabilities.http.allowlist
+    assert [entry.path_prefix for entry in entries] == ["/repos/*/*/issues/*"]
+    assert "proposed for 2 similar requests" in proposed.stderr and "/repos/c/d/issues/2" in proposed.stderr
+    assert "--exact" in proposed.stderr
+    exact = wasmrt("caps", "learn", path, "--exact", "--json").stdout
+    assert len(json.loads(exact)["proposal"]["http"]["allowlist"]) == 2 and json.loads(exact)["patterns"] == []
+
+
 SIDECAR = {"workspace": {"allowed_prefixes": ["notes/"]}}
 
 

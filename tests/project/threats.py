@@ -215,6 +215,32 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a URL whose path a server divides differently than the entry that allows it",
+        source=OURS,
+        tests=(
+            "capabilities/test_path_patterns.py::test_a_star_matches_one_plain_segment",
+            "capabilities/test_path_patterns.py::test_a_credential_is_sent_only_to_paths_that_match_its_pattern",
+            "capabilities/test_capability_paths.py::test_an_allowed_path_stays_under_its_prefix_for_every_parser",
+        ),
+    ),
+    Threat(
+        threat="a revoked use that another entry of the grant still allows",
+        source=OURS,
+        tests=(
+            "capabilities/test_amendments.py::test_a_revoked_request_is_never_allowed_and_every_other_one_stays",
+            "capabilities/test_amendments.py::test_revoking_what_a_wider_entry_still_allows_fails",
+        ),
+    ),
+    Threat(
+        threat="a tool that is called by a name for which the operator wrote no rule",
+        source=OURS,
+        tests=(
+            "agent/registry/test_attacks.py::test_a_rule_under_an_alias_applies_to_the_tool",
+            "agent/registry/test_attacks.py::test_a_preset_and_a_guard_accept_an_alias",
+            "agent/registry/test_attacks.py::test_a_rule_for_a_tool_of_wasmrt_that_does_not_exist_is_an_error",
+        ),
+    ),
+    Threat(
         threat="reuse of an instance after a trap",
         source=SEED,
         tests=(
