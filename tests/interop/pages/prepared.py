@@ -33,7 +33,7 @@ def _ask(
     why = WHY._replace(rule=rule or f"the call can {in_words(frozenset(effects))}", subject=tool)
     return request(
         params, tool=tool, effects=tuple(sorted(effects)), why=why, user="ann", trace="mcp-b1aa57c3",
-        created_ms=now, expires_ms=now + round(minutes * 60_000), **more,
+        client="desk-agent 2.1", created_ms=now, expires_ms=now + round(minutes * 60_000), **more,
     )  # fmt: skip
 
 

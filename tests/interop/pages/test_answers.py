@@ -202,6 +202,13 @@ def test_hidden_parameters_and_warnings_cannot_be_allowed_from_the_list(site: Si
         site.store.withdraw(asked.id)
 
 
+def test_a_client_is_shown_by_the_name_that_it_gave(site: Site, ann: Person) -> None:
+    asked = request(client="agent 2.1 <b>verified</b>" + "x" * 300)
+    site.store.add(asked)
+    for page in (ann.get().text, ann.get(f"requests/{asked.id}").text):
+        assert "agent 2.1 &lt;b&gt;verified&lt;/\u2026</bdi> (self-named)" in page
+
+
 def test_a_call_is_allowed_once_with_edited_parameters(site: Site, ann: Person) -> None:
     asked = request()
     site.store.add(asked)

@@ -16,6 +16,7 @@ from wasmrt.agent.approvals import (
     changes_shown,
     is_cut,
     request_lines,
+    start_of,
     summarize,
 )
 from wasmrt.interop.pages._access import access_card, access_outcome
@@ -30,6 +31,7 @@ _STATES = {
     State.OUTDATED: "is outdated: its tool has been updated",
     State.EXPIRED: "has expired",
 }
+_MAX_CLIENT_CHARS = 24
 _SCOPES = {"once": "for this call", "session": "for similar calls of its session", "always": "from now on"}
 
 
@@ -135,9 +137,11 @@ def _card_of(request: ApprovalRequest) -> Card:
 
 
 def _about(request: ApprovalRequest, summary: Summary) -> Html:
+    client = together(foreign(start_of(request.client, _MAX_CLIENT_CHARS)), " (self-named), ")
     session = together(", session ", foreign(request.trace)) if request.trace else None
+    who = together(client if request.client else None, "user ", foreign(request.user), session)
     return facts(
-        ("Asked by", together(foreign(request.user), session, ", with ", foreign(request.tool))),
+        ("Asked by", who),
         ("Why", in_html(summary.why)),
     )
 
