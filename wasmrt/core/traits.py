@@ -131,6 +131,8 @@ class Traits:
     declared: bool = False
     """True if the effects were declared; otherwise `effects` contains all effects."""
     enforced: bool = False
+    reading: frozenset[Effect] = frozenset()
+    """The effects that remain if the sandbox limits the tool to reading."""
     """True if a sandbox limits each call to given effects, so that a view can narrow them."""
     actions: tuple[ActionDescriptor, ...] = ()
     action_param: str = "action"
@@ -215,9 +217,14 @@ class Traits:
         return self.tightening.network_outbound or bool(self.effects & NETWORKING)
 
     @property
+    def has_reading_part(self) -> bool:
+        """True if the sandbox can limit the tool to reading, and not every call would then fail."""
+        return self.enforced and bool(self.reading - {Effect.USE_SECRET})
+
+    @property
     def subagent_access(self) -> SubagentAccess:
         """The part of the tool that a sub-agent can use."""
-        reads = self.enforced or any(action.read_only for action in self.actions)
+        reads = self.has_reading_part or any(action.read_only for action in self.actions)
         return self._at_least(subagent_access_of(self.effects, reads), self.tightening.subagent_access)
 
     @property
@@ -332,11 +339,14 @@ class OwnTerms:
     settings: Mapping[str, str] | None = None
     """The context of each of its calls, which replaces the caller's; None for the caller's."""
 
-    def traits(self, effects: frozenset[Effect]) -> Traits:
-        """Return the traits of a tool that a sandbox limits to `effects`."""
+    def traits(self, effects: frozenset[Effect], reading: frozenset[Effect]) -> Traits:
+        """Return the traits of a tool that a sandbox limits to `effects`, and in read-only views to `reading`."""
         # SECURITY: an action is limited to these effects too: naming it must not restore what was narrowed away.
         actions = tuple(replace(action, effects=action.effects & effects) for action in self.actions)
-        return Traits(effects=effects, declared=True, enforced=True, actions=actions, action_param=self.action_param)
+        return Traits(
+            effects=effects, declared=True, enforced=True, reading=reading, actions=actions,
+            action_param=self.action_param,
+        )  # fmt: skip
 
 
 NO_TERMS = OwnTerms()

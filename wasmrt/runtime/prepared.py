@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from blake3 import blake3
 
-from wasmrt.capabilities import Capabilities, effects_of, reached
+from wasmrt.capabilities import Capabilities, effects_of, reached, within_effects
 from wasmrt.core.effects import EVERY_EFFECT, READING, Effect
 from wasmrt.core.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.core.limits import ResourceLimits
@@ -222,7 +222,9 @@ class PreparedTool(ToolDefaults):
             return self._cached_effects
         reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
         granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
-        bound = (granted, self.own.traits(granted & self._declared_effects()))
+        reading = frozenset[Effect]().union(*(effects_of(within_effects(tool.capabilities, READING)) for tool in reach))
+        declared = self._declared_effects()
+        bound = (granted, self.own.traits(granted & declared, reading & declared))
         if Effect.INVOKE_TOOL not in granted:
             self._cached_effects = bound
         return bound

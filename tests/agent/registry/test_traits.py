@@ -103,17 +103,22 @@ def test_effects_may_be_a_one_shot_iterator() -> None:
 
 
 @pytest.mark.parametrize(
-    ("effects", "enforced", "access"),
+    ("effects", "enforced", "reading", "access"),
     [
-        (["network"], False, SubagentAccess.FULL),
-        (["external-write"], False, SubagentAccess.DENIED),
-        (["external-write"], True, SubagentAccess.READ_ONLY),
-        (None, False, SubagentAccess.DENIED),
+        (["network"], False, [], SubagentAccess.FULL),
+        (["external-write"], False, ["network"], SubagentAccess.DENIED),
+        (["external-write"], True, ["network"], SubagentAccess.READ_ONLY),
+        (["external-write"], True, ["use-secret"], SubagentAccess.DENIED),
+        (["external-write"], True, [], SubagentAccess.DENIED),
+        (None, False, [], SubagentAccess.DENIED),
     ],
 )
-def test_a_sub_agent_has_read_only_tools(effects: Any, enforced: bool, access: SubagentAccess) -> None:
+def test_a_sub_agent_has_read_only_tools(
+    effects: Any, enforced: bool, reading: list[str], access: SubagentAccess
+) -> None:
     traits = Traits.of(effects)
-    assert Traits(effects=traits.effects, enforced=enforced).subagent_access is access
+    reads = frozenset(map(Effect, reading))
+    assert Traits(effects=traits.effects, enforced=enforced, reading=reads).subagent_access is access
 
 
 def test_a_sub_agent_has_the_read_only_actions_of_a_tool() -> None:

@@ -16,6 +16,7 @@ from tests.tiers import examples
 from wasmrt import (
     Capabilities,
     Effect,
+    EndpointPattern,
     Preset,
     Reason,
     ToolCall,
@@ -193,6 +194,34 @@ def test_the_exfiltration_guard_denies_sending_tools_unless_allowed(
     assert registry.without_network(allow=["issues"]).without_network().tool_names() == ["read_note", "write_note"]
     denied = registry.without_network().explain("issues", {"action": "list"}).decision
     assert denied.capability == "tool.exfiltration_guard"
+
+
+SITE = EndpointPattern.host("api.example.com")
+
+
+@pytest.mark.parametrize(
+    ("grant", "offered"),
+    [
+        (Capabilities.none(), True),
+        (Capabilities.none().with_http([SITE.with_methods("GET")]), True),
+        (Capabilities.none().with_http([SITE.with_methods("GET", "POST")]), True),
+        (Capabilities.none().with_http([SITE.with_methods("POST")]), False),
+        (Capabilities.none().with_http([SITE.with_methods("POST", "DELETE")]).with_workspace_read(["notes/"]), True),
+        (Capabilities.none().with_workspace_write(["notes/"]), False),
+        (Capabilities.none().with_workspace_read(["notes/"]).with_workspace_write(["notes/"]), True),
+    ],
+)
+def test_a_view_for_reading_excludes_components_whose_calls_could_only_fail(grant: Capabilities, offered: bool) -> None:
+    with WasmToolRuntime(WasmRuntimeConfig(isolation="in-process")) as runtime:
+        registry = ToolRegistry(runtime, policy=ALLOWING)
+        registry.register(only_tool(runtime, agent_http("").component(), grant))
+        assert registry.tool_names() == ["tool"]
+        for view in (registry.read_only(), registry.for_subagent()):
+            assert ("tool" in view) is offered
+            if not offered:
+                with pytest.raises(NotAuthorizedError) as caught:
+                    view.execute("tool", {"method": "POST", "url": "https://api.example.com/", "headers-json": "{}"})
+                assert caught.value.hint
 
 
 def test_definitions_are_limited_to_the_view(registry: ToolRegistry) -> None:

@@ -279,7 +279,7 @@ def decide_effects(
     """Decide whether a call has only the effects that its view allows; `wider` returns the hint for a denial.
 
     SECURITY: if the action is missing or is not a string, the call is denied, because the tool may have a default
-    action. A sandboxed tool without actions is allowed, because the sandbox enforces the effects.
+    action. A sandboxed tool without actions is allowed if it can read, because the sandbox enforces the effects.
     """
     what, listed = "tool.effects", actions_within(traits, allowed)
     if listed is not None:
@@ -293,7 +293,7 @@ def decide_effects(
             rule = f"the action {action.name} can {over}, which the view does not allow"
             hint = f"{choose}{wider()}"
             return Decision(False, Reason.ACTION_NOT_ALLOWED, rule, hint, what, name)
-    elif not traits.effects <= allowed and not traits.enforced:
+    elif not traits.effects <= allowed and not traits.has_reading_part:
         over = ", ".join(sorted(traits.effects - allowed))
         rule = f"the tool can {over}, which the view does not allow"
         return Decision(False, Reason.EFFECT_NOT_ALLOWED, rule, wider(), what, name)
@@ -305,4 +305,4 @@ def is_visible(traits: Traits, allowed: frozenset[Effect]) -> bool:
     listed = actions_within(traits, allowed)
     if listed is not None:
         return bool(listed)
-    return traits.effects <= allowed or traits.enforced
+    return traits.effects <= allowed or traits.has_reading_part

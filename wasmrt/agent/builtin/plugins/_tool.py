@@ -10,7 +10,7 @@ from wasmrt.agent.builtin.plugins._manifest import PluginManifest
 from wasmrt.agent.builtin.plugins._programs import NativeProgram, WasiProgram
 from wasmrt.agent.builtin.plugins._protocol import Printed, Response, decode_response, encode_request
 from wasmrt.core.component_bytes import digest_of
-from wasmrt.core.effects import Effect
+from wasmrt.core.effects import READING, Effect
 from wasmrt.core.errors import GuestError, NotAuthorizedError, ToolError
 from wasmrt.core.limits import MAX_LOG_ENTRIES
 from wasmrt.core.model import Decision, LogEntry, LogLevel, Reason, ToolOutput
@@ -79,7 +79,7 @@ class PluginTool(ToolDefaults):
     @property
     def traits(self) -> Traits:
         """The effects, and the traits derived from them. The sandbox can limit a WASI plugin to fewer effects."""
-        return Traits(effects=self.effects, declared=True, enforced=self.kind == "wasi")
+        return Traits(effects=self.effects, declared=True, enforced=self.kind == "wasi", reading=self.effects & READING)
 
     def __repr__(self) -> str:
         return f"<PluginTool {self.name!r}, {self.kind}, {self.digest[:12]}>"
