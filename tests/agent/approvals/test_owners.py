@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
@@ -11,7 +12,19 @@ import pytest
 
 from tests.agent.approvals.processes import forking
 from tests.agent.approvals.requests import request
-from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalStore, State, _owners
+from wasmrt.agent.approvals import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Approvals,
+    ApprovalStore,
+    Approver,
+    CallbackApprover,
+    DenyApprover,
+    State,
+    _owners,
+    current_user_name,
+    new_request_id,
+)
 from wasmrt.core.errors import ApprovalError
 
 
@@ -70,3 +83,38 @@ def test_a_later_process_with_the_same_pid_is_not_the_owner() -> None:
 @pytest.mark.parametrize("owner", ["", "x", "elsewhere/1 1 1", "a b c d"])
 def test_a_process_that_cannot_be_seen_is_not_treated_as_ended(owner: str) -> None:
     assert not _owners.has_ended(owner)
+
+
+# -- the user who answered ---------------------------------------------------------------------------------------------
+
+
+class Silent:
+    """An approver that gives no name."""
+
+    async def ask(self, asked: ApprovalRequest) -> ApprovalAnswer:
+        """Approve the request."""
+        return ApprovalAnswer(approved=True)
+
+
+@pytest.mark.parametrize(
+    "approver",
+    [Silent(), CallbackApprover(lambda _: True), CallbackApprover(lambda _: ApprovalAnswer(approved=True))],
+)
+def test_an_approval_without_a_name_is_recorded_for_the_user_of_the_process(approver: Approver) -> None:
+    answer = asyncio.run(Approvals(approver).decide(lasting()))
+    assert (answer.approved, answer.by) == (True, current_user_name())
+
+
+def test_an_answer_in_the_store_has_the_name_that_was_given_or_else_the_users(tmp_path: Path) -> None:
+    store = ApprovalStore(tmp_path / "a.sqlite3")
+    for given, expected in (("ann", "ann"), ("", current_user_name())):
+        asked = lasting(id=new_request_id())
+        store.add(asked)
+        store.answer(asked.id, ApprovalAnswer(approved=True, by=given), user=asked.user)
+        taken = store.take(asked.id)
+        assert taken is not None and taken.by == expected
+
+
+def test_a_request_without_an_answer_has_no_approver() -> None:
+    answer = asyncio.run(Approvals(DenyApprover()).decide(lasting()))
+    assert (answer.approved, answer.by) == (False, "")

@@ -14,7 +14,7 @@ from wasmrt.agent.approvals._model import (
     new_request_id,
     params_digest,
 )
-from wasmrt.agent.approvals._owners import this_process
+from wasmrt.agent.approvals._owners import current_user_name, this_process
 from wasmrt.agent.approvals._parked import DISCONNECTED, Parked, ParkedRequests
 from wasmrt.agent.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.agent.approvals._remembered import Remembered
@@ -33,7 +33,7 @@ from wasmrt.agent.approvals._review import (
 )
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.agent.approvals._summary import Detail, Summary, headline_text, summarize
-from wasmrt.agent.approvals._terminal import TerminalApprover, current_user_name, default_approver
+from wasmrt.agent.approvals._terminal import TerminalApprover, default_approver
 from wasmrt.agent.approvals._tokens import ConfirmationTokens, Redeemed
 from wasmrt.agent.approvals._warnings import Caution
 from wasmrt.agent.approvals._words import Phrase, Quoted, is_cut, plain, start_of

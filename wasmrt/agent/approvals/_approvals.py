@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from wasmrt.agent.approvals._approvers import QueueApprover, run_uncancelled
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from wasmrt.agent.approvals._owners import current_user_name
 from wasmrt.agent.approvals._remembered import Answers, Remembered
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.core.errors import ApprovalError, ConfigurationError
@@ -155,7 +156,10 @@ class Approvals:
             settled = waiting.settled.result() if waiting.settled.done() else None
             # SECURITY: if two answers arrive at the same time, a denial wins, such as one for an updated tool.
             if asking.done() and (settled is None or settled.approved):
-                return await self._apply(request, asking.result())
+                answer = asking.result()
+                # A denial without a name can also result from a failure, so only approvals get the user's name.
+                named = replace(answer, by=current_user_name()) if answer.approved and not answer.by else answer
+                return await self._apply(request, named)
             if settled is not None:
                 return settled
         finally:

@@ -126,7 +126,7 @@ class ApprovalAnswer:
     approved: bool
     scope: ApprovalScope = ApprovalScope.ONCE
     by: str = ""
-    """The name of the approver; empty if there was none."""
+    """The name of the approver. If it is empty, the answer is recorded for the user who runs the answering process."""
     params: Mapping[str, Any] | None = None
     """Parameters that the approver edited, which replace the parameters of the call; None if unchanged."""
     note: str = ""

@@ -1,8 +1,9 @@
-"""The process that a request belongs to, and whether this process has ended."""
+"""The user and the process that an answer or a request belongs to, and whether the process has ended."""
 
 from __future__ import annotations
 
 import os
+import pwd
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -10,6 +11,14 @@ _ENDED_STATES = ("Z", "X")
 """States of a process that has exited but is still listed, because its parent has not waited for it."""
 _STATE, _START = 0, 19
 """Positions in `stat` of the state and the start time, counted after the name of the program (proc_pid_stat(5))."""
+
+
+def current_user_name() -> str:
+    """Return the name of the user who runs this process."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        return f"uid {os.geteuid()}"
 
 
 def this_process() -> str:

@@ -6,6 +6,7 @@ import json
 import sqlite3
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from wasmrt.agent.approvals._model import (
     State,
     params_digest,
 )
-from wasmrt.agent.approvals._owners import this_process
+from wasmrt.agent.approvals._owners import current_user_name, this_process
 from wasmrt.agent.approvals._remembered import Mirror, Remembered, encode_effects, remembered_of, remembered_row
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
@@ -233,6 +234,7 @@ class ApprovalStore:
             ApprovalError: no request has this ID, the request belongs to another user or is not pending, or the answer
                 cannot be remembered although its scope requires that. Nothing was changed.
         """
+        answer = replace(answer, by=answer.by or current_user_name())
         with self._requests.changing(scrub=True) as db:
             request = self._requests.answerable(db, request_id, user).request
             now = self._requests.now_ms()

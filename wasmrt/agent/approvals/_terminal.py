@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import pwd
 import select
 import termios
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 
 from wasmrt.agent.approvals._approvers import DenyApprover, run_in_new_thread
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
+from wasmrt.agent.approvals._owners import current_user_name
 from wasmrt.agent.approvals._pattern import ParamsPattern
 from wasmrt.agent.approvals._review import SESSION_REACH, request_lines
 from wasmrt.agent.approvals._summary import summarize
@@ -213,14 +213,6 @@ def is_terminal(stdin: int = 0, stderr: int = 2) -> bool:
     with suppress(OSError):  # not the controlling terminal: it has no foreground process
         return os.tcgetpgrp(stdin) == os.getpgrp()
     return True
-
-
-def current_user_name() -> str:
-    """Return the name of the user who runs this process."""
-    try:
-        return pwd.getpwuid(os.geteuid()).pw_name
-    except KeyError:
-        return f"uid {os.geteuid()}"
 
 
 def _format_question(request: ApprovalRequest, *, cut: bool) -> str:
