@@ -210,6 +210,7 @@ MIN_SECRET_CHARS = 6  # shorter secrets are refused, because scanning for them w
 MAX_SECRET_BYTES = 64 * KIB
 MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB
+SECRET_COMMAND_SECONDS = 10.0  # for the operator's command that prints a secret
 MAX_ENV_FILE_BYTES = 1 * MIB
 
 # Approvals and confirmation tokens.

@@ -72,7 +72,17 @@ class HostsResolver:
 
 
 _ELSEWHERE = (
-    *("services", "secrets_backend", "shell", "runtime", "telemetry", "extensions", "skills", "desktop"),
+    *(
+        "services",
+        "secrets_backend",
+        "secrets_command",
+        "shell",
+        "runtime",
+        "telemetry",
+        "extensions",
+        "skills",
+        "desktop",
+    ),
     *("resource", "code_mode"),
 )
 """Settings that are used by registries and commands only, so `WasmRuntimeConfig` does not have them."""
@@ -93,6 +103,7 @@ class FileSettings:
     runtime: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Other settings of `WasmRuntimeConfig`, from their own sections: limits, rates, workspace and more."""
     secrets_backend: str | None = None
+    secrets_command: tuple[str, ...] = ()
     """The backend for secrets, unless the environment sets a backend; None to detect the backend."""
     code_mode: bool = False
     """True if registries offer `run_code` and `search_tools`."""
@@ -120,12 +131,17 @@ class FileSettings:
         With `later`, if no backend is set, a keyring is detected only when the store is first used.
 
         Raises:
-            ConfigurationError, SecretBackendError: see `open_store`.
+            ConfigurationError, SecretBackendError: see `open_store`, or a command is set for another backend.
         """
         from wasmrt.egress.secrets import open_store, open_store_later  # keyrings and ciphers, which few commands need
 
+        if self.secrets_command and self.secrets_backend != "command":
+            hint = 'set backend = "command" in [secrets], or remove command'
+            raise ConfigurationError("command in [secrets] is only used by the backend 'command'", hint=hint)
         backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
-        return (open_store_later if later else open_store)(find_places().data, backend=backend)
+        return (open_store_later if later else open_store)(
+            find_places().data, backend=backend, command=self.secrets_command
+        )
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter with the file's settings."""

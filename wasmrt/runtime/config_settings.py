@@ -96,7 +96,12 @@ RUNTIME_SETTINGS = (
     Setting("shell.session", "Keep folder and variables between the commands of a conversation.", True, _SHELL.session),
     Setting("shell.network", "Hosts that commands may reach through the proxy.", ["pypi.org"], []),
     Setting("shell.programs", "Programs that a rule may allow, in addition to the known ones.", ["mytool"], []),
-    Setting("secrets.backend", "Store of secrets: keyring, file or env. By default, it is detected.", "file"),
+    Setting("secrets.backend", "Store of secrets: keyring, file, env or command. By default, it is detected.", "file"),
+    Setting(
+        "secrets.command",
+        "Command that prints a secret, as a list, for the backend `command`; {name} and {user} are replaced.",
+        ["op", "read", "op://agents/{name}/credential"],
+    ),
     Setting("web_search.provider", "Provider of web_search: brave, tavily or searxng.", "brave"),
     Setting("web_search.url", "URL of the SearxNG server; needs web_search.provider.", "https://search.example.com/"),
     Setting("web_search.cost_per_search", "Price of a search for estimates; needs web_search.provider.", 0.005),

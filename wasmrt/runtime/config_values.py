@@ -216,7 +216,10 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "network": keyed("network", read_program_network),
         "programs": keyed("programs", texts),
     },
-    "secrets": {"backend": keyed("secrets_backend", one_of(str, BACKENDS))},
+    "secrets": {
+        "backend": keyed("secrets_backend", one_of(str, BACKENDS)),
+        "command": keyed("secrets_command", texts),
+    },
     "web_search": {
         "provider": keyed("provider", one_of(str, PROVIDERS)),
         "url": keyed("url", _read_address),

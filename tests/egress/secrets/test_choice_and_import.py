@@ -82,7 +82,7 @@ def test_an_unknown_backend_without_a_similar_one_gets_the_whole_list(tmp_path: 
     for wrong in ("vault", "x" * 10_000):
         with pytest.raises(ConfigurationError) as caught:
             open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": wrong})
-        assert caught.value.hint == "choose one of auto, keyring, file, environment"
+        assert caught.value.hint == "choose one of auto, keyring, file, environment, command"
         assert len(caught.value.message) < 200
 
 

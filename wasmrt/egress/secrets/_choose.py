@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
+from wasmrt.egress.secrets._command import CommandSecrets
 from wasmrt.egress.secrets._environment import EnvironmentSecrets
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
 from wasmrt.egress.secrets._keyring import KeyringSecrets, usable_keyring
@@ -55,18 +56,25 @@ class DeferredSecrets:
         return self.chosen.exists(user, name)
 
 
-BACKENDS = ("auto", "keyring", "file", "environment")
+BACKENDS = ("auto", "keyring", "file", "environment", "command")
 
 
-def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, str] | None = None) -> SecretsStore:
+def open_store(
+    home: Path,
+    *,
+    backend: str | None = None,
+    command: Sequence[str] = (),
+    environ: Mapping[str, str] | None = None,
+) -> SecretsStore:
     """Open the secrets store of this installation, whose data directory is `home`.
 
     The backend is `backend` if given, else the value of the variable WASMRT_SECRETS_BACKEND, else `auto`. `auto`
     selects the desktop's keyring, or an encrypted file if there is no keyring or the file already exists. The file is
-    encrypted with the passphrase in WASMRT_SECRETS_PASSPHRASE, or else with a key file in the same directory.
+    encrypted with the passphrase in WASMRT_SECRETS_PASSPHRASE, or else with a key file in the same directory. The
+    backend `command` runs `command`, in which `{name}` stands for the name of the secret.
 
     Raises:
-        ConfigurationError: no backend has this name.
+        ConfigurationError: no backend has this name, or the backend `command` has no usable command.
         SecretBackendError: the selected backend cannot be used.
 
     Example:
@@ -82,6 +90,8 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
         raise ConfigurationError(f"there is no secrets backend {chosen[:64]!r}", hint=_backend_hint(chosen))
     if chosen == "environment":
         return EnvironmentSecrets(environ)
+    if chosen == "command":
+        return CommandSecrets(command)
     if chosen == "keyring":
         return KeyringSecrets()
     # An existing file stays in use: secrets must not vanish when a desktop session starts.
@@ -93,7 +103,7 @@ def open_store(home: Path, *, backend: str | None = None, environ: Mapping[str, 
     return FileSecrets(path, key)
 
 
-def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
+def open_store_later(home: Path, *, backend: str | None = None, command: Sequence[str] = ()) -> SecretsStore:
     """Return the same store as `open_store`. If that requires a search for a keyring, search on first use.
 
     Raises:
@@ -102,7 +112,7 @@ def open_store_later(home: Path, *, backend: str | None = None) -> SecretsStore:
     automatic = (backend or os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
     if automatic and not (home / "secrets").exists():
         return DeferredSecrets(lambda: open_store(home, backend=backend))
-    return open_store(home, backend=backend)
+    return open_store(home, backend=backend, command=command)
 
 
 def _backend_hint(chosen: str) -> str:
@@ -113,7 +123,11 @@ def _backend_hint(chosen: str) -> str:
 
 def backend_of(store: SecretsStore) -> str:
     """Return the name in `BACKENDS` of the backend of `store`. For a custom store, return the name of its type."""
-    for kind, name in ((FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment")):
+    known: tuple[tuple[type, str], ...] = (
+        (FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment"),
+        (CommandSecrets, "command"),
+    )  # fmt: skip
+    for kind, name in known:
         if isinstance(store, kind):
             return name
     return type(store).__name__
