@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from click.testing import Result
 from wasmrt.testing.attacks import Body, tool
 
 from tests.cli.terminal import on_a_terminal
+from wasmrt.cli.shared.output import show_columns
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]
@@ -124,3 +126,38 @@ def test_a_file_with_the_name_of_a_bundled_tool_gets_no_rule_for_that_tool(
 ) -> None:
     configure('[tools.rules.http]\npermission = "allow"\n[tools.rules."http-file"]\npermission = "deny"\n')
     assert "http-file: a rule" in wasmrt("run", tool_file("http"), HI, code=3).stderr
+
+
+def test_the_list_has_every_kind_of_tool_in_groups(
+    wasmrt: Run, tool_file: Write, configure: Configure, home: Path
+) -> None:
+    wasmrt("install", tool_file("parrot"), "--yes")
+    (home / "data/plugins").mkdir()
+    (home / "data/plugins/upper.toml").write_text("")
+    configure('[tools]\nplugin_dir = "plugins"\n[desktop]\ntools = ["clipboard.read"]\n[memory]\nenabled = false\n')
+    shown = wasmrt("list").stdout
+    groups = dict(
+        part.partition(":\n")[::2] for part in re.split(r"^(?=\w[^\n]*:$)", shown, flags=re.MULTILINE) if part
+    )
+    assert "parrot" in groups["Installed"] and "upper" in groups["Plugins"]
+    assert "echo" in groups["Included"] and "clipboard.read" in groups["Included"]
+    assert "shell" in groups["Included, but off"] and "memory_read" in groups["Included, but off"]
+    rows = json.loads(wasmrt("list", "--json", "--all").stdout)
+    assert {(row["name"], row["group"]) for row in rows} >= {
+        ("parrot", "installed"),
+        ("upper", "plugins"),
+        ("shell", "off"),
+    }
+    assert [row["name"] for row in json.loads(wasmrt("list", "--json").stdout)] == ["parrot"]
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_tables_fit_the_terminal_and_names_are_whole(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int
+) -> None:
+    monkeypatch.setattr("wasmrt.cli.shared.output.terminal_width", lambda: columns)
+    name = "a-tool-with-a-long-name"
+    show_columns(("NAME", "SOURCE", "CAN"), [(name, "builtin", "use the network, change something outside " * 3)])
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= columns and any(line.startswith(name) for line in lines)
+    assert " ".join(" ".join(line[32:].strip() for line in lines[1:]).split()).count("change something outside") >= 1

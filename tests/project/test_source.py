@@ -18,6 +18,7 @@ MAX_FUNCTION_LINES = 60
 LATE_IMPORTS = {
     "catalog/_rows.py": "a list of tools needs no capabilities",
     "cli/use/run.py": "a component needs no registry",
+    "cli/use/list.py": "most machines have no configuration file and use no MCP server",
     "cli/use/component.py": "a call that the default policy allows needs no registry",
     "cli/use/registered.py": "most machines use no MCP server, and the SDK takes a third of a second",
     "agent/registry/_pipeline.py": "few programs have code mode on",

@@ -11,16 +11,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from wasmrt.capabilities import Capabilities, for_tool
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.effects import Effect
 from wasmrt.core.names import spelling
 from wasmrt.core.setting_commands import append_command, set_command
 from wasmrt.core.traits import ActionDescriptor, OwnTerms
-from wasmrt.sandbox.component import ToolSpec
 
 if TYPE_CHECKING:
+    from wasmrt.capabilities import Capabilities
     from wasmrt.catalog.search import WebSearch
+    from wasmrt.sandbox.component import ToolSpec
 
 FOLDER = Path(__file__).parent / "shipped"
 
@@ -173,6 +173,8 @@ def bundled_sidecar(tool: BundledTool, search: WebSearch | None = None) -> str |
 
 def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabilities:
     """Return the capabilities of a tool: its section of the capability file or, for `FILES`, the whole file."""
+    from wasmrt.capabilities import Capabilities, for_tool  # a list of names needs no capabilities
+
     if search is not None and tool.name == WEB_SEARCH:
         return search.grant
     sidecar = bundled_sidecar(tool)
@@ -186,6 +188,8 @@ def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabil
 
 def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[ToolSpec, ...] | None:
     """Return the specification that restricts a component to this tool, or None if the component has only one tool."""
+    from wasmrt.sandbox.component import ToolSpec  # as in `bundled_grant`
+
     several = sum(other.component == tool.component for other in TOOLS) > 1
     if not several or not tool.tool:
         return None

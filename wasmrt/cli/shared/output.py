@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 import textwrap
 import threading
@@ -11,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any, TextIO
 
 import click
@@ -34,6 +36,8 @@ class Style(StrEnum):
 
 _END = "\x1b[0m"
 _MIN_COLUMNS = 40
+_MIN_CELL = 12
+"""Characters to which a column of a table is narrowed at most."""
 
 
 def has_colours(stream: TextIO | None) -> bool:
@@ -111,12 +115,44 @@ def show_json_list(values: Iterable[Any]) -> None:
     show(f"[\n{lines}\n]" if lines else "[]")
 
 
-def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table whose columns are as wide as their content, with two spaces between them."""
+def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0) -> None:
+    """Print a table whose columns are as wide as their content, with two spaces between them.
+
+    On a terminal, the widest column except the first, which has the names, is wrapped if the table is too wide.
+    """
     table = [list(header), *([to_single_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    layout = "  ".join(f"{{:<{width}}}" for width in widths)
-    show("\n".join(layout.format(*row).rstrip() for row in table))
+    excess = indent + sum(widths) + 2 * len(widths) - 2 - (terminal_width() or 10**9)
+    if excess > 0 and len(widths) > 1:
+        widest = max(range(1, len(widths)), key=lambda index: widths[index])
+        widths[widest] = max(_MIN_CELL, widths[widest] - excess)
+    margin, lines = " " * indent, []
+    for row in table:
+        cells = [_wrap_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
+        for parts in zip_longest(*cells, fillvalue=""):
+            padded = (part.ljust(width) for part, width in zip(parts, widths, strict=True))
+            lines.append(margin + "  ".join(padded).rstrip())
+    show("\n".join(lines))
+
+
+def _wrap_cell(text: str, width: int) -> list[str]:
+    return [text] if len(text) <= width else textwrap.wrap(text, width) or [""]
+
+
+def show_names(title: str, names: Iterable[str]) -> None:
+    """Print a title and names, several on a line; nothing if there are no names."""
+    text = ", ".join(map(to_single_line, names))
+    if text:
+        show(f"{title}:")
+        show(textwrap.fill(text, terminal_width() or 100, initial_indent="  ", subsequent_indent="  ",
+                           break_long_words=False, break_on_hyphens=False))  # fmt: skip
+
+
+def terminal_width() -> int | None:
+    """Return the number of columns for tables: of COLUMNS, else of the terminal; None if stdout is not a terminal."""
+    if sys.stdout is None or not sys.stdout.isatty():
+        return None
+    return max(_MIN_COLUMNS, shutil.get_terminal_size().columns)
 
 
 def show_section(title: str, lines: Iterable[str]) -> None:

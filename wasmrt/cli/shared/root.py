@@ -32,7 +32,7 @@ COMMANDS = {
     "inspect": "Show a tool's description, imports and permissions.",
     "install": "Install a tool from a component file or a package.",
     "leaks": "Scan files for secrets.",
-    "list": "List the installed tools.",
+    "list": "List the tools of all kinds, in groups.",
     "mcp": "Use the tools of MCP servers.",
     "memory": "Show and change what agents remember about a user.",
     "new": "Create the source of a new tool in the folder NAME.",
