@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
-from wasmrt.testing.attacks import Body, tool
 
 from tests.cli.terminal import on_a_terminal
 from wasmrt.cli.shared.output import show_columns
@@ -74,15 +73,14 @@ def test_a_call_that_requires_approval_is_denied_without_a_terminal(wasmrt: Run)
     assert 'permission = "allow" in [tools.rules.http]' in told
 
 
-def test_an_installed_tool_that_can_delete_something_outside_requires_approval(
-    wasmrt: Run, tool_file: Write, encode: Callable[[str], bytes]
+def test_typing_a_call_approves_its_effects_but_replaces_no_required_approval(
+    wasmrt: Run, configure: Configure, tmp_path: Path
 ) -> None:
-    data = encode(tool(Body(imports=("http-request",), text=b"{}", execute="(call $ok)")))
-    for name, methods, code in ("reader", ["GET"], 0), ("deleter", ["DELETE"], 3):
-        request = {"http": {"allowlist": [{"host": "a.example", "methods": methods}]}}
-        wasmrt("install", tool_file(name, data=data, sidecar=request), "--yes")
-        told = wasmrt("run", name, "{}", code=code).stderr
-        assert ("requires approval" in told) == (code == 3)
+    call = ("run", "write_file", '{"path": "a.txt", "content": "x"}', "--workspace", tmp_path)
+    wasmrt(*call)
+    for rule in ('permission = "ask"', 'confirmation = "always"'):
+        configure(f"[tools.rules.write_file]\n{rule}\n")
+        assert "requires approval" in wasmrt(*call, code=3).stderr
 
 
 def test_the_user_answers_on_the_terminal(configure: Configure) -> None:
@@ -93,7 +91,7 @@ def test_the_user_answers_on_the_terminal(configure: Configure) -> None:
 
 def test_an_ask_rule_applies_to_a_harmless_typed_command(wasmrt: Run, configure: Configure, tmp_path: Path) -> None:
     configure('[tools.rules."clipboard.read"]\npermission = "ask"\n[desktop]\ntools = ["clipboard.read"]\n')
-    assert "a rule of the policy requires approval" in wasmrt("run", "clipboard.read", "{}", code=3).stderr
+    assert "requires approval" in wasmrt("run", "clipboard.read", "{}", code=3).stderr
 
 
 @pytest.mark.parametrize("option", ["--unsafe-no-policy", "--no-policy"])

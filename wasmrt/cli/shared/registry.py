@@ -15,9 +15,10 @@ from wasmrt.agent.approvals import (
     DenyApprover,
     QueueApprover,
 )
+from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.policy import ApproverKind, ToolPolicy
-from wasmrt.agent.registry import ToolRegistry, approver_of, load_registry
+from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy
+from wasmrt.agent.registry import Tool, ToolRegistry, approver_of, load_registry
 from wasmrt.cli.shared.output import print_message, status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Decision
@@ -39,6 +40,32 @@ class AnnouncingApprover:
         """Print the command that answers the request, then ask the other approver."""
         print_message(f"{request.tool} awaits approval: wasmrt approvals approve {request.id}")
         return await self._approver.ask(request)
+
+
+class TypedCallApprover:
+    """Approves a call that the user typed, unless a rule, the tool's package or the tool requires approval of it.
+
+    SECURITY: typing a call with its parameters approves its effects. It replaces no approval that someone required for
+    the tool: the operator by a rule or flow policy, the author, or the tool for these parameters.
+    """
+
+    def __init__(self, tool: Tool, policy: ToolPolicy, approver: Approver) -> None:
+        self._tool = tool
+        self._approver = approver
+        self._ruled = (
+            policy.permission_for(tool.name) is Permission.ASK or policy.tightening_for(tool.name) != NO_TIGHTENING
+        )
+        flows = (policy.flows, *(preset.flows for preset in policy.presets.values()))
+        self._asks = self._ruled or tool.default_permission == Permission.ASK or any(flows)
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Answer a request."""
+        if not self._asks and not self._tool.requires_approval(request.params):
+            return ApprovalAnswer(approved=True, by="command line")
+        answer = await self._approver.ask(request)
+        if isinstance(self._approver, DenyApprover) and isinstance(self._tool, ShellTool) and not self._ruled:
+            return ApprovalAnswer(approved=False, note=f"{self._tool.why(request.params)}; {answer.note}")
+        return answer
 
 
 class _NoTerminalApprover(DenyApprover):

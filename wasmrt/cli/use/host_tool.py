@@ -8,50 +8,21 @@ from contextlib import ExitStack, nullcontext
 from shlex import quote
 from typing import Any
 
-from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver, DenyApprover
 from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import OperatorConfig, read_config_file
-from wasmrt.agent.policy import NO_TIGHTENING, Permission, ToolPolicy
 from wasmrt.agent.registry import Tool, empty_registry
 from wasmrt.catalog.bundled import DESKTOP_NAMES, SHELL_NAME, OwnTool, missing_part
 from wasmrt.cli.shared.calls import CallOptions, run_interruptible, show_denials, show_undo_hint
 from wasmrt.cli.shared.output import print_message, status
-from wasmrt.cli.shared.registry import command_approver
+from wasmrt.cli.shared.registry import TypedCallApprover, command_approver
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.cli.use.registered import answer_model
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, ToolError
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.runtime import WasmToolRuntime
-
-
-class _CommandLineApprover:
-    """Approves the call that the user typed, but asks about calls that the tool or a rule requires approval of.
-
-    SECURITY: typing a harmless call approves its effects. It does not replace an approval that an operator's rule
-    requires.
-    """
-
-    def __init__(self, tool: Tool, policy: ToolPolicy, approver: Approver) -> None:
-        self._tool = tool
-        self._ruled = (
-            policy.permission_for(tool.name) is Permission.ASK or policy.tightening_for(tool.name) != NO_TIGHTENING
-        )
-        self._approver = approver
-
-    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Answer a request."""
-        if not self._ruled and not self._tool.requires_approval(request.params):
-            return ApprovalAnswer(approved=True, by="command line")
-        answer = await self._approver.ask(request)
-        if isinstance(self._approver, DenyApprover):
-            why = "a rule of the policy requires approval" if self._ruled else "the call requires approval"
-            why = self._tool.why(request.params) if isinstance(self._tool, ShellTool) and not self._ruled else why
-            note = f"{why}; run it on a terminal to be asked for approval"
-            return ApprovalAnswer(approved=False, note=note)
-        return answer
 
 
 def run_host_tool(own: OwnTool, call: CallOptions) -> int:
@@ -66,7 +37,7 @@ def run_host_tool(own: OwnTool, call: CallOptions) -> int:
         tools = _tools(own, runtime, file)
         approver = command_approver(file.policy)
         if own.needs != "memory":
-            approver = _CommandLineApprover(tools[0], file.policy, approver)
+            approver = TypedCallApprover(tools[0], file.policy, approver)
         registry = stack.enter_context(empty_registry(runtime, policy=file.policy, approver=approver))
         for tool in tools:
             registry.register(tool, builtin=True)

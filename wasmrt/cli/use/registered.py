@@ -12,7 +12,7 @@ from wasmrt.catalog.bundled import RUN_CODE, bundled_component
 from wasmrt.cli.shared.calls import CallOptions, run_interruptible, show_denials, show_logs, show_undo_hint
 from wasmrt.cli.shared.errors import exit_code
 from wasmrt.cli.shared.output import show, show_json
-from wasmrt.cli.shared.registry import command_approver, open_registry
+from wasmrt.cli.shared.registry import TypedCallApprover, command_approver, open_registry
 from wasmrt.cli.shared.runtime import prepare
 from wasmrt.core.errors import NotAuthorizedError, ToolError
 from wasmrt.core.places import find_places
@@ -29,7 +29,8 @@ def registry_of(runtime: WasmToolRuntime, tool: PreparedTool, *, builtin: bool) 
         InvalidNameError: the policy does not allow the tool to have its name.
     """
     policy = read_config_file(find_places().config).policy.for_typed_calls()
-    with empty_registry(runtime, policy=policy, approver=command_approver(policy)) as registry:
+    approver = TypedCallApprover(tool, policy, command_approver(policy))
+    with empty_registry(runtime, policy=policy, approver=approver) as registry:
         end_with_call(registry)
         source = ToolSource.INSTALLED if tool.installed else ToolSource.COMPONENT
         registry.register(tool, builtin=builtin, source=source)

@@ -57,8 +57,9 @@ def run(
 
     NAME_OR_PATH is a name that `wasmrt list` shows (such as echo, words.count, or server.tool for an MCP server), a
     component file, or the folder of a built tool. The call takes the same steps as the call of an agent: policy,
-    approval, rate limits, scan, receipt. If it requires approval, you are asked on the terminal; without a terminal it
-    is denied. The result is printed as JSON; --json adds usage, logs and decisions.
+    approval, rate limits, scan, receipt. Typing a call approves its effects. If a rule, the package or the tool
+    requires approval, you are asked on the terminal; without a terminal the call is denied. The result is printed as
+    JSON; --json adds usage, logs and decisions.
 
     \b
     Examples:
