@@ -105,10 +105,20 @@ def fail(error: WasmrtError, *, as_json: bool) -> int:
     return code
 
 
+class UnknownCommandError(click.UsageError):
+    """A command that does not exist, with the command line to try instead."""
+
+    def __init__(self, message: str, ctx: click.Context, *, hint: str) -> None:
+        super().__init__(message, ctx)
+        self.hint = hint
+
+
 def report_usage_error(error: click.ClickException, *, as_json: bool) -> int:
     """Print an error in the command line's arguments, and return the exit code."""
     context = getattr(error, "ctx", None)
     hint = f"{context.command_path} --help" if context is not None else "wasmrt --help"
+    if isinstance(error, UnknownCommandError):
+        hint = error.hint
     message = error.format_message().removesuffix(".")
     return fail(ConfigurationError(message[:1].lower() + message[1:], code="usage", hint=hint), as_json=as_json)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from wasmrt.core.errors import ConfigurationError
+from wasmrt.cli.shared.errors import UnknownCommandError
 from wasmrt.core.names import did_you_mean
 
 SYNONYMS = {
@@ -58,7 +58,7 @@ class CommandGroup(click.Group):
         """Find the command that the arguments begin with; for an unknown command, suggest the right one.
 
         Raises:
-            ConfigurationError: there is no such command.
+            UnknownCommandError: there is no such command.
         """
         name = args[0] if args else ""
         if ctx.resilient_parsing or not name or name.startswith("-") or self.get_command(ctx, name) is not None:
@@ -67,10 +67,8 @@ class CommandGroup(click.Group):
         meant = SYNONYMS.get(name.lower())
         near = meant if meant in known else did_you_mean(name, known)
         rest = "--help" if near is None else shlex.join([near, *args[1:]])
-        did_you = f" Did you mean {near}?" if near else ""
-        raise ConfigurationError(
-            f"unknown command {name!r:.60}.{did_you}", code="usage", hint=f"{ctx.command_path} {rest}"
-        )
+        message = f"unknown command {name!r:.60}." + (f" Did you mean {near}?" if near else "")
+        raise UnknownCommandError(message, ctx, hint=f"{ctx.command_path} {rest}")
 
 
 class LazyGroup(CommandGroup):
