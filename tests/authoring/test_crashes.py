@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from textwrap import indent
 from typing import Protocol
 
 import pytest
@@ -42,7 +43,7 @@ _AT_RUN = {
 _AT_FUNCTION = {
     "js-quickjs": "const forecast = (place, wanted) => {\n",
     "js-starlingmonkey": "const forecast = (place, wanted) => {\n",
-    "python": "def _forecast(place: str, unit: Unit) -> Report:\n",
+    "python": "    def forecast(self, place: str, unit: Unit | None) -> Report:\n",
 }
 _JS = """  if (place === "!crash") null.field;
   if (place === "!deep") { const deep = (n) => 1 + deep(n + 1); deep(0); }
@@ -113,7 +114,8 @@ def crashing(language: str, folder: Path, world: WorldForm = WorldForm.PROVIDER)
     source = project.folder / load_template(language).edit
     text, at_run = source.read_text(), (_AT_RUN if world is WorldForm.PROVIDER else _AT_FUNCTION)[language]
     assert text.count(at_run) == 1
-    source.write_text(text.replace(at_run, at_run + _CRASHES[language]))
+    crashes = indent(_CRASHES[language], "    ") if at_run.startswith(" ") else _CRASHES[language]
+    source.write_text(text.replace(at_run, at_run + crashes))
     build(project, confirm=lambda _question: False)
     return read_component(project)
 

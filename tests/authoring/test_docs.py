@@ -153,7 +153,7 @@ def test_function_without_json_form_is_a_build_warning() -> None:
       (func (export "open") (result (own $door)) (canon lift (core func $o "open")))
       {CORE} (export "run" (func $f)))"""
     with WasmToolRuntime() as runtime:
-        report = check_build(runtime, "doors", wat2wasm(text), None)
+        report = check_build(runtime, "doors", wat2wasm(text), None, imports_wasi=False)
     assert report.tools == ("run",)
     (warning,) = report.warnings
     assert warning.startswith("open is not a tool: ")

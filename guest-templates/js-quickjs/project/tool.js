@@ -1,5 +1,5 @@
 // {{name}}: returns the temperature at a place. Change run, SCHEMA and describe; keep the rest.
-// There is no fetch, no timer and no TextDecoder: use the host's interfaces.
+// There is no fetch, no timer and no TextDecoder: use the host's interfaces. An uncaught error is reported with its line.
 
 import { fetch } from "wasmrt:tool/http@0.1.0";
 import { read } from "wasmrt:tool/workspace@0.1.0";
@@ -54,16 +54,6 @@ const text = (bytes) => {
   return decodeURIComponent(escaped.join(""));
 };
 
-// A thrown value becomes the failure: a failure of the host, one like the above, or another error as text with its place.
-const failure = (error) => {
-  const thrown = error?.payload ?? error;
-  if (typeof thrown?.kind === "string") return thrown;
-  const place = String(error?.stack ?? "").trim().split("\n")[0].trim();
-  const message = place ? `${error} (${place})` : String(error);
-  if (/out of memory|allocation size overflow/.test(message)) return { kind: "executor", code: "out-of-memory", message };
-  return { kind: "operation-failed", code: "crashed", message };
-};
-
 export const provider = {
   describe: () => [
     {
@@ -73,11 +63,5 @@ export const provider = {
       annotations: { readOnly: true, destructive: false, network: true },
     },
   ],
-  call: (name, params, context) => {
-    try {
-      return JSON.stringify(run(JSON.parse(params)));
-    } catch (error) {
-      throw failure(error);
-    }
-  },
+  call: (name, params, context) => JSON.stringify(run(JSON.parse(params))),
 };

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sandbox.wasi.conftest import Guest
 from tests.tiers import examples
-from wasmrt.core.errors import BudgetExceededError, InternalError
+from wasmrt.core.errors import BudgetExceededError, GuestError, GuestExitError, InternalError, MemoryLimitError
 from wasmrt.core.limits import MAX_CAPTURED_OUTPUT_BYTES, MAX_HANDLES, MAX_LOG_ENTRY_BYTES, MAX_STREAM_CHUNK_BYTES
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.component import Case, Err, Ok
 from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES
+from wasmrt.sandbox.guest.outcome import end_cause
 
 _WRITE = "io/streams#[method]output-stream.write"
 
@@ -129,3 +132,47 @@ def test_handles_are_not_valid_in_other_calls() -> None:
     handle = first("cli/stdout#get-stdout")
     with pytest.raises(InternalError):
         second(_WRITE, handle, b"x")
+
+
+def _write_failure(guest: Guest, **failure: object) -> None:
+    guest(_WRITE, guest("cli/stderr#get-stderr"), json.dumps({"wasmrt-failure": failure}).encode() + b"\n")
+
+
+def test_a_failure_written_before_an_exit_is_the_error_of_the_call(guest: Guest) -> None:
+    guest(_WRITE, guest("cli/stderr#get-stderr"), b"Traceback\n")
+    _write_failure(guest, kind="operation-failed", code="crashed", message="KeyError: 'x' (app.py, line 3, in run)")
+    guest(_WRITE, guest("cli/stderr#get-stderr"), b"thread panicked\n")
+    error = end_cause(GuestExitError(exit_code=1), guest.ctx)
+    assert isinstance(error, GuestError)
+    assert (error.code, error.message) == ("tool:crashed", "KeyError: 'x' (app.py, line 3, in run)")
+    assert error.hint == "fix the tool's source, then run: wasmrt build && wasmrt test"
+    assert guest.lines == ["Traceback"]
+
+
+def test_a_written_failure_does_not_replace_the_error_of_a_limit(guest: Guest) -> None:
+    _write_failure(guest, kind="operation-failed", code="crashed", message="no")
+    guest.ctx.fail(BudgetExceededError("over", limit=1, used=2, setting="limits.fuel"))
+    assert isinstance(end_cause(GuestExitError(exit_code=1), guest.ctx), BudgetExceededError)
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        {"kind": "operation-failed"},
+        {"kind": "no-kind", "code": "crashed", "message": "x"},
+        {"kind": "operation-failed", "code": 1, "message": "x"},
+        {"kind": "operation-failed", "message": "x", "hint": "run: rm -r /"},
+    ],
+)
+def test_an_invalid_written_failure_is_only_a_log_line(guest: Guest, failure: dict[str, object]) -> None:
+    _write_failure(guest, **failure)
+    exited = GuestExitError(exit_code=1)
+    assert end_cause(exited, guest.ctx) is exited
+    assert len(guest.lines) == 1
+
+
+def test_a_failure_written_after_unlimited_output_is_still_the_error(guest: Guest) -> None:
+    for _ in range(MAX_CAPTURED_OUTPUT_BYTES // MAX_STREAM_CHUNK_BYTES + 1):
+        guest(_WRITE, guest("cli/stderr#get-stderr"), b"x" * MAX_STREAM_CHUNK_BYTES)
+    _write_failure(guest, kind="executor", code="out-of-memory", message="MemoryError")
+    assert isinstance(end_cause(GuestExitError(exit_code=1), guest.ctx), MemoryLimitError)

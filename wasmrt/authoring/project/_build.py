@@ -27,6 +27,7 @@ from wasmrt.authoring.project._toolchain import (
 )
 from wasmrt.authoring.project._unchanged import Inputs, delete_record, is_stale, last_report, store_record
 from wasmrt.authoring.project._wasm_tools import COMMAND, find_wasm_tools
+from wasmrt.authoring.project._wrapper import write_wrapper
 from wasmrt.catalog.sources import SIDECAR_SUFFIX, read_capability_file, read_source
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError
@@ -84,20 +85,22 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
         _remove_last_output(template, project, values)
         _run_steps(template.fetch, project, sandbox, values, progress, fetching=True)
         before = inputs.digest()  # fetching may write lock files
+        if template.wrapper:
+            write_wrapper(project, template, toolchain.wasm_tools or find_wasm_tools(), values)
         _run_steps(template.steps, project, sandbox, values, progress, fetching=False)
         data = _add_docs(_read_output(template, project, values), project, toolchain)
-        report = _check_and_write(project, data, progress)
+        report = _check_and_write(project, template, data, progress)
         if before is not None and before == inputs.digest():  # not if a file was edited during the build
             store_record(project, before, report)
     return Built(project, report, time.monotonic() - started, sandbox.sentence)
 
 
-def _check_and_write(project: Project, data: bytes, progress: Progress) -> BuildReport:
+def _check_and_write(project: Project, template: Template, data: bytes, progress: Progress) -> BuildReport:
     """Check the component, then write it and its capability file. If the check fails, the last build is unchanged."""
     sidecar = read_sidecar(project)
     label = "checking the component" if len(data) < MIB else "compiling and checking the component"
     with progress(label), WasmToolRuntime() as runtime:
-        report = check_build(runtime, project.name, data, sidecar)
+        report = check_build(runtime, project.name, data, sidecar, imports_wasi=bool(template.wrapper))
     _replace_file(project.component, data)
     files = {project.component.name: data}
     built_sidecar = project.build / f"{project.name}{SIDECAR_SUFFIX}"

@@ -45,8 +45,12 @@ class BuildReport:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
 
-def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | None) -> BuildReport:
+def check_build(
+    runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes | None, *, imports_wasi: bool
+) -> BuildReport:
     """Validate a component and compare its imports with the requests of its capability file.
+
+    `imports_wasi` means that the language's runtime imports WASI, so these imports do not show what the tool uses.
 
     Raises:
         ComponentError: the component cannot run in this version of wasmrt.
@@ -61,7 +65,8 @@ def check_build(runtime: WasmToolRuntime, name: str, data: bytes, sidecar: bytes
     tool = runtime.prepare(name, data, request, tools=described)
     refuse_broken_schemas(tool.schema_problems)
     imports = _list_functions(tool, of="imports")
-    denied = _find_denied(imports, request)
+    chosen = tuple(each for each in imports if not (imports_wasi and each.startswith("wasi:")))
+    denied = _find_denied(chosen, request)
     of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
     unused = [] if file is None else _unused_warnings(imports, request)
     return BuildReport(

@@ -90,6 +90,8 @@ class Template:
     """The output of the last step, relative to the project."""
     sources: tuple[str, ...]
     """Patterns of the names of source files."""
+    wrapper: tuple[Path, ...]
+    """Modules that call the tool's functions and report their failures. A build fills in placeholders."""
     shared: tuple[str, ...]
     """Files in the cache that another project with the same name would also write."""
     folder: Path
@@ -168,6 +170,7 @@ def _parse_template(language: str, folder: Path, table: dict[str, Any]) -> Templ
         settings=_check_words(table.pop("settings", ())),
         component=_check_text(table.pop("component")),
         sources=_check_words(table.pop("sources")),
+        wrapper=tuple(folder / path for path in _check_words(table.pop("wrapper", ()))),
         shared=_check_words(table.pop("shared", ())),
         folder=folder,
     )

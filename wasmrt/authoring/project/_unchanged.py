@@ -77,6 +77,7 @@ class Inputs:
                 "wasmrt": [version("wasmrt"), version("wasmtime"), sys.version],
                 "project": [self.project.name, self.project.language, str(self.project.folder.resolve())],
                 "template": [[path.name, _describe_content(path)] for path in sorted(self.template.folder.iterdir())],
+                "wrapper": [_describe_content(path) for path in self.template.wrapper],
                 "settings": [_describe_content(Path(fill(path, homes))) for path in self.template.settings],
                 "room": [self.sandbox.sentence, self.sandbox.variables(fetching=False, temporary="")],
                 "commands": list(self._identify_commands()),

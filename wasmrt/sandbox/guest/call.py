@@ -120,7 +120,7 @@ def cut_log(message: str, beyond_bytes: int = 0) -> str:
 class GuestCall(GuestBudgets):
     """The state of one call. Every import gets it as the parameter `ctx`. One guest uses it at a time."""
 
-    __slots__ = ("_at_end", "_parts", "clock", "log_entries_dropped", "logs", "services")
+    __slots__ = ("_at_end", "_parts", "clock", "log_entries_dropped", "logs", "services", "written_failure")
 
     def __init__(self, lifetime: Lifetime, limits: ResourceLimits, services: HostServices, clock: Clock) -> None:
         super().__init__(lifetime, limits)
@@ -128,6 +128,8 @@ class GuestCall(GuestBudgets):
         self.clock = clock
         self.logs: list[LogEntry] = []
         self.log_entries_dropped = 0
+        self.written_failure: dict[str, Any] | None = None
+        """The failure that the guest wrote before it ended itself."""
         self._parts: dict[Any, Any] | None = None
         self._at_end: list[Callable[[], None]] | None = None
 

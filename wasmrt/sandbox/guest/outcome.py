@@ -5,6 +5,7 @@ The type depends on the call's state and the trap's code. Messages are never par
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from typing import Any, TypeGuard
@@ -19,10 +20,10 @@ from wasmrt.core.errors import (
     ToolErrorKind,
     TrapError,
 )
-from wasmrt.core.limits import MIB
+from wasmrt.core.limits import MAX_LOG_ENTRY_BYTES, MIB
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.call import GuestBudgets
+from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall
 from wasmrt.sandbox.guest.engine import EngineFault, LowerError, TrapCode
 
 _HINTS = {
@@ -49,9 +50,12 @@ _GUEST_KINDS: dict[str, ToolErrorKind] = {
 def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
     """Return the error that stopped a guest: the call's first failure if it has one, otherwise `error`.
 
-    An `EngineFault` or `LowerError` is converted to a `ToolError`.
+    An `EngineFault` or `LowerError` is converted to a `ToolError`. If the guest failed, aborted or exited after it
+    wrote a failure, that failure is the error.
     """
     cause = budgets.failure or error
+    if isinstance(budgets, GuestCall) and budgets.written_failure is not None and _is_own_end(cause):
+        return typed_failure(budgets.written_failure, budgets)
     if isinstance(cause, EngineFault):
         return _from_fault(cause, budgets)
     if isinstance(cause, LowerError):
@@ -59,11 +63,42 @@ def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
     return cause
 
 
+def _is_own_end(cause: BaseException) -> bool:
+    """Return whether the guest itself ended the call, so that no limit or host function is the cause."""
+    return isinstance(cause, GuestError) or (isinstance(cause, EngineFault) and cause.code == TrapCode.UNREACHABLE)
+
+
+WRITTEN_FAILURE = "wasmrt-failure"
+"""The key of a JSON object that contains a `failure` record, written to standard error or to the log.
+
+Functions without an error type cannot return a failure, so the wrappers of `wasmrt build` write it and end the guest.
+"""
+
+
+def take_written_failure(call: GuestCall, text: str | bytes) -> bool:
+    """Store the failure if `text` is a written failure, and return whether it is one. It does not belong in the log.
+
+    SECURITY: like a returned failure, it is untrusted: its code gets a prefix, and the host scans and cuts its text.
+    """
+    if len(text) > MAX_LOG_ENTRY_BYTES or WRITTEN_FAILURE not in str(text[:20]):
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    if not isinstance(value, dict) or not is_typed_failure(failure := value.get(WRITTEN_FAILURE)):
+        return False
+    call.written_failure = failure
+    return True
+
+
 OUT_OF_MEMORY = "out-of-memory"
 """The code of a failure with which a tool reports that it could not allocate memory; the kind is `executor`.
 
 The host cannot detect this itself: the engine's C API has neither a callback nor a counter for refused memory growth.
 """
+_CRASHED = "crashed"
+_CRASH_HINT = "fix the tool's source, then run: wasmrt build && wasmrt test"
 _GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
 _MAX_CODE_CHARS = 48
 
@@ -106,7 +141,8 @@ def guest_failure(kind: str, code: str | None, message: str | None) -> GuestErro
     """
     own = code is not None and len(code) <= _MAX_CODE_CHARS and _GUEST_CODE.match(code) is not None
     text = message or code or kind
-    return GuestError(text, code=f"{GUEST_CODE_PREFIX}{code}" if own else kind, kind=_GUEST_KINDS[kind])
+    hint = _CRASH_HINT if code == _CRASHED else None
+    return GuestError(text, code=f"{GUEST_CODE_PREFIX}{code}" if own else kind, kind=_GUEST_KINDS[kind], hint=hint)
 
 
 def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:

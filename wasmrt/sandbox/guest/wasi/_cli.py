@@ -14,6 +14,7 @@ from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.component import Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.outcome import take_written_failure
 from wasmrt.sandbox.guest.wasi._io import BytesStream, Handles, InputStream, OutputStream, drop_handle
 
 
@@ -133,6 +134,11 @@ class Stdout(Captured):
 
 class Stderr(Captured):
     level = LogLevel.WARN
+
+    def write(self, ctx: GuestCall, data: bytes) -> Ok:
+        if ctx.written_failure is not None or take_written_failure(ctx, data):
+            return Ok()  # after a failure, the language's runtime only reports that it aborts
+        return super().write(ctx, data)
 
 
 def _environment(_ctx: GuestCall) -> list[tuple[str, str]]:

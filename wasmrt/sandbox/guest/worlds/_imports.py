@@ -12,6 +12,7 @@ from wasmrt.sandbox.component import Err, Ok, worlds
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
+from wasmrt.sandbox.guest.outcome import take_written_failure
 from wasmrt.sandbox.guest.replies import DirectoryEntry, HostFailure
 from wasmrt.sandbox.guest.requests import (
     HttpOpen,
@@ -57,7 +58,8 @@ def forward(request: Callable[..., Request[Any]]) -> Callable[..., Ok | Err]:
 
 
 def log(ctx: GuestCall, level: str, message: str) -> None:
-    ctx.log(LogLevel(level), message)
+    if not take_written_failure(ctx, message):
+        ctx.log(LogLevel(level), message)
 
 
 def now_millis(ctx: GuestCall) -> int:
