@@ -13,15 +13,19 @@ from click.testing import CliRunner
 
 import wasmrt
 from wasmrt.authoring.project import Project, Step, build, create_project, load_template, open_project, read_component
+from wasmrt.catalog.package import FolderFiles, pack
+from wasmrt.catalog.sources import FileSource
 from wasmrt.cli import cli
 from wasmrt.core.errors import (
     BuildError,
     CapabilityFileError,
     ComponentError,
     InvalidComponentError,
+    SourceError,
     UnknownImportError,
     UnknownWorldError,
 )
+from wasmrt.core.limits import MIB
 
 
 def nobody(_question: str) -> bool:
@@ -64,15 +68,26 @@ def test_removed_capability_file_is_removed_from_the_build(c_project: Project) -
     assert not (c_project.build / "weather.capabilities.json").exists()
 
 
-def test_failed_compile_shows_output_and_keeps_the_component(c_project: Project) -> None:
-    before = read_component(c_project)
+def test_failed_compile_shows_output_and_blocks_the_last_component(c_project: Project) -> None:
     source = c_project.folder / "tool.c"
-    source.write_text(source.read_text() + "\nint broken = ;\n")
+    sound = source.read_text()
+    source.write_text(sound + "\nint broken = ;\n")
     with pytest.raises(BuildError, match=r"compiling tool\.c failed") as failed:
         build(c_project, confirm=nobody)
     assert "expected expression" in failed.value.output
     assert str(c_project.folder) not in failed.value.message
-    assert read_component(c_project) == before
+    for use in (
+        lambda: read_component(c_project),
+        lambda: FileSource(c_project.component).fetch(max_bytes=MIB),
+        lambda: pack(FolderFiles(c_project.folder)),
+    ):
+        with pytest.raises(SourceError, match=r"the last build failed, so weather\.wasm is older") as refused:
+            use()
+        assert refused.value.code == "build-failed"
+        assert refused.value.hint == "correct the source, then run: wasmrt build"
+    source.write_text(sound)
+    build(c_project, confirm=nobody)
+    assert FileSource(c_project.component).fetch(max_bytes=MIB).data == read_component(c_project)
 
 
 def test_component_without_a_known_world_is_refused(c_project: Project) -> None:
@@ -100,7 +115,7 @@ def test_a_broken_schema_fails_the_build(c_project: Project, schema: str, reason
     with pytest.raises(InvalidComponentError, match=reason) as refused:
         build(c_project, confirm=nobody)
     assert refused.value.code == "broken-schema"
-    assert read_component(c_project) == before
+    assert c_project.component.read_bytes() == before
 
 
 def test_invalid_capability_file_fails_the_build(c_project: Project) -> None:

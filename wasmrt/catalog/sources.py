@@ -58,9 +58,11 @@ class FileSource:
         """Read the component and its capability file.
 
         Raises:
-            SourceError: a file is not a regular file, cannot be read, or is too large.
+            SourceError: a file is not a regular file, cannot be read, or is too large, or the component is older than
+                a failed build.
         """
         data = read_source(self.path, "component", max_bytes=max_bytes)
+        refuse_failed_build(self.path)
         beside = self.path.with_name(self.path.name.removesuffix(".wasm") + SIDECAR_SUFFIX)
         # `isfile` raises no error for names that are too long.
         path = self.sidecar or (beside if os.path.isfile(beside) else None)  # noqa: PTH113
@@ -72,6 +74,24 @@ class FileSource:
             sidecar=sidecar,
             warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
         )
+
+
+def failed_build_mark(component: Path) -> Path:
+    """Return the path of the file that exists next to a component while the last build has not succeeded."""
+    return component.with_name(f"_{component.name.removesuffix('.wasm')}.failed")
+
+
+def refuse_failed_build(component: Path) -> None:
+    """Refuse a component that remains from an earlier build than the last one, which failed.
+
+    Raises:
+        SourceError: the last build of the component failed.
+    """
+    if os.path.lexists(failed_build_mark(component)):
+        raise SourceError(
+            f"the last build failed, so {component.name} is older than its source",
+            code="build-failed", hint="correct the source, then run: wasmrt build",
+        )  # fmt: skip
 
 
 def is_package(path: Path) -> bool:

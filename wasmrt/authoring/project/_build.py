@@ -28,7 +28,13 @@ from wasmrt.authoring.project._toolchain import (
 from wasmrt.authoring.project._unchanged import Inputs, delete_record, is_stale, last_report, store_record
 from wasmrt.authoring.project._wasm_tools import COMMAND, find_wasm_tools
 from wasmrt.authoring.project._wrapper import write_wrapper
-from wasmrt.catalog.sources import SIDECAR_SUFFIX, read_capability_file, read_source
+from wasmrt.catalog.sources import (
+    SIDECAR_SUFFIX,
+    failed_build_mark,
+    read_capability_file,
+    read_source,
+    refuse_failed_build,
+)
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError
 from wasmrt.core.files import replace_file
@@ -82,6 +88,7 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
                 os.utime(project.component)  # a source file has a newer time, but the same content
             return Built(project, known, time.monotonic() - started, sandbox.sentence, unchanged=True)
         delete_record(project)
+        _mark_unfinished(project)
         _remove_last_output(template, project, values)
         _run_steps(template.fetch, project, sandbox, values, progress, fetching=True)
         before = inputs.digest()  # fetching may write lock files
@@ -90,6 +97,7 @@ def build(project: Project, *, confirm: Confirm, progress: Progress = no_progres
         _run_steps(template.steps, project, sandbox, values, progress, fetching=False)
         data = _add_docs(_read_output(template, project, values), project, toolchain)
         report = _check_and_write(project, template, data, progress)
+        failed_build_mark(project.component).unlink(missing_ok=True)
         if before is not None and before == inputs.digest():  # not if a file was edited during the build
             store_record(project, before, report)
     return Built(project, report, time.monotonic() - started, sandbox.sentence)
@@ -127,9 +135,11 @@ def read_component(project: Project) -> bytes:
 
     Raises:
         BuildError: the project has not been built.
+        SourceError: the last build failed.
     """
     if not project.component.is_file():
         raise BuildError(f"{project.name} has not been built", code="not-built", hint="run: wasmrt build")
+    refuse_failed_build(project.component)
     return read_source(project.component, "component", max_bytes=COMPONENT_MAX_BYTES)
 
 
@@ -138,6 +148,14 @@ def _prepare_folder(project: Project) -> None:
         raise BuildError("wit/tool.wit is missing", hint="copy it from a new project")
     try:
         project.build.mkdir(exist_ok=True)
+    except OSError as error:
+        raise BuildError(f"the build folder cannot be written ({error.strerror})") from error
+
+
+def _mark_unfinished(project: Project) -> None:
+    """Mark the component of an earlier build, so that it is not used until a build succeeds."""
+    try:
+        failed_build_mark(project.component).touch()
     except OSError as error:
         raise BuildError(f"the build folder cannot be written ({error.strerror})") from error
 

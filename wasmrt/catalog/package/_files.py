@@ -13,7 +13,7 @@ from typing import Protocol
 from wasmrt.catalog.package._names import check_name
 from wasmrt.catalog.package._tar import read_tar_gz
 from wasmrt.catalog.package._zip import read_zip
-from wasmrt.catalog.sources import MANIFESTS
+from wasmrt.catalog.sources import MANIFESTS, refuse_failed_build
 from wasmrt.core.errors import PackageError, SourceError
 from wasmrt.core.files import Unfit, UnfitFileError, open_file, read_file
 from wasmrt.core.limits import MAX_ARCHIVE_BYTES, MAX_PACKAGE_DEPTH, MAX_PACKAGE_ENTRIES
@@ -48,6 +48,8 @@ class FolderFiles:
 
     def read(self, name: str, *, max_bytes: int) -> bytes:
         *above, last = check_name(name).split("/")
+        if name.endswith(".wasm"):
+            refuse_failed_build(self._folder / name)
         try:
             with ExitStack() as opened:
                 flags = os.O_RDONLY | os.O_DIRECTORY
