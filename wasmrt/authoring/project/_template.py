@@ -38,10 +38,6 @@ class Need:
     """Instructions for installing the command."""
     probe: tuple[str, ...] = ()
     """A command that checks whether the installed toolchain can build for WebAssembly."""
-    fix: tuple[str, ...] = ()
-    """A command to run if the probe fails."""
-    size: str = ""
-    """The approximate size of the download of `fix`."""
     version: tuple[str, ...] = ()
     """A command that prints the version of the toolchain."""
 
@@ -180,8 +176,8 @@ def _parse_template(language: str, folder: Path, table: dict[str, Any]) -> Templ
 
 
 def _parse_need(entry: dict[str, Any]) -> Need:
-    probe, fix, version = (_check_words(entry.pop(name, ())) for name in ("probe", "fix", "version"))
-    return Need(probe=probe, fix=fix, version=version, **{name: _check_text(value) for name, value in entry.items()})
+    probe, version = (_check_words(entry.pop(name, ())) for name in ("probe", "version"))
+    return Need(probe=probe, version=version, **{name: _check_text(value) for name, value in entry.items()})
 
 
 def _parse_packages(entry: dict[str, Any]) -> Packages:

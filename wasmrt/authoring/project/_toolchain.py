@@ -76,7 +76,7 @@ def find_toolchain(template: Template, *, confirm: Confirm, progress: Progress =
         if need.command == COMMAND:
             wasm_tools = find_wasm_tools()
         else:
-            _check_need(need, machine, confirm, progress)
+            _check_need(need, machine)
     folders: list[Path] = []
     for wanted in template.packages:
         if wanted.commands and all(map(machine.find, wanted.commands)):
@@ -119,22 +119,12 @@ def _is_installed(need: Need) -> bool:
     return True
 
 
-def _check_need(need: Need, machine: Toolchain, confirm: Confirm, progress: Progress) -> None:
+def _check_need(need: Need, machine: Toolchain) -> None:
+    """Check that a command of the machine exists and can build for WebAssembly. The machine is never changed."""
     if machine.find(need.command) is None:
         raise MissingToolchainError(f"the command {need.command} is missing", hint=need.hint)
-    if not need.probe or _passes_probe(need, machine):
-        return
-    incomplete = "the installed toolchain cannot build for WebAssembly yet"
-    if not need.fix or machine.find(need.fix[0]) is None:
-        raise MissingToolchainError(incomplete, hint=need.hint)
-    command = " ".join(need.fix)
-    label = f"{command} ({need.size})" if need.size else command
-    if not confirm(f"To build for WebAssembly, the toolchain needs this command: {label}. Run it?"):
-        raise MissingToolchainError(incomplete, hint=f"run the command again with --yes, or run: {command}")
-    with progress(label):
-        result = run_command([machine.find(need.fix[0]) or need.fix[0], *need.fix[1:]], cwd=machine.cache)
-    if result.code or not _passes_probe(need, machine):
-        raise BuildError(f"the command failed: {command}", output=result.output, hint=need.hint)
+    if need.probe and not _passes_probe(need, machine):
+        raise MissingToolchainError("the installed toolchain cannot build for WebAssembly yet", hint=need.hint)
 
 
 def _passes_probe(need: Need, machine: Toolchain) -> bool:

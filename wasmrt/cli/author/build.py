@@ -20,9 +20,9 @@ from wasmrt.cli.shared.output import print_message, show_json
 def build(folder: Path, yes: bool, as_json: bool) -> None:
     """Build the tool in DIR with its language's toolchain.
 
-    The toolchain must be installed on this machine. After you confirm, the packages that the build needs are downloaded
-    into a private folder. The component is written to DIR/build. The command reports the component's tools, imports and
-    requested capabilities, and the imports that would be denied.
+    The toolchain must be installed on this machine, and a build does not change it. After you confirm, the packages
+    that the build needs are downloaded into a private folder. The component is written to DIR/build. The command
+    reports the component's tools, imports and requested capabilities, and the imports that would be denied.
 
     If the source, the toolchain and DIR/build have not changed since the last build, nothing is built. To force a
     build, remove DIR/build.
