@@ -68,13 +68,27 @@ def test_new_list_shows_functions_first() -> None:
 def test_new_project_uses_functions_by_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for name, arguments, world in [("a", (), "functions"), ("b", ("--world", "provider"), "provider")]:
-        command = ["new", name, "--lang", "python", *arguments, "--json"]
+        command = ["new", name, "--lang", "python", "--example", "weather", *arguments, "--json"]
         made = json.loads(CliRunner().invoke(cli, command, prog_name="wasmrt").stdout)
         assert made["world"] == world
         assert ("wit/deps/wasmrt-tool/tool.wit" in made["files"]) == (world == "functions")
     wit = Path("a/wit/tool.wit").read_text()
     assert "/// Tells how warm it is at a place." in wit
     assert "export weather;" in wit
+
+
+@pytest.mark.parametrize("language", [each for each in LANGUAGES if load_template(each).minimal])
+def test_new_project_is_minimal_without_an_example(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(cli, ["new", "words", "--lang", language], prog_name="wasmrt").exit_code == 0
+    files = {path.relative_to(tmp_path / "words").as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {"README.md", "wit/tool.wit", "tests/words.json", load_template(language).edit} <= files
+    for file in files:
+        text = (tmp_path / "words" / file).read_text()
+        assert file.startswith("wit/deps/") or not re.search(r"\{\{[a-z_]+\}\}|open-meteo", text), file
+    assert parse((tmp_path / "words" / "words.capabilities.json").read_bytes()).capabilities.http is None
 
 
 def test_unsupported_world_error_lists_languages(tmp_path: Path) -> None:

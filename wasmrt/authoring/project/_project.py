@@ -64,8 +64,12 @@ class Project:
         return self.folder / "wit" / "tool.wit"
 
 
-def create_project(name: str, language: str, parent: Path, *, world: WorldForm = WorldForm.PROVIDER) -> Project:
+def create_project(
+    name: str, language: str, parent: Path, *, world: WorldForm = WorldForm.PROVIDER, minimal: bool = False
+) -> Project:
     """Create a new project in the folder `name` of `parent`. If an error occurs, nothing is created.
+
+    `minimal` replaces the weather example by the smallest tool, if the language has one of this form.
 
     Raises:
         InvalidNameError: the name is not valid for a tool.
@@ -85,7 +89,7 @@ def create_project(name: str, language: str, parent: Path, *, world: WorldForm =
     try:
         draft = Path(mkdtemp(prefix=f".{name}-", dir=parent))
         try:
-            _write_files(template, name, draft, world)
+            _write_files(template, name, draft, world, minimal=minimal)
             draft.chmod(0o755)  # mkdtemp creates private folders
             draft.rename(folder)
         except BaseException:
@@ -126,13 +130,19 @@ def open_project(folder: Path) -> Project:
     return Project(folder.absolute(), table["name"], table["language"])
 
 
-def _write_files(template: Template, name: str, folder: Path, world: WorldForm) -> None:
-    values = placeholder_values(name)
+def _write_files(template: Template, name: str, folder: Path, world: WorldForm, *, minimal: bool) -> None:
+    values = placeholder_values(name) | {"edit": template.edit}
+    description = _WEATHER
     sources = _list_template_files(template.project)
     wit = folder / "wit" / "tool.wit"
     if world is WorldForm.FUNCTIONS:
         sources |= _list_template_files(template.functions)
         wit = folder / "wit" / "deps" / "wasmrt-tool" / "tool.wit"
+        if minimal and template.minimal:
+            sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
+            for root in template.minimal:
+                sources |= _list_template_files(root)
+            description = _WORDS
     if len(sources) > _MAX_TEMPLATE_FILES:
         raise ConfigurationError(f"the template of {template.language} has more than {_MAX_TEMPLATE_FILES} files")
     for path, source in sources.items():
@@ -145,7 +155,7 @@ def _write_files(template: Template, name: str, folder: Path, world: WorldForm) 
             target.write_bytes(data)
     wit.parent.mkdir(parents=True, exist_ok=True)
     wit.write_text(world_text(), encoding="utf-8")
-    (folder / PROJECT_FILE).write_text(new_package_file(name, template.language), encoding="utf-8")
+    (folder / PROJECT_FILE).write_text(new_package_file(name, template.language, description), encoding="utf-8")
 
 
 def _list_template_files(root: Path) -> dict[str, Path]:
@@ -172,11 +182,13 @@ _NEW = """\
 name = {name}
 language = {language}       # the language that wasmrt build compiles
 version = "0.1.0"
-description = "Tells how warm it is at a place."
+description = {description}
 license = ""            # an SPDX expression, such as "MIT OR Apache-2.0"
 source = ""             # URL of its source
 files = ["README.md"]   # more files for the archive
 """
+_WEATHER = "Tells how warm it is at a place."
+_WORDS = "Counts the words of a text."
 _MAX_DESCRIPTION_CHARS = 200
 
 
@@ -187,9 +199,9 @@ class BuiltTool(NamedTuple):
     description: str
 
 
-def new_package_file(name: str, language: str) -> str:
+def new_package_file(name: str, language: str, description: str = _WEATHER) -> str:
     """Return the package file of a new project."""
-    return _NEW.format(name=json.dumps(name), language=json.dumps(language))
+    return _NEW.format(name=json.dumps(name), language=json.dumps(language), description=json.dumps(description))
 
 
 def authored_part(text: str) -> str:

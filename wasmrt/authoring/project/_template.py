@@ -103,6 +103,12 @@ class Template:
         return self.folder / "functions"
 
     @property
+    def minimal(self) -> tuple[Path, ...]:
+        """The folders with the files of the smallest tool of plain functions, or () if there are none."""
+        own = self.folder / "minimal"
+        return (self.folder.parent / "_minimal", own) if own.is_dir() else ()
+
+    @property
     def worlds(self) -> tuple[WorldForm, ...]:
         """The supported worlds of a new project. The recommended world is first."""
         return tuple(WorldForm) if self.functions.is_dir() else (WorldForm.PROVIDER,)

@@ -24,19 +24,28 @@ _FORMS = {
     type=click.Choice([form.value for form in WorldForm]),
     help="Functions, or a provider with its own schemas (default: functions, if the language supports them).",
 )
+@click.option(
+    "--example",
+    type=click.Choice(["weather"]),
+    help="Start from a longer example: weather uses an HTTP API, files and failures.",
+)
 @click.option("--list", "listing", is_flag=True, help="List the languages.")
 @json_option
-def new(name: str | None, language: str | None, world: str | None, listing: bool, as_json: bool) -> None:
+def new(
+    name: str | None, language: str | None, world: str | None, example: str | None, listing: bool, as_json: bool
+) -> None:
     """Create the source of a new tool in the folder NAME.
 
-    The source is a small working tool with tests. Edit it, then run wasmrt build. Each function that its WIT world
-    exports is a tool: the types become the schema of its params, and the doc comment becomes its description. C and
-    Go have no bindings for custom worlds and use --world provider: the tool describes itself with JSON Schemas.
+    The source is a small working tool with a test; providers start with the weather example. Edit it, then run wasmrt
+    build. Each function that its WIT world exports is a tool: the types become the schema of its params, and the doc
+    comment becomes its description. C and Go have no bindings for custom worlds and use --world provider: the tool
+    describes itself with JSON Schemas.
 
     \b
     Examples:
       wasmrt new --list
-      wasmrt new weather --lang python
+      wasmrt new words --lang python
+      wasmrt new weather --lang python --example weather
       wasmrt new weather --lang rust --world provider
       cd weather && wasmrt build && wasmrt test
     """
@@ -49,7 +58,7 @@ def new(name: str | None, language: str | None, world: str | None, listing: bool
         raise click.UsageError(f"missing option --lang: one of {', '.join(template_names())}")
     template = load_template(language)
     form = template.worlds[0] if world is None else WorldForm(world)
-    project = create_project(name, language, Path(), world=form)
+    project = create_project(name, language, Path(), world=form, minimal=example is None)
     if as_json:
         files = sorted(path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*"))
         data = {"name": name, "language": template.language, "world": form, "edit": template.edit, "files": files}
