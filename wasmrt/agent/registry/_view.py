@@ -112,19 +112,11 @@ class ToolView:
         return entry.tool
 
     def permission(self, name: str) -> Permission | None:
-        """Return the permission that the operator's rules set for a tool, or None if none does.
-
-        Raises:
-            NotInstalledError: no tool has this name.
-        """
+        """Return the permission that the operator's rules set for a tool, or None if none does."""
         return self.policy.permission_for(self._services.store.get(name).names)
 
     def traits(self, name: str) -> Traits:
-        """Return a tool's traits under the operator's rules, limited to the effects that this view allows.
-
-        Raises:
-            NotInstalledError: no tool has this name.
-        """
+        """Return a tool's traits under the operator's rules, limited to the effects that this view allows."""
         entry = self._services.store.get(name)
         traits = self._traits(entry)
         return traits.within(self._restrictions.allowed_effects(traits))
