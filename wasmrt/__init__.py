@@ -80,7 +80,7 @@ _MORE = {
     "interop.pages": "OperatorPages PageSources",
     "interop.web": "WebServer",
     "runtime.audit": "Approval read_keys read_recording",
-    "runtime.config_file": "HostsResolver",
+    "runtime.config_hosts": "HostsResolver",
     "runtime.memory": "Embedder",
     "runtime.workspace": "UserFolders",
     "sandbox.component": "ToolSpec",
@@ -212,7 +212,7 @@ if TYPE_CHECKING:
     from wasmrt.runtime.audit import read_keys as read_keys
     from wasmrt.runtime.audit import read_recording as read_recording
     from wasmrt.runtime.config import WasmRuntimeConfig as WasmRuntimeConfig
-    from wasmrt.runtime.config_file import HostsResolver as HostsResolver
+    from wasmrt.runtime.config_hosts import HostsResolver as HostsResolver
     from wasmrt.runtime.context import ToolContext as ToolContext
     from wasmrt.runtime.memory import Embedder as Embedder
     from wasmrt.runtime.memory import MemorySettings as MemorySettings

@@ -17,11 +17,11 @@ from wasmrt.core.files import Unfit, UnfitFileError, read_file
 from wasmrt.core.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.core.places import find_places
 from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_in, read_table
-from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, parse_url
-from wasmrt.egress.gateway import NetworkConfig, Resolver, ResolverForUsers, SystemResolver
+from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.config_extensions import EXTENSION_SECTIONS, DesktopSettings, ExtensionSettings, SkillSettings
+from wasmrt.runtime.config_hosts import read_hosts
 from wasmrt.runtime.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.runtime.config_values import (
     VALUE_SECTIONS,
@@ -43,34 +43,6 @@ POLICY_SECTIONS = ("tools", "presets", "approvals")
 """Sections of an agent's policy, read by `wasmrt.agent.config`."""
 ReadMore = Callable[[Mapping[str, Any], Path, list[Mistake]], None]
 """Reads the sections in `POLICY_SECTIONS`, given the file's tables and folder; appends errors to the list."""
-
-
-class HostsResolver:
-    """Resolves host names from the operator's table first, as a hosts file does.
-
-    The gateway checks addresses from the table in the same way as other addresses.
-    """
-
-    def __init__(self, hosts: Mapping[str, Sequence[str]], rest: Resolver) -> None:
-        self._read_hosts = {name.lower(): tuple(addresses) for name, addresses in hosts.items()}
-        self._rest = rest
-
-    def known(self, host: str) -> tuple[str, ...] | None:
-        """Return the addresses that the table lists for a host, or None if the table does not contain the host."""
-        return self._read_hosts.get(host)
-
-    def for_user(self, user: str) -> Resolver:
-        """Return a resolver for one user if the underlying resolver has one for each user, otherwise this object."""
-        if isinstance(self._rest, ResolverForUsers):
-            return HostsResolver(self._read_hosts, self._rest.for_user(user))
-        return self
-
-    def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
-        """Return the addresses of a host from the table, otherwise from the underlying resolver."""
-        known = self.known(host)
-        return known if known is not None else self._rest.resolve(host, port, timeout_seconds=timeout_seconds)
-
-
 _ELSEWHERE = (
     *(
         "services",
@@ -301,29 +273,6 @@ def _read_ca_file(value: Any, folder: Path) -> dict[str, Any]:
     return validated("ca_file", NetworkConfig)(folder / value, folder)
 
 
-def _read_hosts(value: Any, _: Path) -> dict[str, Any]:
-    hint = 'write it like hosts = { "api.internal" = ["10.0.0.5"] }'
-    if not isinstance(value, dict):
-        raise ConfigurationError("hosts must be a table that maps host names to addresses", hint=hint)
-    for name, addresses in value.items():
-        if not _is_host(name):
-            raise ConfigurationError(f"hosts must contain only host names as keys, got {name!r:.80}", hint=hint)
-        if not isinstance(addresses, list) or not addresses or not all(map(_is_address, addresses)):
-            raise ConfigurationError(f"hosts must set {name!r:.80} to a list of IP addresses", hint=hint)
-    return {"resolver": HostsResolver(value, SystemResolver())}
-
-
-def _is_host(name: str) -> bool:
-    try:
-        return parse_url(f"https://{name}/").host == name.lower()
-    except InvalidUrlError:
-        return False
-
-
-def _is_address(text: object) -> bool:
-    return isinstance(text, str) and classify_address(text) is not AddressClass.UNREADABLE
-
-
 def _read_rate_limit_storage(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value.startswith(("redis://", "rediss://")):
         # The value may contain a password, so it is not part of the message.
@@ -384,7 +333,7 @@ def _read_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
 _READERS: dict[str, ValueReader] = {
     "unsafe_allowed_networks": validated("unsafe_allowed_networks", NetworkConfig),
     "ca_file": _read_ca_file,
-    "hosts": _read_hosts,
+    "hosts": read_hosts,
     "max_connections": validated("max_connections", NetworkConfig),
     "connect_timeout_seconds": validated("connect_timeout_seconds", NetworkConfig),
     "unsafe_unscanned_hosts": validated("unsafe_unscanned_hosts", NetworkConfig),

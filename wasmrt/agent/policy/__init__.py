@@ -21,14 +21,12 @@ from wasmrt.agent.policy._model import (
     ApproverKind,
     ExfiltrationGuard,
     ExternalFilter,
-    Names,
     Permission,
     Preset,
     ToolPolicy,
     ToolRule,
-    first_name,
-    fits,
 )
+from wasmrt.agent.policy._names import Names, first_name, fits
 from wasmrt.agent.policy._read import read_policy
 from wasmrt.agent.policy._settings import POLICY_SETTINGS
 

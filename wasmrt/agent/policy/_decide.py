@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Names, Permission, Preset, first_name, fits
+from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Permission, Preset
+from wasmrt.agent.policy._names import Names, first_name, fits
 from wasmrt.core.effects import Effect
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command, set_command

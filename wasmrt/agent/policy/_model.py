@@ -6,19 +6,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from fnmatch import fnmatchcase
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 from blake3 import blake3
 
 from wasmrt.agent.policy._flows import FlowPolicy
+from wasmrt.agent.policy._names import Names, fits
 from wasmrt.capabilities import RateLimitConfig, path_problem, plain_path
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import KIB
-from wasmrt.core.names import did_you_mean, folded, offered_name, spelling
+from wasmrt.core.names import did_you_mean, folded
 from wasmrt.core.setting_commands import dotted
 from wasmrt.core.traits import TraitRestrictions, tightest
 
@@ -61,35 +61,6 @@ class AccessAction(StrEnum):
     """Deny the call, and request access from the user."""
     DENY = "deny"
     """Deny the call, without requesting access."""
-
-
-Names = str | tuple[str, ...]
-"""The name of a tool, or its name followed by its aliases."""
-
-
-def first_name(names: Names) -> str:
-    """Return the name of a tool without its aliases."""
-    return names if isinstance(names, str) else names[0]
-
-
-def fits(names: Names, patterns: Iterable[str]) -> bool:
-    """Return whether a tool's name or one of its aliases, in any spelling, matches one of the patterns.
-
-    A pattern without `*` matches every spelling under which a model can call the tool.
-    """
-    # SECURITY: a rule under an alias applies to the tool, because a model can call the tool by the alias.
-    given = (names,) if isinstance(names, str) else names
-    spelled = {each for name in given for each in (folded(name), folded(offered_name(name)))}
-    return any(_matches_pattern(one, pattern) for pattern in patterns for one in spelled)
-
-
-@lru_cache(maxsize=4096)
-def _matches_pattern(spelled: str, pattern: str) -> bool:
-    # Only * is a wildcard.
-    if "*" not in pattern:
-        return spelling(spelled) == spelling(pattern)
-    literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
-    return fnmatchcase(spelled, literal)
 
 
 @dataclass(frozen=True, kw_only=True)

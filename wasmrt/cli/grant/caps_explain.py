@@ -23,7 +23,7 @@ from wasmrt.core.places import find_places
 from wasmrt.core.terminal import to_single_line
 from wasmrt.core.url import AddressClass, InvalidUrlError, classify_address, parse_url
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.runtime.config_file import HostsResolver
+from wasmrt.runtime.config_hosts import HostsResolver
 
 F = TypeVar("F", bound=Callable[..., Any])
 
