@@ -234,7 +234,6 @@ def test_new_and_doctor_report_missing_wasm_tools(
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     told = CliRunner().invoke(cli, ["new", "weather", "--lang", "c"], prog_name="wasmrt")
     assert "is missing: pip install 'wasmrt[author]'" in told.stderr
-    assert "wasmrt[author]" not in CliRunner().invoke(cli, ["new", "other", "--lang", "py"], prog_name="wasmrt").stderr
     doctor = CliRunner().invoke(cli, ["doctor"], prog_name="wasmrt").stdout
     (line,) = [line for line in doctor.splitlines() if line.startswith("wasm-tools ")]
     assert line.split()[1] == "optional"

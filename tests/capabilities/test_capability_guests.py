@@ -301,4 +301,5 @@ def test_the_schema_is_valid_json(caps):
 @pytest.mark.parametrize("command", ["schema", "check", "explain", "diff", "fmt", "init", "learn"])
 def test_every_command_shows_an_example(caps, command):
     assert "--json" in caps(command, "--help").stdout
-    assert f"wasmrt caps {command} " in caps(command, "--help").stdout.partition("Example")[2]
+    examples = caps(command, "--help").stdout.partition("Example")[2]
+    assert f"wasmrt caps {command} " in examples or f"wasmrt advanced caps-{command} " in examples

@@ -330,7 +330,7 @@ def test_a_host_that_no_file_can_allow_is_reported_as_such(given_capabilities, m
         assert not given_capabilities.explain_http(method, f"https://{host}/", unsafe_allowed_networks=unsafe).allowed
         return
     assert decision.hint.startswith(NO_FILE)
-    assert "[network] in config.toml" in decision.hint and "NetworkConfig(" in decision.hint
+    assert "wasmrt config set --append network.unsafe_allowed_networks" in decision.hint
 
 
 @settings(max_examples=examples(100), deadline=None)

@@ -297,4 +297,4 @@ def test_changed_tool_is_replayed_with_a_note(
 def test_missing_recording_error_says_how_to_record(wasmrt: Run) -> None:
     wasmrt("run", "echo", '{"message": "hi"}')
     refused = wasmrt("replay", call_id(wasmrt), code=2)
-    assert "has no recording" in refused.stderr and "record = true" in refused.stderr
+    assert "has no recording" in refused.stderr and "wasmrt config set audit.record true" in refused.stderr

@@ -163,7 +163,7 @@ def test_refused_tools_of_a_server_are_one_line_with_the_command_that_explains_t
     }
     print_problems(problems)
     (line,) = capsys.readouterr().err.splitlines()
-    assert line.endswith("calc_7 and 2 more cannot be used; for the reasons: wasmrt mcp tools calc")
+    assert line.endswith("calc_4 and 5 more cannot be used; for the reasons: wasmrt mcp tools calc")
     print_problems(problems, called="calc_3")
     assert capsys.readouterr().err == "calc_3 cannot be used: bad schema; wasmrt mcp tools calc\n"
 

@@ -25,6 +25,7 @@ VALUE = "not-a-" + "real-value"
 def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = sharing_code(tmp_path / "home")
     monkeypatch.setenv("WASMRT_HOME", str(folder))
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
     return folder / "data"
 
 

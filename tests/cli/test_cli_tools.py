@@ -65,11 +65,7 @@ def test_an_installed_tool_is_offered_by_consent_or_by_the_filter(
     wasmrt("grant", "parrot", "--offer", "--yes")
     assert "parrot" in listed(wasmrt)
     wasmrt("grant", "parrot", "--no-offer")
-    configure(
-        "[tools.filter]\
-allow_external = false\
-"
-    )
+    configure("[tools.filter]\nallow_external = false\n")
     for command in (["tools", "run"], ["run"]):
         refused = wasmrt(*command, "parrot", '{"message": "hi"}', code=3)
         assert "external tools are denied" in refused.stderr

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import threading
 from collections.abc import Callable, Sequence
@@ -281,6 +280,8 @@ class WasmToolRuntime:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        import asyncio  # already imported in programs that await
+
         await asyncio.to_thread(self.close)  # waits for worker processes to end
 
     def _choose_receipt_sink(self) -> Callable[[Receipt], None] | None:

@@ -86,7 +86,6 @@ def test_an_unknown_authority_is_reported_with_the_setting_that_adds_it(ca_file:
     failure = refusal(context, ca_file if trusted == "another authority" else None)
     assert failure.message.endswith("is not from a trusted authority")
     assert "wasmrt config set network.ca_file FILE" in str(failure.hint)
-    assert "NetworkConfig(ca_file=...)" in str(failure.hint)
 
 
 def test_a_self_signed_certificate_is_reported_as_an_unknown_authority(ca_file: Path, tmp_path: Path) -> None:

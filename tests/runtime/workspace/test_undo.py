@@ -422,7 +422,7 @@ def test_a_file_that_could_not_be_stored_is_not_changed(root, journal, monkeypat
         with pytest.raises(CapabilityDeniedError, match="could not be undone") as caught:
             act()
         assert caught.value.decision.reason == Reason.NOT_UNDOABLE
-        assert "undo = false" in caught.value.decision.hint
+        assert "wasmrt config set workspace.undo false" in caught.value.decision.hint
     assert tree(root) == before
     call.rename("large", "larger")  # loses nothing
     with pytest.raises(CapabilityDeniedError, match="could not be undone"):

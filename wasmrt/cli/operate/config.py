@@ -93,7 +93,9 @@ def _detector() -> LeakDetector:
 
 @click.group("config")
 def config() -> None:
-    """Show, change and explain the settings of the configuration file.
+    """Show, change and explain settings.
+
+    They are in the configuration file, config.toml.
 
     \b
     Examples:

@@ -62,7 +62,6 @@ def add(
     Examples:
       wasmrt mcp add notion https://mcp.notion.com/mcp
       wasmrt mcp add github --host api.github.com -- mcp-server-github
-      wasmrt mcp add files --write "$PWD" -- npx -y @modelcontextprotocol/server-filesystem "$PWD"
       wasmrt mcp add time -- uvx mcp-server-time
     """
     options["hosts"] = _hosts(host)
