@@ -126,4 +126,4 @@ def test_skill_folders_are_relative_to_the_config_file(tmp_path: Path) -> None:
     )
     config = read_config_file(path)
     assert config.skills == ((tmp_path / "mine",), (Path("/srv"),), ("a.test:8443", "*.b.test"), False)
-    assert config.extensions == ((tmp_path / "packages",), ())
+    assert config.extensions == ((tmp_path / "packages",), (), False)
