@@ -131,8 +131,9 @@ def test_forgetting_all_denials_keeps_granted_access(agent: Agent, wasmrt: Run) 
 
 def test_a_program_that_ends_with_its_call_has_no_session_scope(agent: Agent, wasmrt: Run, files: Path) -> None:
     call = ("tools", "run", "reader", '{"path": "notes/a.md"}', "--user", "ann", "--trace", "talk")
-    wasmrt(*call, "--workspace", str(files), code=3)
+    refused = wasmrt(*call, "--workspace", str(files), code=3).stderr
     request = agent.only()
+    assert "denied" in refused and '"notes/' in refused and f"wasmrt approvals show {request.id}" in refused
     assert [str(scope) for scope in request.scopes] == ["once", "keep"]
     told = wasmrt("approvals", "approve", request.id, "--scope", "session", "--user", "ann", code=1).stderr
     assert "the program that requested it has ended" in told and "once or keep" in told

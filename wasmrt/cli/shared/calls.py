@@ -12,7 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 from wasmrt.cli.shared.errors import format_denial
 from wasmrt.cli.shared.options import ViewChoice
 from wasmrt.cli.shared.output import print_lines, print_message, show_json
-from wasmrt.core.errors import InvalidParametersError, SourceError
+from wasmrt.core.errors import (
+    AccessRequestedError,
+    InvalidParametersError,
+    NotAuthorizedError,
+    SourceError,
+    ToolError,
+)
 from wasmrt.core.limits import MAX_PARAMS_BYTES
 from wasmrt.core.model import Addition, Decision, LogEntry, ToolOutput
 from wasmrt.core.places import find_places
@@ -121,6 +127,11 @@ def parse_context(context: str | None) -> Any:
     except (ValueError, RecursionError):
         hint = """write it like '{"thread": 7}'"""
         raise InvalidParametersError("the value of --context is not JSON", hint=hint) from None
+
+
+def describes_denials(error: ToolError) -> bool:
+    """Return whether the message and hint of an error describe its denials, so that they need not be printed."""
+    return isinstance(error, NotAuthorizedError) and not isinstance(error, AccessRequestedError)
 
 
 def show_denials(decisions: Iterable[Decision], section: str | None) -> None:

@@ -7,13 +7,20 @@ from contextlib import ExitStack
 
 from wasmrt.capabilities import Capabilities, WorkspaceWriteCapability
 from wasmrt.catalog.find import FoundTool
-from wasmrt.cli.shared.calls import CallOptions, run_interruptible, show_denials, show_logs, show_undo_hint
+from wasmrt.cli.shared.calls import (
+    CallOptions,
+    describes_denials,
+    run_interruptible,
+    show_denials,
+    show_logs,
+    show_undo_hint,
+)
 from wasmrt.cli.shared.errors import exit_code
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import with_invoked
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import NotAuthorizedError, ToolError
+from wasmrt.core.errors import ToolError
 from wasmrt.core.model import Decision, ToolOutput
 from wasmrt.core.names import spelling
 from wasmrt.core.places import find_places
@@ -60,7 +67,7 @@ def run_component(found: FoundTool, part: str | None, call: CallOptions, path: s
             if call.as_json:
                 raise
             show_logs(error.logs)
-            if isinstance(error, NotAuthorizedError):  # its message and hint describe the denial
+            if describes_denials(error):
                 raise
             _show_notes(found, path, error.decisions, error.call_id, section)
             message = _without_denials(error)

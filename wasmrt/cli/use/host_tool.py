@@ -14,12 +14,12 @@ from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.registry import Tool, empty_registry
 from wasmrt.catalog.bundled import DESKTOP_NAMES, SHELL_NAME, OwnTool, missing_part
-from wasmrt.cli.shared.calls import CallOptions, run_interruptible, show_denials, show_undo_hint
+from wasmrt.cli.shared.calls import CallOptions, describes_denials, run_interruptible, show_denials, show_undo_hint
 from wasmrt.cli.shared.output import print_message, status
 from wasmrt.cli.shared.registry import TypedCallApprover, command_approver
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.cli.use.registered import answer_model
-from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, ToolError
+from wasmrt.core.errors import ConfigurationError, ToolError
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -58,7 +58,7 @@ def run_host_tool(own: OwnTool, call: CallOptions) -> int:
                     ),
                 )
         except ToolError as error:
-            if not call.as_json and not isinstance(error, NotAuthorizedError):  # its message and hint describe it
+            if not call.as_json and not describes_denials(error):
                 show_denials(error.decisions, None)
             raise
     call.show_output(output)

@@ -9,12 +9,19 @@ from typing import Any
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.registry import ToolRegistry, ToolSource, empty_registry, end_with_call
 from wasmrt.catalog.bundled import RUN_CODE, bundled_component
-from wasmrt.cli.shared.calls import CallOptions, run_interruptible, show_denials, show_logs, show_undo_hint
+from wasmrt.cli.shared.calls import (
+    CallOptions,
+    describes_denials,
+    run_interruptible,
+    show_denials,
+    show_logs,
+    show_undo_hint,
+)
 from wasmrt.cli.shared.errors import exit_code
 from wasmrt.cli.shared.output import show, show_json
 from wasmrt.cli.shared.registry import TypedCallApprover, command_approver, open_registry
 from wasmrt.cli.shared.runtime import prepare
-from wasmrt.core.errors import NotAuthorizedError, ToolError
+from wasmrt.core.errors import ToolError
 from wasmrt.core.places import find_places
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -61,7 +68,7 @@ def run_registered(name: str, call: CallOptions) -> int:
         except ToolError as error:
             if not call.as_json:
                 show_logs(error.logs)
-                if not isinstance(error, NotAuthorizedError):  # its message and hint describe the denial
+                if not describes_denials(error):
                     show_denials(error.decisions, None)
                 if call.workspace is not None:
                     show_undo_hint(error.call_id)
