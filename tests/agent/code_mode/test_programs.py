@@ -230,13 +230,15 @@ def test_code_mode_is_disabled_by_default(
     names = {"run_code", "search_tools"}
     off = load_registry(runtime)
     assert not names & set(off.all_names())
-    assert all("wasmrt config set code_mode.enabled true" in absent_tools(off)[name] for name in names)
+    enable = "wasmrt config set code_mode.enabled true"
+    assert all(enable in absent_tools(off)[name] for name in names)
+    refused = CliRunner().invoke(cli, ["run", "run_code", json.dumps({"code": "return 1"})])
+    assert refused.exit_code == 2 and enable in refused.stderr
     (home / "data").mkdir(parents=True, exist_ok=True)
     (home / "data/config.toml").write_text("[code_mode]\nenabled = true\n")
     on = load_registry(runtime)
     assert names <= set(on.tool_names()) and not names & set(absent_tools(on))
     assert on.execute("run_code", {"code": "return await tools.echo({message: 'hi'})"}).result
-    assert "wasmrt tools run run_code" in CliRunner().invoke(cli, ["run", "run_code", "{}"]).output
 
 
 def test_annotations_of_run_code_include_the_effects_of_its_tools(registry: ToolRegistry) -> None:

@@ -87,6 +87,7 @@ def wasmrt(home: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Callable[..
     (home / "data/config.toml").write_text(
         f'[network]\nhosts = {{ "example.com" = ["{PUBLIC}"], "search.example.com" = ["{PUBLIC}"] }}\n'
         '[web_search]\nprovider = "searxng"\nurl = "https://search.example.com/"\n'
+        '[tools.rules.http]\npermission = "allow"\n'
     )
 
     def run(*arguments: str | Path, code: int = 0) -> Result:

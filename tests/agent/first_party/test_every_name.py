@@ -102,8 +102,7 @@ def machine(config: Path, root: Path, web: Web, monkeypatch: pytest.MonkeyPatch)
     """Return a workspace on a machine with the test web and an approver that approves everything."""
     monkeypatch.setattr(EgressGateway, "_open_transport", lambda gateway: web.transport)
     monkeypatch.setattr(web.transport, "close", lambda: None)  # shared by these tests
-    monkeypatch.setattr("wasmrt.agent.registry._load.approver_of", agreeing)
-    monkeypatch.setattr("wasmrt.cli.use.host_tool.approver_of", agreeing)
+    monkeypatch.setattr("wasmrt.cli.shared.registry.approver_of", agreeing)
     script = "<p id=a></p><script>a.innerText = 'made ' + 'by a script'</script>"
     web.pages["https://example.com/"] = page(script)
     return root
@@ -126,10 +125,7 @@ def call(request: pytest.FixtureRequest, machine: Path, registry: ToolRegistry, 
     """Return a function that calls a tool by name, in each supported way, and returns its result."""
 
     def command(name: str, params: dict[str, Any]) -> Any:
-        own = own_tool(name)
-        assert own is not None
-        first = ("tools", "run") if own.needs in ("registry", "run_code") else ("run",)
-        arguments = [*first, name, json.dumps(params), "--workspace", str(machine)]
+        arguments = ["run", name, json.dumps(params), "--workspace", str(machine)]
         result = CliRunner().invoke(cli, arguments, prog_name="wasmrt")
         assert result.exit_code == 0, result.stderr
         return json.loads(result.stdout)
