@@ -174,7 +174,7 @@ def test_non_public_urls_are_refused_before_the_browser_starts(web: Web, monkeyp
             open_url(web, url)
     with pytest.raises(NotAuthorizedError) as caught:
         open_url(web, "https://example.com/", hosts=("docs.example.com",))
-    assert "[desktop]" in (caught.value.hint or "")
+    assert "wasmrt config set --append desktop.hosts HOST" in (caught.value.hint or "")
     assert not web.asked
 
 

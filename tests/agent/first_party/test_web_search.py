@@ -290,7 +290,7 @@ def test_search_without_a_provider_is_hidden_and_suggests_a_fix(
         with pytest.raises(UnknownToolError) as unread:
             registry.execute("file_read", {"path": "a"})
     for error in (python.value, called.value, got.value):
-        assert "[web_search]" in (error.hint or "")
+        assert "wasmrt config set web_search.provider brave" in (error.hint or "")
     assert "--workspace DIR" in (unread.value.hint or "")
     result = CliRunner().invoke(cli, ["run", "web_search", '{"query": "x"}'], prog_name="wasmrt")
     assert result.exit_code != 0 and "wasmrt config set web_search.provider brave" in result.stderr

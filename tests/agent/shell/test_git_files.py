@@ -141,7 +141,7 @@ def test_refusal_names_the_file_the_setting_and_the_next_step(repository: Reposi
     result = shell.execute(repository.script("uniq cfg .git/config; echo done")).result
     assert result["exit_code"] == 0 and result["stdout"] == "done\n"
     assert ".git/config: the file was restored, because core.fsmonitor can make git run" in result["stderr"]
-    assert "unsafe_write_git = true" in result["stderr"]
+    assert "wasmrt config set shell.unsafe_write_git true" in result["stderr"]
     assert repository.config.read_text() == before
 
 

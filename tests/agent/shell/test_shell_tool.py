@@ -117,7 +117,7 @@ def test_without_confinement_no_command_runs(home: Path, folder: Path, monkeypat
 @pytest.mark.parametrize(
     ("settings", "missing", "words"),
     [
-        (ShellSettings(enabled=False), "", "set enabled = true"),
+        (ShellSettings(enabled=False), "", "wasmrt config set shell.enabled true$"),
         (ShellSettings(), "find_spec", r"wasmrt\[shell\]"),
         (ShellSettings(unsafe_host=True), "find_spec", r"wasmrt\[shell\]"),
         (ShellSettings(), "find_bash", "bash was not found"),
