@@ -148,7 +148,7 @@ def test_a_crash_keeps_its_reason(fails: Fails, language: str) -> None:
         "go": "nil pointer dereference (line ",
         "js-quickjs": "TypeError",
         "js-starlingmonkey": "TypeError",
-        "python": "KeyError: 'field' (line ",
+        "python": "KeyError: 'field' (app.py, line ",
         "rust": "it fell over",
     }[language]
     error = fails(language, "!crash")
@@ -165,7 +165,7 @@ def test_a_crash_keeps_its_reason(fails: Fails, language: str) -> None:
 def test_crash_of_a_function_keeps_its_reason(fails: Fails, language: str) -> None:
     error = fails(language, "!crash", WorldForm.FUNCTIONS)
     assert error.code == "tool:crashed"
-    assert ("KeyError: 'field' (line " if language == "python" else "TypeError") in error.message
+    assert ("KeyError: 'field' (app.py, line " if language == "python" else "TypeError") in error.message
     memory = fails(language, "!memory", WorldForm.FUNCTIONS)
     assert isinstance(memory, MemoryLimitError)
     assert memory.limit == 64 * MIB

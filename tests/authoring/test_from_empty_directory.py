@@ -47,11 +47,8 @@ class Journey:
         return result
 
 
-@pytest.mark.timeout(1800)
-@pytest.mark.parametrize("language", template_names())
-def test_new_build_test_install_and_run(
-    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def enter_empty_folder(language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the option with which a build may download packages, if it may."""
     # Uses installed toolchains and crates; everything else is private to this test.
     monkeypatch.setenv("WASMRT_TOOLCHAINS", str(toolchains_dir()))
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
@@ -60,10 +57,19 @@ def test_new_build_test_install_and_run(
         monkeypatch.setenv("CARGO_NET_OFFLINE", "true")
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
+    return ["--yes"] * fetching
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("language", template_names())
+def test_new_build_test_install_and_run(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    may_download = enter_empty_folder(language, tmp_path, monkeypatch)
     step = Journey()
 
-    step("new", "weather", "--lang", language)
-    built = json.loads(step("build", "weather", "--json", *["--yes"] * fetching).stdout)
+    step("new", "weather", "--lang", language, "--example", "weather")
+    built = json.loads(step("build", "weather", "--json", *may_download).stdout)
     again = json.loads(step("build", "weather", "--json").stdout)
     tested = json.loads(step("test", "weather", "--json").stdout)
     packed = [json.loads(step("pack", "weather", "--to", f"{number}.zip", "--json").stdout) for number in (1, 2)]
@@ -99,3 +105,19 @@ def test_new_build_test_install_and_run(
     if language in ("c", "rust"):
         assert not [name for name in built["imports"] if name.startswith("wasi:")]
         assert built["size_bytes"] < {"c": 12_000, "rust": 120_000}[language]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("language", [each for each in template_names() if load_template(each).minimal])
+def test_the_minimal_tool_builds_passes_its_test_and_runs(
+    language: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_download = enter_empty_folder(language, tmp_path, monkeypatch)
+    step = Journey()
+    step("new", "hello", "--lang", language)
+    built = json.loads(step("build", "hello", "--json", *may_download).stdout)
+    assert (built["tools"], built["denied"]) == (["words-count"], [])
+    tested = json.loads(step("test", "hello", "--json").stdout)
+    assert (tested["passed"], tested["failed"]) == (1, 0)
+    step("install", "hello/build/hello.wasm", "--yes")
+    assert json.loads(step("run", "hello", '{"text": "one two three"}').stdout) == 3
