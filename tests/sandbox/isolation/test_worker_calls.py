@@ -37,7 +37,7 @@ from wasmrt.core.errors import (
 )
 from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import CORE, RUN_WORKER, prepare
-from wasmrt.sandbox.isolation.pool import launcher
+from wasmrt.sandbox.isolation.pool import home, launcher
 from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
@@ -457,6 +457,17 @@ def test_excessive_compiler_memory_ends_only_the_compiler(
     with pytest.raises(ComponentTooLargeError, match="more memory or time"):
         runtime.prepare("keeps", keeps)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
+    assert prepared(runtime).execute({"after": True}).result == {"after": True}
+
+
+def test_compilation_over_its_deadline_names_the_deadline(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(home, "COMPILE_SECONDS", 0.0)
+    with pytest.raises(ComponentTooLargeError, match="took longer than 0 s") as caught:
+        runtime.prepare("keeps", wat2wasm(keeping(40_000)))
+    assert "less busy" in (caught.value.hint or "")
+    monkeypatch.undo()
     assert prepared(runtime).execute({"after": True}).result == {"after": True}
 
 

@@ -140,7 +140,12 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         channel.waiting = channel.between = lifetime.check
         try:
             yield channel
-        except (ClosedError, DeadlineExceededError) as error:
+        except DeadlineExceededError as error:
+            raise ComponentTooLargeError(
+                f"compiling the component took longer than {COMPILE_SECONDS:.0f} s",
+                hint="repeat it when the machine is less busy, or build the component smaller",
+            ) from error
+        except ClosedError as error:
             raise ComponentTooLargeError(
                 f"compiling the component took more memory or time than it may ({_bounds()}), or crashed the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
