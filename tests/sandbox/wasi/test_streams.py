@@ -142,7 +142,10 @@ def test_a_failure_written_before_an_exit_is_the_error_of_the_call(guest: Guest)
     guest(_WRITE, guest("cli/stderr#get-stderr"), b"Traceback\n")
     _write_failure(guest, kind="operation-failed", code="crashed", message="KeyError: 'x' (app.py, line 3, in run)")
     guest(_WRITE, guest("cli/stderr#get-stderr"), b"thread panicked\n")
-    error = end_cause(GuestExitError(exit_code=1), guest.ctx)
+    exited = GuestExitError(exit_code=1)
+    guest.ctx.fail(exited)
+    error = end_cause(exited, guest.ctx)
+    assert guest.ctx.failure is error
     assert isinstance(error, GuestError)
     assert (error.code, error.message) == ("tool:crashed", "KeyError: 'x' (app.py, line 3, in run)")
     assert error.hint == "fix the tool's source, then run: wasmrt build && wasmrt test"

@@ -51,11 +51,12 @@ def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
     """Return the error that stopped a guest: the call's first failure if it has one, otherwise `error`.
 
     An `EngineFault` or `LowerError` is converted to a `ToolError`. If the guest failed, aborted or exited after it
-    wrote a failure, that failure is the error.
+    wrote a failure, that failure is the error, and becomes the call's failure.
     """
     cause = budgets.failure or error
     if isinstance(budgets, GuestCall) and budgets.written_failure is not None and _is_own_end(cause):
-        return typed_failure(budgets.written_failure, budgets)
+        budgets.failure = typed_failure(budgets.written_failure, budgets)
+        return budgets.failure
     if isinstance(cause, EngineFault):
         return _from_fault(cause, budgets)
     if isinstance(cause, LowerError):
