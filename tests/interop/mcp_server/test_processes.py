@@ -312,7 +312,7 @@ def test_http_serves_pages_by_link_and_not_by_token(home: Path) -> None:
             inside = re.search(r'url=([^"]+)"', begun.text)
             assert inside is not None
             page = browser.get(httpx.URL(link).join(inside[1]))
-            assert "No requests are pending." in page.text
+            assert "No requests are pending" in page.text
             assert browser.post(url, json={}).status_code == 401, "a session of a person is no client's token"
         assert httpx.get(link, trust_env=False).status_code == 403, "a link works once"
 

@@ -43,7 +43,11 @@ def approvals(kind: str) -> list[dict[str, Any]]:
 def test_a_client_of_each_sdk_generation_has_a_clean_session(home: Path, version: str, transport: str) -> None:
     configure(home, RULES)
     if transport == "stdio":
-        hidden = "1 more tool is not offered; for the reason: wasmrt policy explain NAME\n"
+        hidden = (
+            "the tools that manage tools and skills are off; to offer them, pass --manage, or: "
+            "wasmrt config set extensions.serve true; wasmrt config set skills.serve true\n"
+            "json is not offered: a rule of the policy denies the tool; wasmrt config set tools.rules.json.permission ask\n"
+        )
         found = run_session(version, hidden, command=[*WASMRT, "serve"])
     else:
         token = wasmrt("serve", "--new-token", "local").stdout.decode().strip()

@@ -15,6 +15,7 @@ from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.registry import print_problems, print_refusals, register_configured_servers
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -69,8 +70,9 @@ def _remove_managing_tools(options: ServeOptions, registry: ToolRegistry) -> Non
                 registry.remove(name)
                 removed.append(name)
     if removed and not options.patterns:
-        text = "the tools that manage tools and skills are off; to offer them, pass --manage, or set serve = true in"
-        print_message(f"{text} [extensions] and [skills] of the configuration file")
+        commands = "; ".join(set_command(f"{group}.serve", True) for group in ("extensions", "skills"))
+        text = "the tools that manage tools and skills are off; to offer them, pass --manage, or:"
+        print_message(f"{text} {commands}")
 
 
 def _view_of(options: ServeOptions, registry: ToolView) -> ToolView:
