@@ -46,7 +46,8 @@ def test_a_client_of_each_sdk_generation_has_a_clean_session(home: Path, version
         hidden = (
             "the tools that manage tools and skills are off; to offer them, pass --manage, or: "
             "wasmrt config set extensions.serve true; wasmrt config set skills.serve true\n"
-            "json is not offered: a rule of the policy denies the tool; wasmrt config set tools.rules.json.permission ask\n"
+            "json is not offered: a rule of the policy denies the tool; "
+            "wasmrt config set tools.rules.json.permission ask\n"
         )
         found = run_session(version, hidden, command=[*WASMRT, "serve"])
     else:
