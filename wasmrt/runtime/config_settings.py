@@ -94,7 +94,7 @@ RUNTIME_SETTINGS = (
     ),
     Setting("shell.execute", "Files and folders that commands may read and execute.", ["/opt/toolchain"], []),
     Setting("shell.session", "Keep folder and variables between the commands of a conversation.", True, _SHELL.session),
-    Setting("shell.network", "Hosts that commands may reach through the proxy.", ["pypi.org"], []),
+    Setting("shell.network", "Hosts that commands may reach through the proxy.", ["packages.example.com"], []),
     Setting("shell.programs", "Programs that a rule may allow, in addition to the known ones.", ["mytool"], []),
     Setting("secrets.backend", "Store of secrets: keyring, file, env or command. By default, it is detected.", "file"),
     Setting(
