@@ -35,7 +35,7 @@ docs:
 bench *args:
     python -m benches --write {{args}}
 
-# All that is asked of a change, as CI runs it, in about 20 minutes
+# All that is asked of a change, as CI runs it, in about 40 minutes
 ci:
     .ci/run
 
