@@ -70,7 +70,7 @@ def _remove_managing_tools(options: ServeOptions, registry: ToolRegistry) -> Non
                 registry.remove(name)
                 removed.append(name)
     if removed and not options.patterns:
-        commands = "; ".join(set_command(f"{group}.serve", True) for group in ("extensions", "skills"))
+        commands = f"{set_command('extensions.serve', True)}; {set_command('skills.serve', True)}"
         text = "the tools that manage tools and skills are off; to offer them, pass --manage, or:"
         print_message(f"{text} {commands}")
 

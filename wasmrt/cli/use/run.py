@@ -59,8 +59,7 @@ def run(
     component file, or the folder of a built tool. The call takes the same steps as the call of an agent: policy,
     approval, rate limits, scan, receipt. Typing a call approves its effects. If a rule, the package or the tool
     requires approval, you are asked on the terminal; without a terminal the call is denied. The result is printed as
-    JSON; --json adds usage, logs and decisions. Rate limits start from zero in each command, unless the setting
-    rate_limit_storage names a Redis server.
+    JSON; --json adds usage, logs and decisions. Rate limits start from zero, unless rate_limit_storage is set.
 
     \b
     Examples:
