@@ -7,7 +7,7 @@ stores the version with its grant, or `store_pending` stores it as an update tha
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
@@ -75,9 +75,16 @@ class InstallPlan:
         if old is None:
             return self.grant != Capabilities.none()
         # SECURITY: models read the names, schemas and descriptions of offered tools.
-        shown = (old.schema_digest, old.description, old.package)
-        reworded = old.for_agents and shown != (new.info.schema_digest, new.info.description, new.package)
+        shown = (old.schema_digest, old.description, _shown_to_models(old.package))
+        now = (new.info.schema_digest, new.info.description, _shown_to_models(new.package))
+        reworded = old.for_agents and shown != now
         return self.wider or new.component.digest != old.digest or reworded
+
+
+def _shown_to_models(package: str | None) -> list[ToolSpec]:
+    """Return a package's tools without their permissions, which `_loosened` compares."""
+    tools = () if package is None else load_tools(package)
+    return [replace(tool, permission="", hidden=False, origins=()) for tool in tools]
 
 
 class Installer:

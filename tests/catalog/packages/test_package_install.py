@@ -81,7 +81,7 @@ def test_an_installed_tool_of_a_package_runs_under_its_own_name(wasmrt: Run, fol
 def test_nothing_is_installed_without_approval(wasmrt: Run, folder: Path) -> None:
     refused = wasmrt("install", folder, code=3)
 
-    assert "list_tickets can read what your secret desk_token opens at api.desk.example" in refused.stderr
+    assert "list_tickets also can read what your secret desk_token opens at api.desk.example" in refused.stderr
     assert "may GET and HEAD https://api.desk.example" in refused.stderr
     assert "no tools are installed" in wasmrt("list").stderr
 

@@ -204,7 +204,7 @@ def test_failing_telemetry_does_not_break_calls(kind: str, caplog: pytest.LogCap
 def test_opentelemetry_is_not_imported_without_telemetry() -> None:
     script = (
         "import sys; from wasmrt import ToolRegistry, tool\n"
-        "@tool(effects=[])\ndef say(text: str) -> str:\n    return text\n"
+        "@tool(effects=[])\ndef say(text: str) -> str:\n    'Say.'\n    return text\n"
         "made = ToolRegistry(); made.register(say); made.execute('say', {'text': 'x'})\n"
         "print([name for name in sys.modules if name.startswith('opentelemetry')])"
     )
