@@ -126,7 +126,7 @@ _TEMPLATE = re.compile(
     r"|<(?:invoke|parameter|function)[ =][^<>]{0,200}>|</?(?:invoke|parameter)>|</function>"
     r"|</?(?:arg_key|arg_value|tool_calls|escape)>"
     r"|<</?SYS>>|</?(?:start|end)_of_turn>|<\|?(?:im_start|im_end|endoftext|eot_id|bos|eos)\|?>"
-    r"|</?(?:function_calls|function_results|antml:[a-z_]+|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
+    r"|</?(?:function_calls|function_results|antml:[a-z_]{1,200}|tool_call|tool_response|system-reminder)\b[^<>]{0,200}>",
     re.IGNORECASE,
 )
 # A tag with more than 4,096 blanks is defused, too, so that every match is short.
@@ -137,7 +137,9 @@ _ANY = re.compile(
 """Characters, one of which is in every match of the patterns above. For most texts, this check is sufficient."""
 
 
-_STEP_CHARS = 32 * KIB
+_STEP_CHARS = 16 * KIB
+_MAX_TEMPLATE_CHARS = 1 * KIB
+"""No match of `_TEMPLATE` is longer."""
 _MAX_MATCH_CHARS = 16 * KIB
 """A longer terminal sequence is removed up to here; the rest is treated as text."""
 
@@ -197,11 +199,12 @@ def _replace_in_steps(pattern: re.Pattern[str], by: str | Callable[[re.Match[str
     SECURITY: an expression is one C call that holds the GIL, so it is applied to a part of the text at a time.
     """
     kept: list[str] = []
+    longest = _MAX_TEMPLATE_CHARS if pattern is _TEMPLATE else _MAX_MATCH_CHARS
     count = start = 0
     while start < len(text):
         parts: list[str] = []
         begin, end = start, start + _STEP_CHARS
-        for match in pattern.finditer(text, start, end + _MAX_MATCH_CHARS):
+        for match in pattern.finditer(text, start, end + longest):
             if match.start() >= end:
                 break
             parts += text[begin : match.start()], by if isinstance(by, str) else by(match)
