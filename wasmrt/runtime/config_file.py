@@ -16,6 +16,7 @@ from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import Unfit, UnfitFileError, read_file
 from wasmrt.core.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command, unset_command
 from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_in, read_table
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
@@ -108,7 +109,7 @@ class FileSettings:
         from wasmrt.egress.secrets import open_store, open_store_later  # keyrings and ciphers, which few commands need
 
         if self.secrets_command and self.secrets_backend != "command":
-            hint = 'set backend = "command" in [secrets], or remove command'
+            hint = f"{set_command('secrets.backend', 'command')}, or {unset_command('secrets.command')}"
             raise ConfigurationError("command in [secrets] is only used by the backend 'command'", hint=hint)
         backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
         return (open_store_later if later else open_store)(

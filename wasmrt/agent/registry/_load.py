@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -152,15 +152,13 @@ def load_registry(
     *,
     policy: ToolPolicy | None = None,
     approver: Approver | None = None,
-    around: Callable[[Approver], Approver] | None = None,
     telemetry: Telemetry | None = None,
 ) -> ToolRegistry:
     """Return a registry with wasmrt's own tools, the installed tools and the plugins.
 
     Tools for files and the shell are included if the runtime has a workspace. The operator's configuration file defines
-    the default policy, approver and telemetry, and the plugin folder. If the approver is a `QueueApprover`, it is
-    replaced by `around(approver)`; a command can thus show the requests for which it waits. `problems` of the registry
-    lists the tools that are unavailable. Call `close` to end the plugins.
+    the default policy, approver and telemetry, and the plugin folder. `problems` of the registry lists the tools that
+    are unavailable. Call `close` to end the plugins.
 
     Raises:
         ConfigFileError: the configuration file is invalid; the error lists every mistake.
@@ -173,7 +171,7 @@ def load_registry(
         ...     registry.close()
         True
     """
-    registry = empty_registry(runtime, policy=policy, approver=approver, around=around, telemetry=telemetry)
+    registry = empty_registry(runtime, policy=policy, approver=approver, telemetry=telemetry)
     places = find_places()
     _add_own_tools(registry, runtime, places, read_config_file(places.config))  # before others could take their names
     registry.installed = InstalledTools(registry, runtime, places.data)
@@ -189,7 +187,6 @@ def empty_registry(
     *,
     policy: ToolPolicy | None = None,
     approver: Approver | None = None,
-    around: Callable[[Approver], Approver] | None = None,
     telemetry: Telemetry | None = None,
 ) -> ToolRegistry:
     """Return a registry without tools, with policy, approvals and telemetry as for `load_registry`.
@@ -202,8 +199,6 @@ def empty_registry(
     policy = policy or file.policy
     store = ApprovalStore(places.approvals)
     asked = approver or approver_of(policy.approver, store)
-    if around is not None and isinstance(asked, QueueApprover):
-        asked = around(asked)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     return ToolRegistry(
         runtime,

@@ -59,15 +59,19 @@ class Effective(NamedTuple):
 
 
 class ConfigText(NamedTuple):
-    """The configuration file."""
+    """The configuration file, read once."""
 
     path: Path
     data: bytes | None
+    """None if the file does not exist."""
+    tree: dict[str, Any]
+    lines: dict[str, int]
+    """The line of each setting."""
 
     @property
     def text(self) -> str:
         """The text; empty if the file does not exist."""
-        return (self.data or b"").decode(errors="replace")
+        return (self.data or b"").decode()
 
 
 def _redact(value: Any, *, hidden: bool = False) -> Any:
@@ -172,8 +176,7 @@ def set_setting(key: str, value: str, append: bool, as_json: bool) -> None:
     """
     path, file = read_key(key), _read()
     setting = find_setting(SETTINGS, path)
-    tree = _parse(file)
-    given = _appended(setting, path, tree, value) if append else read_value(setting, value)
+    given = _appended(setting, path, file.tree, value) if append else read_value(setting, value)
     write_config(file.path, file.data, with_setting(file.text, path, given))
     _report(_find(_read(), path), as_json=as_json)
 
@@ -190,7 +193,7 @@ def unset(key: str, as_json: bool) -> None:
     """
     path, file = read_key(key), _read()
     find_setting(SETTINGS, path)
-    if value_at(_parse(file), path) is None:
+    if value_at(file.tree, path) is None:
         raise ConfigurationError(f"{dotted(path)} is not set in {file.path}", code="not-set")
     write_config(file.path, file.data, without_setting(file.text, path))
     _report(_find(_read(), path), as_json=as_json)
@@ -208,16 +211,17 @@ def edit(as_json: bool) -> None:
     Examples:
       wasmrt config edit
     """
-    file = ConfigText(find_places().config, read_config_text(find_places().config))
-    draft = file.path.with_name("config.rejected.toml")
+    path = find_places().config
+    before = read_config_text(path)
+    draft = path.with_name("config.rejected.toml")
     rejected = read_config_text(draft)
-    text = (file.text if rejected is None else rejected.decode(errors="replace")) or _TEMPLATE
+    text = ((before if rejected is None else rejected) or b"").decode(errors="replace") or _TEMPLATE
     while True:
         edited = click.edit(text, extension=".toml")
         if edited is None:
             raise ConfigurationError("nothing was changed: the editor saved nothing", code="unchanged")
         try:
-            write_config(file.path, file.data, edited)
+            write_config(path, before, edited)
         except ConfigurationError as error:
             _keep(draft, edited)
             problems = error.problems if isinstance(error, ConfigFileError) else ()
@@ -231,9 +235,9 @@ def edit(as_json: bool) -> None:
         draft.unlink(missing_ok=True)
         break
     if as_json:
-        show_json({"path": str(file.path), "changed": edited != file.text})
+        show_json({"path": str(path), "changed": edited.encode() != (before or b"")})
     else:
-        print_message(f"wrote {file.path}")
+        print_message(f"wrote {path}")
 
 
 @config.command("explain")
@@ -273,22 +277,18 @@ def _read() -> ConfigText:
         ConfigFileError: the file cannot be read, or is not TOML.
     """
     path = find_places().config
-    file = ConfigText(path, read_config_text(path))
-    _parse(file)
-    return file
-
-
-def _parse(file: ConfigText) -> dict[str, Any]:
+    data = read_config_text(path)
     try:
-        return tomllib.loads((file.data or b"").decode())
+        text = (data or b"").decode()
+        return ConfigText(path, data, tomllib.loads(text), lines_of(text))
     except (ValueError, RecursionError) as error:
-        parse_config(file.path, file.data or b"")  # raises an error with the line
-        raise ConfigFileError(str(file.path), "the file is not TOML", hint="wasmrt config edit") from error
+        parse_config(path, data or b"")  # raises an error with the line
+        raise ConfigFileError(str(path), "the file is not TOML", hint="wasmrt config edit") from error
 
 
 def _effective(file: ConfigText) -> Iterator[Effective]:
     """Yield all settings of the file and, of the others, those with a fixed name."""
-    tree = _parse(file)
+    tree = file.tree
     for setting in SETTINGS:
         paths = list(_paths(tree, setting.key.split(".")))
         for path in paths:
@@ -315,14 +315,14 @@ def _find(file: ConfigText, path: tuple[str, ...]) -> Effective:
         ConfigurationError: there is no such setting.
     """
     setting = find_setting(SETTINGS, path)
-    key, value = dotted(path), value_at(_parse(file), path)
+    key, value = dotted(path), value_at(file.tree, path)
     variable = _VARIABLES.get(key)
     if variable is not None and os.environ.get(variable):
         return Effective(key, setting, os.environ[variable], f"environment {variable}")
     if value is None:
         whole = path == tuple(setting.key.split(".")) or any(part.isupper() for part in setting.key.split("."))
         return Effective(key, setting, setting.default if whole else None, "default")
-    line = lines_of(file.text).get(".".join(path))
+    line = file.lines.get(".".join(path))
     return Effective(key, setting, value, str(file.path) + ("" if line is None else f":{line}"))
 
 

@@ -72,7 +72,7 @@ class CommandSecrets(EntryStore):
             )  # fmt: skip
         except OSError as error:
             reason = f"the command for secrets cannot be started: {error.strerror}"
-            raise SecretBackendError(reason, hint="check command in [secrets]") from None
+            raise SecretBackendError(reason, hint="check the program: wasmrt config get secrets.command") from None
         try:
             output = _read_output(process, time.monotonic() + self._timeout_seconds)
             if output is not None and len(output) > _MAX_OUTPUT_BYTES:
