@@ -241,6 +241,24 @@ def test_browser_process_has_no_sockets_user_files_or_environment(
         open_url(web, "https://example.com/")
 
 
+@needs_browser
+@needs_seccomp
+@needs_landlock
+@pytest.mark.parametrize(("script", "message"), [
+    ("import os\nstarted = os.environ['HOME'] + '/started'\nfirst = not os.path.exists(started)\n"
+     "open(started, 'w')\nif not first: print('{\"failed\": \"second start\"}')", "second start"),
+    ("raise SystemExit('no memory')", "exited before the page was loaded: no memory"),
+])  # fmt: skip
+def test_browser_that_exits_at_once_is_started_once_more(
+    web: Web, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, message: str
+) -> None:
+    (tmp_path / "page").mkdir()
+    (tmp_path / "page/_page.py").write_text(script)
+    monkeypatch.setattr(_browser, "_PAGE", tmp_path / "page/_page.py")
+    with pytest.raises(ToolError, match=message):
+        open_url(web, "https://example.com/")
+
+
 def test_missing_playwright_or_browser_error_suggests_a_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ToolError, match="there is no browser at"):
         find_browser(tmp_path / "nothing")

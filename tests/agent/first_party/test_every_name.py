@@ -163,6 +163,7 @@ def test_desktop_tools_run_by_name(call: Way, paint: None) -> None:
     check(call, "desktop")
 
 
+@pytest.mark.ci("browser")
 @needs_seccomp
 @needs_landlock
 @pytest.mark.skipif(

@@ -28,6 +28,7 @@ from wasmrt.core.url import InvalidUrlError, parse_url
 from wasmrt.egress.gateway import EgressGateway, Face, HostCall, HttpFailure, HttpRequest, read_host
 from wasmrt.egress.leaks import LeakDetector, WatchedSecrets
 from wasmrt.runtime.context import ToolContext
+from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.isolation.confine import NOT_EXECUTED, SHELL, Command, confined_command
 from wasmrt.sandbox.isolation.programs import not_started, starting
 
@@ -52,6 +53,10 @@ class Refused(NamedTuple):
     why: str
 
 
+class BrowserExitedError(ToolError):
+    """The browser exited before the page was loaded."""
+
+
 class PageTraffic:
     """The requests of one page, limited by the gateway's checks and by the limits of a page."""
 
@@ -71,6 +76,11 @@ class PageTraffic:
         """Limit every request to the lifetime of a call."""
         self._call.deadline, self._call.cancelled = lifetime.deadline, lifetime.cancelled
         return self
+
+    @property
+    def has_requests(self) -> bool:
+        """True after the first request of the page."""
+        return bool(self._requests or self.refused)
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
         """Return the answer to one request: a response, a redirect of the page, or an empty object if it is refused."""
@@ -183,9 +193,18 @@ def open_page(
         traffic = PageTraffic(open_gateway, hosts, url, context).within(lifetime)
         env = {"HOME": home, "TMPDIR": home, "PATH": PATH, "LANG": "C.UTF-8"}
         asked = {"url": url, "browser": str(browser), "env": env, "max_chars": max_chars}
-        with starting("the browser"), start_conversation(_command(browser, home, env), home, lifetime) as browsing:
-            browsing.send(asked | {"seconds": lifetime.remaining() * 0.9})
-            found = _serve_page(browsing, traffic)
+
+        def browse() -> dict[str, Any]:
+            with starting("the browser"), start_conversation(_command(browser, home, env), home, lifetime) as browsing:
+                browsing.send(asked | {"seconds": lifetime.remaining() * 0.9})
+                return _serve_page(browsing, traffic)
+
+        try:
+            found = browse()
+        except BrowserExitedError:  # Chromium sometimes fails to start on a busy machine
+            if traffic.has_requests:
+                raise
+            found = browse()
         return _result(found, traffic, url, max_chars)
 
 
@@ -201,15 +220,21 @@ def _command(browser: Path, home: str, env: dict[str, str]) -> Command:
 
 
 def _serve_page(browsing: Conversation, traffic: PageTraffic) -> dict[str, Any]:
-    """Answer the requests of the page until it is loaded; return the browser's last line."""
+    """Answer the requests of the page until it is loaded; return the browser's last line.
+
+    Raises:
+        BrowserExitedError: there is no such line.
+    """
     while (line := browsing.receive()) is not None:
         if "request" in line:
             browsing.send(traffic.answer(line))
         elif "page" in line or "failed" in line:
             return line
-    if (problem := not_started("the browser", NOT_EXECUTED, browsing.stderr)) is not None:
-        raise problem
-    raise ToolError("the browser exited before the page was loaded", code="browser", hint="try again")
+    if (failure := not_started("the browser", NOT_EXECUTED, browsing.stderr)) is not None:
+        raise failure
+    last = printable_line(browsing.stderr.strip().rpartition("\n")[2])[:300]
+    problem = "the browser exited before the page was loaded" + (f": {last}" if last else "")
+    raise BrowserExitedError(problem, code="browser", hint="try again")
 
 
 def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int) -> dict[str, Any]:
