@@ -32,6 +32,7 @@ def nobody(_question: str) -> bool:
     return False
 
 
+@pytest.mark.ci("slow")
 def test_build_reports_steps_and_checks_the_component(c_project: Project) -> None:
     told: list[str] = []
 

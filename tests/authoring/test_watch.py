@@ -113,6 +113,7 @@ def test_dev_builds_tests_and_runs_again_after_a_change(
     assert "5 passed, 0 failed" in rounds[2]
 
 
+@pytest.mark.ci("slow")
 def test_dev_json_prints_one_line_per_event(
     c_project: Project, capsys: pytest.CaptureFixture[str], write_cases: Callable[..., None]
 ) -> None:

@@ -197,6 +197,7 @@ def test_a_denial_never_quotes_the_url():
     assert str(caught.value) == "the URL contains a user name or password"
 
 
+@pytest.mark.ci("slow")
 @settings(max_examples=examples(500), deadline=None)
 @given(st.text(max_size=60) | st.from_regex(r"https?://[\w.:@\[\]%\\-]{1,30}(/[ -~]{0,20})?", fullmatch=True))
 def test_a_parsed_url_parses_again_to_the_same_value(text):

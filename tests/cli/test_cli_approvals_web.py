@@ -52,6 +52,7 @@ def opened(link: str) -> tuple[int, str]:
     return found
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("ended_by", [signal.SIGINT, signal.SIGTERM])
 def test_the_page_is_served_until_it_is_ended(home: Path, ended_by: signal.Signals) -> None:
     asked = request(user="local")

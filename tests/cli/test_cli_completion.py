@@ -46,6 +46,7 @@ def completed(home: Path, *words: str, shell: str = "bash") -> list[str]:
     return result.stdout.split()
 
 
+@pytest.mark.ci("slow")
 def test_commands_and_names_of_tools_are_completed(wasmrt: Run, tool_file: Write, home: Path) -> None:
     wasmrt("install", tool_file())
 
@@ -100,6 +101,7 @@ def needed(wasmrt: Run) -> tuple[str, str]:
     return checks["needed secrets"]["state"], checks["needed secrets"]["found"]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     ("refresh", "place", "ended", "said"),
     [

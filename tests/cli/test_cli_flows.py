@@ -81,6 +81,7 @@ def test_policy_show_lists_the_active_flow_rules(wasmrt: Run, home: Path, flows:
     assert json.loads(wasmrt("policy", "show", "--json").stdout)["flows"]["preset"] == flows
 
 
+@pytest.mark.ci("slow")
 def test_file_tools_are_included_only_with_a_workspace(
     wasmrt: Run, home: Path, tmp_path: Path, tool_file: Callable[..., Path]
 ) -> None:

@@ -116,6 +116,7 @@ def test_login_that_was_not_granted_is_refused(wasmrt: Run, tool_file: Write, pa
     assert "to read your mail" in granted(wasmrt)
 
 
+@pytest.mark.ci("slow")
 def test_only_additions_of_an_update_are_red_and_come_first(
     wasmrt: Run, tool_file: Write, parrot: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

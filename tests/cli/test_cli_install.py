@@ -197,6 +197,7 @@ def test_an_install_killed_at_any_moment_leaves_a_whole_catalog(wasmrt: Run, too
     assert json.loads(wasmrt("list", "--json").stdout)[0]["number"] == 2
 
 
+@pytest.mark.ci("slow")
 def test_install_on_a_terminal_asks_for_approval(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)
     code, said = on_a_terminal(b"n\n", "install", path)

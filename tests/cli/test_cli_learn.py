@@ -56,6 +56,7 @@ def learned(said: str) -> list[str]:
     return [line for line in said.splitlines() if line.startswith("requested: ")]
 
 
+@pytest.mark.ci("slow")
 def test_learn_on_a_terminal_repeats_until_nothing_is_denied(
     home: Path, reader: Callable[..., Path], workspace: Path, tmp_path: Path
 ) -> None:
@@ -150,6 +151,7 @@ def server() -> Iterator[ThreadingHTTPServer]:
     thread.join()
 
 
+@pytest.mark.ci("slow")
 def test_request_is_sent_only_after_it_is_allowed(
     home: Path, tool_file: Write, encode: Encode, server: ThreadingHTTPServer, tmp_path: Path
 ) -> None:

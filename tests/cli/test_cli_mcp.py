@@ -68,6 +68,7 @@ def test_removing_a_server_removes_the_login_of_the_user(home: Path) -> None:
     assert open_secrets().list("local") == ()
 
 
+@pytest.mark.ci("slow")
 def test_call_announces_the_server_start_unless_json(home: Path) -> None:
     assert add("invisible", "--trust", "local").exit_code == 0
     for command in (("mcp", "call", "bad", "get_thing"), ("tools", "run", "bad_get_thing", "{}")):

@@ -188,6 +188,7 @@ def test_unencodable_text_is_escaped_and_json_stays_valid(home: Path) -> None:
     assert shown.isascii() and json.loads(shown) == "caf\u00e9 \U0001f600"
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("arguments", [("run", "--help"), ("leaks", "rules"), ("caps", "init", "echo")])
 def test_full_disk_is_not_an_internal_error(home: Path, arguments: tuple[str, ...]) -> None:
     with Path("/dev/full").open("wb") as full:

@@ -173,6 +173,7 @@ def test_a_relative_home_is_refused(wasmrt: Run, monkeypatch: pytest.MonkeyPatch
     assert "absolute path" in wasmrt("list", code=2).stderr
 
 
+@pytest.mark.ci("slow")
 def test_closed_output_is_not_an_internal_error(home: Path) -> None:
     with open("/dev/full", "wb") as full:
         result = subprocess.run(

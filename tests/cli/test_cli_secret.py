@@ -148,6 +148,7 @@ def test_first_secret_of_a_new_file_warns_about_its_key(wasmrt: Cli, home: Path)
     assert "secrets.key" not in wasmrt("secret", "set", "other", stdin=VALUE).stderr
 
 
+@pytest.mark.ci("slow")
 def test_file_with_a_passphrase_has_no_key_warning(wasmrt: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_SECRETS_PASSPHRASE", "correct horse")
     assert "warning" not in wasmrt("secret", "set", "api_token", stdin=VALUE).stderr

@@ -57,6 +57,7 @@ def test_changed_skill_is_reported_with_the_trust_command(wasmrt: Run, notes: Pa
     assert json.loads(wasmrt("skills", "list", "--json").stdout)[0]["trust"] == "installed"
 
 
+@pytest.mark.ci("slow")
 def test_confirmation_explains_the_trust_level(wasmrt: Run, notes: Path) -> None:
     stranger, person = "its text is untrusted content for a model until", "its text is trusted like a user's own text"
     for command, told, asked in (

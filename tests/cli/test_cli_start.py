@@ -47,6 +47,7 @@ def loaded_by(*arguments: str) -> set[str]:
     return set(result.stderr.rpartition("loaded:")[2].split())
 
 
+@pytest.mark.ci("slow")
 def test_running_a_tool_imports_no_more_than_it_needs(wasmrt: Run, tool_file: Write, unmeasured: None) -> None:
     loaded = loaded_by("run", "echo", '{"message": "hi"}')
     assert loaded & UNUSED == set()

@@ -47,6 +47,7 @@ def pack_parrot(folder: Path) -> bytes:
 # -- normal use --------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ci("slow")
 def test_tool_is_found_installed_activated_called_and_removed(agent: Agent) -> None:
     agent.put(sidecar=HTTP | {"description": "A bird."})
     (found,) = agent.call("tool_search", query="parrot")["tools"]
@@ -311,6 +312,7 @@ def test_auth_returns_no_command_for_a_tool_without_secrets(agent: Agent) -> Non
     assert "wasmrt secret set parrot_key" in (expect_error(agent, "tool_auth", name="with_key").hint or "")
 
 
+@pytest.mark.ci("slow")
 def test_auth_names_the_key_of_the_configured_search_provider(make_agent: MakeAgent) -> None:
     agent = make_agent(more='[web_search]\nprovider = "brave"\n')
     assert agent.call("tool_auth", name="web_search")["commands"] == ["wasmrt secret set brave_api_key"]

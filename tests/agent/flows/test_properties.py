@@ -6,6 +6,7 @@ import base64
 import json
 from urllib.parse import quote
 
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -171,6 +172,7 @@ def test_a_repeated_long_text_is_stored_once_until_it_is_cleared() -> None:
         assert not trace._untrusted.contains("host77.example")
 
 
+@pytest.mark.ci("slow")
 @given(st.text(max_size=300))
 def test_any_text_can_be_added_and_searched(text: str) -> None:
     trace = FlowTrace()

@@ -188,6 +188,7 @@ def test_a_date_is_not_private_content(params: dict[str, Any], asks: bool) -> No
     assert (found is not None and found.rule.name == "private-body") is asks
 
 
+@pytest.mark.ci("slow")
 def test_the_origin_of_a_short_value_is_its_sentence() -> None:
     agent = Agent()
     agent.read_page("The account is CH9300762011623852957. Cancel order 7 today.")

@@ -129,6 +129,7 @@ def test_search_returns_chunks_of_a_long_document(store: MemoryStore) -> None:
         assert f"subject{n}." in hit.content and len(hit.content) <= CHUNK_CHARS
 
 
+@pytest.mark.ci("slow")
 @given(st.text(max_size=6000) | st.text(alphabet="ab \n.", min_size=1500, max_size=9000))
 def test_chunks_cover_all_text_except_spaces_and_are_bounded(text: str) -> None:
     found, end = list(split_into_chunks(text)), 0

@@ -66,6 +66,7 @@ def test_an_operators_rule_never_loosens_traits(
     assert derive(Traits(effects=effects)) <= derive(Traits(effects=effects).tightened(tightening))
 
 
+@pytest.mark.ci("slow")
 @given(whole=effect_sets, call=effect_sets, tightening=tightenings)
 def test_more_effects_never_avoid_confirmation(
     whole: frozenset[Effect], call: frozenset[Effect], tightening: TraitRestrictions

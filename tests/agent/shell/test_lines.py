@@ -34,6 +34,7 @@ def test_there_are_over_150_harmful_and_everyday_lines() -> None:
     assert len(set(PLAIN)) > 150
 
 
+@pytest.mark.ci("slow")
 def test_harmful_lines_are_refused_or_require_approval() -> None:
     assert [line for line in HARMFUL if decide_command(line).action is Action.RUN] == []
 

@@ -262,6 +262,7 @@ def test_a_served_call_is_one_span_below_the_clients_span(world: World, collecte
     collected.check_names()
 
 
+@pytest.mark.ci("slow")
 def test_trace_context_but_not_baggage_is_sent_to_an_mcp_server(collected: Collected, monkeypatch: Any) -> None:
     monkeypatch.setattr(trace, "_TRACER_PROVIDER", collected.traces)  # the SDK would export its own spans there
     server = sdk(timeout_seconds=20.0)

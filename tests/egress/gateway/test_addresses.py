@@ -97,6 +97,7 @@ def outcome(row: dict[str, object], wire: Wire) -> str:
     return "allow"
 
 
+@pytest.mark.ci("slow")
 def test_every_row_of_the_ssrf_corpus_gets_the_expected_decision(wire: Wire) -> None:
     rows = [json.loads(line) for line in CORPUS.read_text("utf-8").splitlines()]
     wrong = []

@@ -32,6 +32,7 @@ NOTATIONS = (
 """Surroundings of a credential in the texts that tools return: logs, markup, tables, messages."""
 
 
+@pytest.mark.ci("slow")
 def test_at_least_99_of_100_credentials_are_found_in_every_notation() -> None:
     missed = []
     texts = [(rule_id, text) for rule_id, shape in shapes().items() for text in shape.examples]

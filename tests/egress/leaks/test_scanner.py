@@ -190,17 +190,17 @@ def test_a_secret_across_a_block_boundary_is_found_once() -> None:
 def rejected(kind: str) -> bytes:
     """Return a megabyte of false positives, each of which has to be classified to be rejected."""
     random = Random(12)
+    starts = [example_of(rule).strip()[:9] for rule in DETECTOR.rules]
     masked = sample("github-pat")[:4] + "x" * 36
     kinds = {
         "tokens": lambda: "AKIA" + "".join(random.choices(BASE62[10:36], k=16)) + "\n",
         "assignments": lambda: f"password = change{random.randrange(10**6)}me\n",
         "repeated": lambda: f"password = changeme1 {masked}\n",
-        "formats": lambda: random.choice(STARTS) + "-",
+        "formats": lambda: random.choice(starts) + "-",
     }
     return "".join(kinds[kind]() for _ in range(40_000)).encode()
 
 
-STARTS = [example_of(rule).strip()[:9] for rule in DETECTOR.rules]
 KINDS = ["tokens", "assignments", "repeated", "formats"]
 
 

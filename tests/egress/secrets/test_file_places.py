@@ -108,6 +108,7 @@ def test_a_secret_never_equals_a_string() -> None:
     assert (Secret("a value of some length") == "a value of some length") is False
 
 
+@pytest.mark.ci("slow")
 def test_a_file_in_this_versions_format_is_read_and_written(tmp_path: Path) -> None:
     salt, nonce = bytes(range(16)), bytes(range(12))
     how = {"key": "scrypt", "n": 131072, "r": 8, "p": 1, "salt": base64.b64encode(salt).decode()}

@@ -65,6 +65,7 @@ def site(request: pytest.FixtureRequest) -> Iterator[McpServerConfig]:
     thread.join(20)
 
 
+@pytest.mark.ci("slow")
 def test_a_server_of_the_sdk_is_called_confined(tmp_path: Path) -> None:
     work, other = tmp_path / "work", tmp_path / "other"
     work.mkdir()
@@ -88,6 +89,7 @@ def test_a_server_of_the_sdk_is_called_confined(tmp_path: Path) -> None:
     assert processes_of(server) == []
 
 
+@pytest.mark.ci("slow")
 def test_a_server_writes_to_its_granted_folder(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
@@ -96,6 +98,7 @@ def test_a_server_writes_to_its_granted_folder(tmp_path: Path) -> None:
     assert (work / "c.txt").read_text() == "x"
 
 
+@pytest.mark.ci("slow")
 def test_a_server_survives_a_call_that_times_out() -> None:
     server = sdk(timeout_seconds=2.0)
     with looked_at(server) as world:

@@ -40,6 +40,7 @@ def with_client(home: Path, mode: Mode, work: Callable[[Client], Awaitable[Any]]
     return asyncio.run(run())
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     ("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25"), ("2026-07-28", "2026-07-28")]
 )
@@ -73,6 +74,7 @@ def test_the_sdk_clients_form_approves_a_call(home: Path, mode: Mode) -> None:
     assert len(asked) == 1 and "echo" in asked[0]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_without_a_form_the_command_approves_the_call(home: Path, mode: Mode) -> None:
     configure(home, ASK)
@@ -86,6 +88,7 @@ def test_without_a_form_the_command_approves_the_call(home: Path, mode: Mode) ->
     with_client(home, mode, work)
 
 
+@pytest.mark.ci("slow")
 def test_the_sdk_client_is_notified_of_an_installed_tool(home: Path, tmp_path: Path) -> None:
     configure(home, OPEN)
     tool = tmp_path / "parrot.wasm"

@@ -352,6 +352,7 @@ def test_recording_needs_a_folder() -> None:
         WasmRuntimeConfig(audit=lambda receipt: None, audit_record=True)
 
 
+@pytest.mark.ci("slow")
 def test_a_tool_that_reads_the_clock_replays(desk: Desk) -> None:
     output = desk.runtime.prepare_installed("time").execute({"operation": "now"})
     assert desk.dry.prepare_installed("time").replay(desk.recording(output.call_id)).same

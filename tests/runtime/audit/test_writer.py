@@ -69,6 +69,7 @@ _lists = st.lists(_words, max_size=3).map(tuple)
 _hashes = st.just("") | st.from_regex(r"[0-9a-f]{64}", fullmatch=True)
 
 
+@pytest.mark.ci("slow")
 @given(
     st.builds(
         Receipt,

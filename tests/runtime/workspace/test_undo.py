@@ -136,6 +136,7 @@ ACTS = st.lists(
 )
 
 
+@pytest.mark.ci("slow")
 @given(acts=ACTS)
 @settings(
     max_examples=int(os.environ.get("WASMRT_UNDO_LAWS", "150")),
@@ -196,6 +197,7 @@ def test_a_file_created_just_before_a_call_is_restored(root, journal, monkeypatc
     assert (root / "mine").read_bytes() == b"mine"
 
 
+@pytest.mark.ci("slow")
 @given(acts=ACTS, failing=st.sets(st.integers(0, 25), min_size=1))
 @example(
     acts=[

@@ -226,6 +226,7 @@ except UndoError as error:
 """
 
 
+@pytest.mark.ci("slow")
 def test_of_several_undos_at_once_one_is_carried_out(tmp_path: Path) -> None:
     root, _ = prepare(tmp_path)
     pipe = subprocess.PIPE

@@ -24,10 +24,12 @@ def rough(task: str, **options: Any) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.ci("slow")
 def test_components_run_without_available_threads() -> None:
     assert rough("no_thread_left") == ["works", "works"]
 
 
+@pytest.mark.ci("slow")
 def test_exhausted_descriptors_are_reported_and_the_next_call_works() -> None:
     found = rough("no_descriptor_left")
     refused = "no worker process can be started (Too many open files)"
@@ -39,6 +41,7 @@ def test_exhausted_descriptors_are_reported_and_the_next_call_works() -> None:
         assert after == ["TrapError", "works"]
 
 
+@pytest.mark.ci("slow")
 def test_a_zygote_is_restarted_once_resources_are_available() -> None:
     *scarce, prepared, called = rough("no_descriptor_for_a_zygote")
     assert scarce[:2] == ["no worker process can be started (Too many open files)"] * 2
@@ -46,6 +49,7 @@ def test_a_zygote_is_restarted_once_resources_are_available() -> None:
     assert (prepared, called) == ("works", "works")
 
 
+@pytest.mark.ci("slow")
 def test_deep_recursion_on_a_small_stack_ends_in_a_trap() -> None:
     assert rough("small_stack") == ["TrapError", "TrapError", "works"]
 

@@ -44,6 +44,7 @@ def test_many_forbidden_calls_have_a_positive_control(rows: tuple[Row, ...], kin
         assert len(proven) >= LEAST, (user, told([row for row in rows if row not in proven]))
 
 
+@pytest.mark.ci("slow")
 def test_root_also_runs_the_checks_as_nobody(rows: tuple[Row, ...]) -> None:
     assert {row.user for row in rows} == ({0, 65534} if os.getuid() == 0 else {os.getuid()})
 

@@ -363,6 +363,7 @@ def test_a_required_missing_layer_is_named() -> None:
         prepare(RUN_WORKER, required=(*CORE, "a-layer-of-tomorrow"))
 
 
+@pytest.mark.ci("slow")
 def test_a_closed_runtime_leaves_no_process_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launcher, "_shared", [])  # use a separate zygote
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
@@ -471,6 +472,7 @@ def test_compilation_over_its_deadline_names_the_deadline(
     assert prepared(runtime).execute({"after": True}).result == {"after": True}
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("writes", [True, False])
 def test_bytecode_of_worker_only_modules_is_cached(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, writes: bool

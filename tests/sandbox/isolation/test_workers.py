@@ -26,6 +26,7 @@ def sealed(task: str, user: int, *options: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.ci("slow")
 @as_users
 def test_a_guest_mapped_before_runs_in_a_sealed_process(user: int) -> None:
     answer = sealed("run", user)
@@ -40,6 +41,7 @@ def test_traps_and_deadlines_stay_typed_in_a_sealed_process() -> None:
     assert len(sealed("run", 0)["found"]["faults"]) == 5
 
 
+@pytest.mark.ci("slow")
 @as_users
 def test_a_sealed_process_compiles_to_the_same_code_and_asks_the_component(user: int) -> None:
     answer = sealed("compile", user)

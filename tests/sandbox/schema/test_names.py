@@ -74,6 +74,7 @@ paths = st.tuples(words, words, words, st.sampled_from(["", "@1.0.0", "@1.0.0-rc
 )
 
 
+@pytest.mark.ci("slow")
 @given(st.lists(st.tuples(paths | words, words), unique=True, max_size=12), st.lists(words, unique=True, max_size=4))
 def test_every_name_is_unique_and_valid_for_every_provider(exports, functions):
     found = tools(*exports, functions=functions)

@@ -517,6 +517,7 @@ kinds = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.ci("slow")
 @settings(max_examples=examples(150), deadline=None)
 @given(kinds, data)
 def test_coercion_does_not_change_valid_params_or_its_input(kind, value):
