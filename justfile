@@ -32,6 +32,10 @@ cov *args:
 docs:
     python -m docs.generate
 
+# The documentation site
+docs-site folder="site":
+    python -m docs.site {{folder}}
+
 bench *args:
     python -m benches --write {{args}}
 

@@ -31,7 +31,7 @@ def main() -> None:
         environ = os.environ | {"WASMRT_HOME": f"{folder}/home", "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
         for command, lines in SESSION:
             console.print(Text.assemble(("$ ", "bold green"), (command, "bold")))
-            run = subprocess.run(  # noqa: S602 - our own lines, shown as typed
+            run = subprocess.run(
                 command,
                 shell=True,
                 cwd=folder,

@@ -37,7 +37,7 @@ T = TypeVar("T")
 class Capabilities:
     """Everything that one tool may do. Start with `Capabilities.none()`; each `with_...` method returns a new value.
 
-    Example:
+    Examples:
         >>> from wasmrt import Capabilities, EndpointPattern
         >>> grant = Capabilities.none().with_http([EndpointPattern.host("api.example.com")])
         >>> grant.explain_http("GET", "https://api.example.com/items").allowed

@@ -21,7 +21,7 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
     Raises:
         ConfigurationError: the result exceeds the bounds of a capability file.
 
-    Example:
+    Examples:
         >>> from wasmrt import Capabilities, merge
         >>> request = Capabilities.none().with_workspace_read(["reports/", "notes/"])
         >>> grant = Capabilities.none().with_workspace_read(["reports/"])

@@ -8,7 +8,7 @@ from enum import StrEnum
 class Effect(StrEnum):
     """A kind of effect that a call can have. A tool that does not declare its effects is treated as having all effects.
 
-    Example:
+    Examples:
         >>> from wasmrt import Effect, tool
         >>> @tool(effects=[Effect.NETWORK])
         ... def fetch(url: str) -> str:

@@ -25,7 +25,7 @@ class ResourceLimits:
     Raises:
         ConfigurationError: a limit is zero, negative, too large or not a number, or has a fraction and is not a time.
 
-    Example:
+    Examples:
         >>> from wasmrt import ResourceLimits
         >>> ResourceLimits(memory_bytes=16 * 1024 * 1024).memory_bytes
         16777216
@@ -50,7 +50,7 @@ class ResourceLimits:
 class FuelConfig(NamedTuple):
     """Settings for fuel: whether it is metered, and the limit of a call if the tool has no limit of its own.
 
-    Example:
+    Examples:
         >>> from wasmrt import FuelConfig
         >>> FuelConfig(limit=100_000_000)
         FuelConfig(enabled=True, limit=100000000)

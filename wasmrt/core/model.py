@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Reason(StrEnum):
     """The reason of a decision. Each reason has a stable, machine-readable value.
 
-    Example:
+    Examples:
         >>> from wasmrt import Capabilities, Reason
         >>> Capabilities.none().explain_workspace("notes.txt").reason is Reason.NOT_GRANTED
         True
@@ -211,7 +211,7 @@ class Decision(_Decided):
 
     If the argument `hint` is a string, it becomes a `Step`.
 
-    Example:
+    Examples:
         >>> from wasmrt import Capabilities
         >>> decision = Capabilities.none().explain_http("GET", "https://api.example.com/")
         >>> decision.allowed, decision.capability
@@ -327,7 +327,7 @@ class ToolOutput(NamedTuple):
     `result` is the JSON value that the tool returned, after scanning. `raw` is the text that the guest returned, after
     scanning and without truncation. `duration` is in seconds.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolRegistry, tool
         >>> @tool(effects=[])
         ... def add(a: int, b: int) -> int:

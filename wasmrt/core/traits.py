@@ -38,7 +38,7 @@ def tightest(*levels: _Level) -> _Level:
 class SafetyTier(_Ordered):
     """The policy class of a tool: read-only calls run at once, privileged calls require approval.
 
-    Example:
+    Examples:
         >>> from wasmrt import SafetyTier, tool
         >>> @tool(effects=["read-filesystem"])
         ... def read_note(name: str) -> str:

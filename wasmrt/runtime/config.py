@@ -29,7 +29,7 @@ class WasmRuntimeConfig:
     Raises:
             ConfigurationError: a number is out of range, or a value has the wrong type.
 
-    Example:
+    Examples:
         >>> from wasmrt import ResourceLimits, WasmRuntimeConfig
         >>> config = WasmRuntimeConfig(default_limits=ResourceLimits(timeout_seconds=5.0), max_concurrent_calls=8)
         >>> config.default_limits.timeout_seconds

@@ -62,7 +62,7 @@ class DescribedTool(NamedTuple):
 class ToolContext:
     """The user, conversation, time limit and permitted effects of a call.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolContext, ToolRegistry, tool
         >>> @tool(effects=[])
         ... def whoami(context: ToolContext) -> str:

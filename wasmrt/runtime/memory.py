@@ -66,7 +66,7 @@ class MemorySettings:
     Raises:
         ConfigurationError: a number is out of range, or the embedder is invalid.
 
-    Example:
+    Examples:
         >>> from wasmrt import MemorySettings, WasmRuntimeConfig
         >>> WasmRuntimeConfig(memory=MemorySettings(max_versions=10)).memory.max_versions
         10

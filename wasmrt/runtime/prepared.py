@@ -52,7 +52,7 @@ class PreparedTool(ToolDefaults):
 
     If a component exports several tools, `tools` lists them and `tool(name)` returns one.
 
-    Example:
+    Examples:
         >>> from wasmrt import WasmToolRuntime
         >>> with WasmToolRuntime() as runtime:
         ...     echo = runtime.prepare_installed("echo")

@@ -68,7 +68,7 @@ class WasmToolRuntime:
     Raises:
             ConfigurationError: a leak rule is invalid, or an override names an unknown rule.
 
-    Example:
+    Examples:
         >>> from wasmrt import WasmToolRuntime
         >>> with WasmToolRuntime() as runtime:
         ...     echo = runtime.prepare_installed("echo")

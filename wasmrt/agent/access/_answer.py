@@ -110,7 +110,7 @@ _MAX_BY_CHARS = 256
 class AccessChoice:
     """The answer that a user chose: whether to grant the access, for which scope, and optionally a narrower entry.
 
-    Example:
+    Examples:
         >>> from wasmrt import AccessChoice, AccessScope
         >>> AccessChoice(granted=True, scope=AccessScope.KEEP).granted
         True
@@ -150,7 +150,7 @@ def answer_access(
         ApprovalError: no request has this ID, it belongs to another user, it is not pending, its tool or grant has
             changed, or the scope is not available. Nothing was changed.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from wasmrt import AccessChoice, AccessStore, WasmrtError, answer_access
         >>> store = AccessStore(Path("access.db"))

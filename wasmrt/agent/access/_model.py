@@ -12,7 +12,7 @@ from wasmrt.core.model import Addition
 class AccessScope(StrEnum):
     """Scope of an answer to an access request.
 
-    Example:
+    Examples:
         >>> from wasmrt import AccessScope
         >>> [scope.value for scope in AccessScope]
         ['once', 'session', 'keep']

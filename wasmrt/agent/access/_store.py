@@ -62,7 +62,7 @@ class AccessStore:
 
     Each change is one transaction. An answer of scope `once` is therefore used by only one call, in one process.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from wasmrt import AccessStore
         >>> AccessStore(Path("access.db")).pending()

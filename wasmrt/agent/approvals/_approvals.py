@@ -53,7 +53,7 @@ class Approvals:
     Raises:
         ConfigurationError: `timeout_seconds` is not positive.
 
-    Example:
+    Examples:
         >>> from wasmrt import Approvals, CallbackApprover, ToolRegistry
         >>> approvals = Approvals(CallbackApprover(lambda request: False), timeout_seconds=60)
         >>> ToolRegistry(approvals=approvals).approvals.timeout_seconds

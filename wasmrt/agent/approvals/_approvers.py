@@ -80,7 +80,7 @@ class CallbackApprover:
 
     A plain function runs in a separate thread. A coroutine function is cancelled if the request is withdrawn.
 
-    Example:
+    Examples:
         >>> from wasmrt import ApprovalAnswer, CallbackApprover
         >>> approver = CallbackApprover(lambda request: ApprovalAnswer(approved=request.tool == "search", by="ann"))
     """

@@ -27,7 +27,7 @@ _ID_PART = 5
 class ApprovalScope(StrEnum):
     """The calls to which an answer applies: one call, similar calls of the tool in this trace, or all similar calls.
 
-    Example:
+    Examples:
         >>> from wasmrt import ApprovalScope
         >>> [scope.value for scope in ApprovalScope]
         ['once', 'session', 'always']
@@ -47,7 +47,7 @@ class ApprovalRequest:
     Raises:
         InvalidParametersError: `params` are not a JSON object, or are nested too deeply.
 
-    Example:
+    Examples:
         >>> from wasmrt import ApprovalRequest, CallbackApprover, ToolRegistry, tool
         >>> @tool(effects=["external-write"])
         ... def send(to: str) -> str:
@@ -117,7 +117,7 @@ class ApprovalAnswer:
     Raises:
         InvalidParametersError: edited `params` are not a JSON object or are nested too deeply, or the scope is unknown.
 
-    Example:
+    Examples:
         >>> from wasmrt import ApprovalAnswer, ApprovalScope
         >>> ApprovalAnswer(approved=True, by="ann", scope=ApprovalScope.SESSION).scope.value
         'session'

@@ -69,7 +69,7 @@ class ApprovalStore:
     Each change is one transaction. If a process is killed during a change, the change is either complete or absent. The
     answer to a request is used at most once.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from wasmrt import ApprovalStore
         >>> store = ApprovalStore(Path("approvals.db"))

@@ -38,7 +38,7 @@ class TerminalApprover:
         stdin: The descriptor to read answers from.
         stderr: The descriptor to write questions to.
 
-    Example:
+    Examples:
         >>> from wasmrt import TerminalApprover, ToolRegistry
         >>> registry = ToolRegistry(approver=TerminalApprover())
     """

@@ -107,7 +107,7 @@ class ConfirmationTokens:
         wall: Replaces the wall clock in tests; returns Unix seconds.
         boot: Replaces the boot clock in tests; returns the ID of the current boot and the seconds since the boot.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from wasmrt import ConfirmationTokens, ToolRegistry
         >>> tokens = ConfirmationTokens(Path("used.db"), Path("tokens.key"))

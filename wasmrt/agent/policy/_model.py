@@ -32,7 +32,7 @@ NO_TIGHTENING = TraitRestrictions()
 class Permission(StrEnum):
     """An operator's permission for all calls of a tool.
 
-    Example:
+    Examples:
         >>> from wasmrt import Permission
         >>> [permission.value for permission in Permission]
         ['allow', 'ask', 'deny']
@@ -70,7 +70,7 @@ class Preset:
     Raises:
         ConfigurationError: a path in `allow_write_paths` is absolute or leaves the workspace.
 
-    Example:
+    Examples:
         >>> from wasmrt import Preset, ToolPolicy
         >>> review = Preset(name="review", tools=("read_*",), read_only=True)
         >>> ToolPolicy(presets={"review": review}, preset="review").active.read_only
@@ -132,7 +132,7 @@ class ExfiltrationGuard:
 class ToolRule:
     """An operator's rule for the tools whose name matches a pattern.
 
-    Example:
+    Examples:
         >>> from wasmrt import Permission, RateLimitConfig, ToolRule
         >>> rule = ToolRule(tool="search", permission=Permission.ALLOW, rate=RateLimitConfig(requests_per_minute=5))
         >>> rule.permission.value
@@ -164,7 +164,7 @@ class ToolPolicy:
     Raises:
         ConfigurationError: the active preset is unknown, or a value is invalid.
 
-    Example:
+    Examples:
         >>> from wasmrt import Permission, ToolPolicy, ToolRegistry, ToolRule
         >>> policy = ToolPolicy(rules=(ToolRule(tool="send_*", permission=Permission.DENY),))
         >>> ToolRegistry(policy=policy).policy.rules[0].tool

@@ -18,7 +18,7 @@ _HINT = "send one JSON object with the arguments"
 class ToolCall(NamedTuple):
     """One tool call of a model. `arguments` is an object, or the JSON text of one.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolCall, ToolRegistry
         >>> answer = ToolRegistry().answer(ToolCall("call-1", "missing", "{}"))
         >>> answer.id, answer.ok
@@ -40,7 +40,7 @@ class ToolCallAccumulator:
     Raises:
         InvalidParametersError: a call is too large, there are too many calls, or a piece is malformed.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolCallAccumulator
         >>> pieces = ToolCallAccumulator()
         >>> pieces.add({"index": 0, "id": "call-1", "function": {"name": "add", "arguments": '{"a": 1,'}})

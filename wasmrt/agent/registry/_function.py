@@ -137,7 +137,7 @@ def tool(function: Callable[..., Any] | None = None, **settings: Any) -> Any:
     Raises:
         ConfigurationError: the function cannot be a tool.
 
-    Example:
+    Examples:
         >>> from wasmrt import tool
         >>> @tool(effects=["network"])
         ... def search(query: str, limit: int = 10) -> list[str]:

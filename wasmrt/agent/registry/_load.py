@@ -163,7 +163,7 @@ def load_registry(
     Raises:
         ConfigFileError: the configuration file is invalid; the error lists every mistake.
 
-    Example:
+    Examples:
         >>> from wasmrt import WasmToolRuntime, load_registry
         >>> with WasmToolRuntime() as runtime:
         ...     registry = load_registry(runtime)

@@ -198,7 +198,7 @@ MessageFormat = Literal["openai", "anthropic", "gemini", "mcp"]
 class ToolAnswer:
     """The outcome of one call, for the model and for the program.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolCall, ToolRegistry, tool
         >>> @tool(effects=[])
         ... def add(a: int, b: int) -> int:

@@ -53,7 +53,7 @@ class ToolRegistry(ToolView):
         telemetry: Records a span and metrics for every call.
         access: The store of access requests of components. By default, no access is requested.
 
-    Example:
+    Examples:
         >>> from wasmrt import CallbackApprover, ToolRegistry, tool
         >>> @tool(effects=["external-write"])
         ... def send(to: str) -> str:

@@ -25,7 +25,7 @@ class Tool(Protocol):
     Derive tools from `wasmrt.ToolDefaults`. It documents every member, and has defaults for all members except `name`,
     `description`, `schema`, `traits` and `execute`.
 
-    Example:
+    Examples:
         >>> from wasmrt import Tool, tool
         >>> @tool(effects=[])
         ... def add(a: int, b: int) -> int:
@@ -145,7 +145,7 @@ def _find_intended_member(name: str) -> str | None:
 class ToolSource(StrEnum):
     """The origin of a tool.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolRegistry, ToolSource, tool
         >>> @tool(effects=[])
         ... def ping() -> str:

@@ -20,7 +20,7 @@ class ReadOnlyToolWrapper:
 
     Create a wrapper with `wrap`. `ToolView.read_only` limits all tools of a registry in the same way.
 
-    Example:
+    Examples:
         >>> from wasmrt import ReadOnlyToolWrapper, ToolRegistry, tool
         >>> @tool(effects=["read-filesystem"])
         ... def read_note(name: str) -> str:

@@ -37,7 +37,7 @@ _UNITS = {
 class RateLimitConfig:
     """Maximum numbers of requests in sliding windows, for each user and tool.
 
-    Example:
+    Examples:
         >>> from wasmrt import RateLimitConfig
         >>> RateLimitConfig(requests_per_minute=10).requests_per_hour
         1000

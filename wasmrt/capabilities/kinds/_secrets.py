@@ -22,7 +22,7 @@ from wasmrt.core.url import Network
 class SecretsCapability(PatternCapability):
     """The secrets whose existence a guest may check: exact names, or prefixes of names followed by `*`.
 
-    Example:
+    Examples:
         >>> from wasmrt import SecretsCapability
         >>> SecretsCapability(("github_*",)).allows("github_token")
         True

@@ -28,7 +28,7 @@ _TOOL = Text(max_length=256, check=read_tool_name, pattern=r"^[!-~]+$")
 class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
     """The tools that a guest may call by alias. The guest does not learn the tools' names.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolInvokeCapability
         >>> ToolInvokeCapability((("parse", "json"),)).resolve("parse")
         'json'

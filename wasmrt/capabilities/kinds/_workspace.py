@@ -121,7 +121,7 @@ def _set_prefixes(owner: _Prefixed) -> None:
 class WorkspaceCapability(_Prefixed):
     """The parts of the workspace that may be read. The prefix `""` covers the whole workspace; an empty list, nothing.
 
-    Example:
+    Examples:
         >>> from wasmrt import WorkspaceCapability
         >>> reports = WorkspaceCapability(("reports/",))
         >>> reports.allows("reports/may.txt"), reports.allows("notes.txt")

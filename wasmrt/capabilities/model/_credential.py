@@ -75,7 +75,7 @@ class CredentialLocation:
     Raises:
         ConfigurationError: a part is missing, or contains characters that could change other parts of the request.
 
-    Example:
+    Examples:
         >>> from wasmrt import CredentialLocation
         >>> CredentialLocation.header("X-Api-Key").as_dict()
         {'type': 'header', 'name': 'X-Api-Key'}
@@ -210,7 +210,7 @@ class CredentialMapping:
     Raises:
         ConfigurationError: there is no host, or a part is ambiguous or invalid.
 
-    Example:
+    Examples:
         >>> from wasmrt import CredentialLocation, CredentialMapping
         >>> token = CredentialMapping(
         ...     secret_name="api_token", location=CredentialLocation.bearer(), host_patterns=("api.example.com",)

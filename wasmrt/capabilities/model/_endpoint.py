@@ -109,7 +109,7 @@ class EndpointPattern:
     Raises:
         ConfigurationError: a part is ambiguous or invalid.
 
-    Example:
+    Examples:
         >>> from wasmrt import EndpointPattern
         >>> EndpointPattern.host("api.example.com").with_path_prefix("/v1/").with_methods("GET").as_line()
         '{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}'

@@ -25,7 +25,7 @@ def explain(
     for each capability and for possible data flows follow. Entries are described as refused if the runtime refuses
     their requests. `networks` are the internal networks that the operator exempts from the address check.
 
-    Example:
+    Examples:
         >>> from wasmrt import Capabilities, explain
         >>> explain(Capabilities.none().with_workspace_read(["reports/"]))[0]
         'may read files under reports/'

@@ -29,7 +29,7 @@ class ToolErrorKind(StrEnum):
 class ToolError(WasmrtError):
     """A call failed. The error contains the usage, logs and decisions up to the failure.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolError, ToolRegistry
         >>> try:
         ...     ToolRegistry().execute("missing", {})
@@ -163,7 +163,7 @@ class WorkerCrashedError(ToolError):
 class LimitError(ToolError):
     """The call exceeded a limit. `setting` is the name of the setting for this limit.
 
-    Example:
+    Examples:
         >>> from wasmrt import LimitError
         >>> error = LimitError("out of fuel", limit=100, used=100, setting="limits.fuel")
         >>> error.setting, error.limit

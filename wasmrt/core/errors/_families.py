@@ -20,7 +20,7 @@ class WasmrtError(Exception):
     same call may succeed later. The message never contains a secret or a header. It contains no path on the host except
     the path of the configuration file and paths in that file.
 
-    Example:
+    Examples:
         >>> from wasmrt import ResourceLimits, WasmrtError
         >>> try:
         ...     ResourceLimits(timeout_seconds=0)
@@ -53,7 +53,7 @@ class WasmrtError(Exception):
 class ConfigurationError(WasmrtError):
     """A setting of the operator or of the embedding program is invalid.
 
-    Example:
+    Examples:
         >>> from wasmrt import ConfigurationError, EndpointPattern
         >>> try:
         ...     EndpointPattern.host("api.example.com").with_methods("FETCH")

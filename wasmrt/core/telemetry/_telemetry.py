@@ -223,7 +223,7 @@ class Telemetry:
     Raises:
         ConfigurationError: OpenTelemetry is not installed.
 
-    Example:
+    Examples:
         >>> from wasmrt import Telemetry, ToolRegistry
         >>> registry = ToolRegistry(telemetry=Telemetry())
     """

@@ -224,7 +224,7 @@ class NetworkConfig:
     Raises:
         ConfigurationError: a network is invalid, the CA file is missing or not PEM, or a number is not positive.
 
-    Example:
+    Examples:
         >>> from wasmrt import NetworkConfig
         >>> NetworkConfig(unsafe_allowed_networks=("10.1.0.0/16",)).networks
         (IPv4Network('10.1.0.0/16'),)

@@ -69,7 +69,7 @@ class GuardedTransport(httpx.BaseTransport):
     Raises:
         ConfigurationError: both a gateway and a network are given, or the network's CA file cannot be used.
 
-    Example:
+    Examples:
         >>> import httpx
         >>> from wasmrt import EndpointPattern, GuardedTransport, HttpCapability
         >>> http = HttpCapability(allowlist=(EndpointPattern.host("api.example.com"),))

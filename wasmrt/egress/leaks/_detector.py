@@ -25,7 +25,7 @@ class LeakDetector:
     Raises:
         ConfigurationError: two rules have the same id, or an override is for an unknown rule or has an unknown action.
 
-    Example:
+    Examples:
         >>> from wasmrt import LeakDetector
         >>> detector = LeakDetector()
         >>> len(detector.rules) > 500

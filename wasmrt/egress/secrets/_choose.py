@@ -77,7 +77,7 @@ def open_store(
         ConfigurationError: no backend has this name, or the backend `command` has no usable command.
         SecretBackendError: the selected backend cannot be used.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from wasmrt import open_store
         >>> store = open_store(Path("data"), backend="file")

@@ -49,7 +49,7 @@ class Approval(NamedTuple):
 class Receipt(NamedTuple):
     """The receipt of one call. Fields that do not apply are empty: a function has no digest, for example.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolRegistry, tool
         >>> @tool(effects=[])
         ... def ping() -> str:

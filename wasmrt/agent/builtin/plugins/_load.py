@@ -109,7 +109,7 @@ def load_plugins(
         ConfigurationError: a folder does not exist, or plugins may not write it.
         SourceError: the folder cannot be read, or has too many plugins.
 
-    Example:
+    Examples:
         >>> from pathlib import Path
         >>> from wasmrt import load_plugins
         >>> Path("plugins").mkdir()

@@ -82,7 +82,7 @@ class ShellTool(ToolDefaults):
         network: The operator's network settings, for the hosts that `settings` grants.
         undo: Whether `wasmrt undo` can take back changes of commands.
 
-    Example:
+    Examples:
         >>> from wasmrt import ShellTool, ToolRegistry
         >>> registry = ToolRegistry()
         >>> _ = registry.register(ShellTool("."), builtin=True)

@@ -82,7 +82,7 @@ _MAX_CREDENTIAL_PLACES = 4 * MAX_CAPABILITY_ENTRIES
 class HttpCapability(ListedCapability[EndpointPattern]):
     """The requests that may be sent, their credentials, and their limits.
 
-    Example:
+    Examples:
         >>> from wasmrt import Capabilities, EndpointPattern, HttpCapability
         >>> http = HttpCapability(allowlist=(EndpointPattern.host("api.example.com"),), timeout_seconds=5.0)
         >>> Capabilities.none().with_http(http).http.timeout_seconds

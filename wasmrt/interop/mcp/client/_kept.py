@@ -225,7 +225,7 @@ def add_configured_servers(registry: ToolRegistry, *, sampling: Any = None) -> d
     Raises:
         ConfigFileError: a file is invalid; all mistakes are reported together.
 
-    Example:
+    Examples:
         >>> from wasmrt import ToolRegistry, WasmToolRuntime, add_configured_servers
         >>> with WasmToolRuntime() as runtime:
         ...     print(add_configured_servers(ToolRegistry(runtime)))  # without mcp-servers.json

@@ -69,7 +69,7 @@ class McpServerConfig:
     Raises:
         ConfigurationError: the parts contradict each other.
 
-    Example:
+    Examples:
         >>> from wasmrt import McpServerConfig
         >>> docs = McpServerConfig(name="docs", url="https://mcp.example.com/mcp")
         >>> docs.trust.value, docs.requires_auth
