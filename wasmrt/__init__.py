@@ -26,6 +26,7 @@ _PUBLIC = {
     ),
     "agent.builtin.plugins": "load_plugins",
     "agent.builtin.shell": "ShellTool",
+    "agent.jobs": "AgentRunner",
     "agent.policy": "Permission Preset ToolPolicy ToolRule",
     "agent.registry": (
         "ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource load_registry tool"
@@ -59,6 +60,7 @@ _MORE = {
     "agent.builtin.memory": "MemoryStore",
     "agent.builtin.plugins": "PluginTool Plugins",
     "agent.builtin.shell": "ShellSettings",
+    "agent.jobs": "JobContext JobResult JobTask",
     "agent.registry": "FunctionTool SchemaTool ToolView",
     "agent.safety": "wrap_tool_output",
     "capabilities": "AllowlistValidator LoginCapability OAuthConfig ToolLimits WorkspaceWriteCapability",
@@ -121,6 +123,10 @@ if TYPE_CHECKING:
     from wasmrt.agent.builtin.plugins import load_plugins as load_plugins
     from wasmrt.agent.builtin.shell import ShellSettings as ShellSettings
     from wasmrt.agent.builtin.shell import ShellTool as ShellTool
+    from wasmrt.agent.jobs import AgentRunner as AgentRunner
+    from wasmrt.agent.jobs import JobContext as JobContext
+    from wasmrt.agent.jobs import JobResult as JobResult
+    from wasmrt.agent.jobs import JobTask as JobTask
     from wasmrt.agent.policy import Permission as Permission
     from wasmrt.agent.policy import Preset as Preset
     from wasmrt.agent.policy import ToolPolicy as ToolPolicy
