@@ -22,7 +22,7 @@ class Lifetime:
             lifetime of the outer call.
     """
 
-    __slots__ = ("_ended_by", "_on_end", "_wake", "deadline", "started")
+    __slots__ = ("_ended_by", "_inner", "_on_end", "_wake", "deadline", "started")
 
     def __init__(self, seconds: float, *, within: Lifetime | None = None) -> None:
         self.started = time.monotonic()
@@ -31,8 +31,9 @@ class Lifetime:
         self._ended_by: BaseException | None = None
         self._wake: threading.Event | None = None
         self._on_end: Callable[[], None] | None = None
+        self._inner: tuple[Lifetime, ...] = ()
         if within is not None:
-            within.on_end(self.cancel)
+            within._add_inner(self)
 
     def remaining(self) -> float:
         """Return the seconds until the deadline, limited to the range of timeouts that `threading` accepts."""
@@ -100,9 +101,18 @@ class Lifetime:
             limit=allowed, used=time.monotonic() - self.started, setting="limits.timeout_seconds",
         )  # fmt: skip
 
+    def _add_inner(self, inner: Lifetime) -> None:
+        """Cancel the lifetime of an inner call when this one is cancelled. Inner calls may run at the same time."""
+        with _wake_lock:
+            self._inner = (*(each for each in self._inner if not each.is_over), inner)
+        if self._ended_by is not None:
+            inner.cancel()
+
     def _end(self, error: BaseException) -> None:
         if self._ended_by is None:
             self._ended_by = error
         self.cancelled.set()
+        for inner in self._inner:
+            inner.cancel()
         if self._on_end is not None:
             self._on_end()

@@ -7,9 +7,12 @@ from wasmrt.agent.registry._explain import Explanation, Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._hosting import (
     absent_tools,
+    bind_view,
     clean_text,
+    detector_of,
     end_trace,
     end_with_call,
+    is_narrowed,
     preview_approval,
     record_event,
     refuse_call,
@@ -18,12 +21,14 @@ from wasmrt.agent.registry._load import approver_of, empty_registry, load_regist
 from wasmrt.agent.registry._output import ToolAnswer
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
+from wasmrt.agent.registry._state import Caller
 from wasmrt.agent.registry._tool import Tool, ToolSource
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 
 __all__ = [
     "PROTECTED_TOOL_NAMES",
+    "Caller",
     "Explanation",
     "FunctionTool",
     "Outcome",
@@ -39,10 +44,13 @@ __all__ = [
     "Trace",
     "absent_tools",
     "approver_of",
+    "bind_view",
     "clean_text",
+    "detector_of",
     "empty_registry",
     "end_trace",
     "end_with_call",
+    "is_narrowed",
     "load_registry",
     "preview_approval",
     "record_event",

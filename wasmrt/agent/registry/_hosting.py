@@ -9,9 +9,11 @@ from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.registry import _explain, _pipeline
 from wasmrt.agent.registry._output import clean
 from wasmrt.agent.registry._registry import ToolRegistry
-from wasmrt.agent.registry._state import denial_error
+from wasmrt.agent.registry._state import Caller, denial_error
 from wasmrt.agent.registry._view import ToolView
+from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision
+from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.audit import Receipt
 
 
@@ -67,3 +69,30 @@ def end_with_call(registry: ToolRegistry) -> None:
 def absent_tools(registry: ToolRegistry) -> Mapping[str, str]:
     """Return the bundled tools that are unavailable, each with the step that makes it available."""
     return registry._services.store.absent
+
+
+def bind_view(view: ToolView, caller: Caller) -> ToolView:
+    """Return a view whose calls are the calls of a job.
+
+    Raises:
+        ConfigurationError: another job makes the calls of the view.
+    """
+    if view._caller is not None:
+        raise ConfigurationError("a job cannot use the tools of another job", hint="pass a view of the registry")
+    return ToolView(view._services, view._restrictions, caller)
+
+
+def is_narrowed(view: ToolView, registry: ToolRegistry) -> bool:
+    """Return whether a view has more restrictions than its registry.
+
+    Raises:
+        ConfigurationError: it is a view of another registry.
+    """
+    if view._services is not registry._services:
+        raise ConfigurationError("the view belongs to another registry", hint="pass a view of the registry of the jobs")
+    return view._restrictions != registry._restrictions
+
+
+def detector_of(view: ToolView) -> LeakDetector:
+    """Return the leak detector of a view's registry."""
+    return view._services.detector

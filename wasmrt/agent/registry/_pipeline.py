@@ -70,6 +70,8 @@ def _end_call(state: CallState, failure: ToolError | None) -> None:
     try:
         write_receipt(state, failure)
     finally:
+        if state.request.observer is not None:
+            state.request.observer.end_call(state.request.name, state.output, failure)
         if state.operation is not None:
             state.operation.end(None if failure is None else _telemetry_code(state, failure))
 
@@ -101,6 +103,8 @@ def admit(state: CallState) -> None:
         ToolError: a step denied the call.
     """
     _begin_span(state)
+    if state.request.observer is not None:
+        state.request.observer.begin_call(state.request.name, state.request.arguments)
     check_call(state)
     state.apply(_steps.check_confirmation(state))
     state.apply(_flow.check_flow(state))
@@ -200,9 +204,9 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
     tool, entry = state.tool, state.known
     _access.redeem_granted(state)
     seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.names) or tool.timeout_seconds)
-    if state.direct and state.request.within is not None:
-        state.request.within.check()
-        seconds = min(seconds, state.request.within.remaining())
+    if state.within is not None:
+        state.within.check()
+        seconds = min(seconds, state.within.remaining())
     context = tool_context(state, seconds)
     state.ran = True
     _flow.record_written(state)
@@ -239,7 +243,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         trace_id=state.request.trace,
         call_id=state.request.call_id,
         data=state.request.data,
-        lifetime=Lifetime(seconds, within=state.request.within if state.direct else None),
+        lifetime=Lifetime(seconds, within=state.within),
         on_progress=_flow.with_recorded_messages(state, state.request.on_progress),
         receipt=known_receipt(state),
         on_begin=state.begin_in_sandbox,

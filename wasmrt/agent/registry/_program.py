@@ -91,7 +91,7 @@ async def run_program(
             calls = _Calls(state, run, steps, loop, access_asked)
             # All passes share the timeout of one call. Time spent waiting for approval does not count.
             left = max(seconds - spent, 0.0)
-            life = Lifetime(left)
+            life = Lifetime(left, within=state.within)
             own = replace(context, data=run.circumstances, call_tool=calls.call, lifetime=life)
             own = replace(own, receipt=receipt._replace(call_id=run.pass_id))
             try:
@@ -180,7 +180,7 @@ class _Calls:
             raise
         if waiting.failure is not None:
             raise self._suspension_error(inner, waiting.failure) from waiting.failure
-        inner.direct = False
+        inner.direct, inner.within = False, self._outer.within
         try:
             await steps.approve(inner, executor)
             self._run.begin(waiting.asked, reads=inner.effects <= READING)
@@ -203,9 +203,15 @@ class _Calls:
         request = CallRequest(
             name=name, arguments=params, user=outer.request.user, trace=outer.request.trace, tools=outer.request.tools,
             client=outer.request.client, data=outer.request.data, approver=_approver_of(outer), parent_id=guest.call_id,
-            chain=(*outer.request.chain, outer.known.name), receipt_trace=guest.trace_id, within=guest.lifetime,
+            chain=(*outer.request.chain, outer.known.name), receipt_trace=guest.trace_id,
         )  # fmt: skip
-        return CallState(services=outer.services, restrictions=outer.restrictions, request=request, direct=True)
+        return CallState(
+            services=outer.services,
+            restrictions=outer.restrictions,
+            request=request,
+            within=guest.lifetime,
+            direct=True,
+        )
 
     def _replay(self, inner: CallState, known: Answered) -> str:
         """Return a recorded result again. The tool is not called, the call is not counted, and needs no approval.

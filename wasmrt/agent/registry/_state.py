@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from blake3 import blake3
 
@@ -38,6 +38,32 @@ _PROCESS = os.urandom(6).hex()
 _numbers = itertools.count(1)
 
 
+class CallObserver(Protocol):
+    """The job that makes calls. It records them, and can refuse a call."""
+
+    def begin_call(self, name: str, arguments: Any) -> None:
+        """Record that a call begins.
+
+        Raises:
+            CancelledError: the job has ended.
+        """
+
+    def end_call(self, name: str, output: ToolOutput | None, failure: ToolError | None) -> None:
+        """Record the output or the failure of a call."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Caller:
+    """The job whose calls a view makes, whatever user and trace are passed to the view's methods."""
+
+    user: str
+    trace: str
+    job_id: str
+    chain: tuple[str, ...]
+    lifetime: Lifetime
+    observer: CallObserver
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallRequest:
     """A request to call a tool. It is immutable; the pipeline records its findings in a `CallState`."""
@@ -64,8 +90,8 @@ class CallRequest:
     """The tools whose programs led to this call, outermost first."""
     receipt_trace: str = ""
     """The trace ID for the receipt, if the call has no trace."""
-    within: Lifetime | None = None
-    """The lifetime of the program that makes the call."""
+    observer: CallObserver | None = None
+    """The job that makes the call; None if no job makes it."""
     started: float = field(default_factory=time.monotonic)
     started_ms: int = field(default_factory=lambda: time.time_ns() // 1_000_000)
 
@@ -77,6 +103,8 @@ class CallState:
     services: RegistryServices
     restrictions: ToolRestrictions
     request: CallRequest
+    within: Lifetime | None = None
+    """The lifetime of the program or job that makes the call."""
     direct: bool = False
     """True if the program that makes this call keeps running, and keeps its permit, during the call."""
     params: dict[str, Any] = field(default_factory=dict)

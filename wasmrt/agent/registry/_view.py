@@ -18,7 +18,7 @@ from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, build_answer, clean
 from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, actions_within
 from wasmrt.agent.registry._services import RegistryServices, Trace
-from wasmrt.agent.registry._state import CallRequest, CallState
+from wasmrt.agent.registry._state import Caller, CallRequest, CallState
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.errors import ConfigurationError, NotInstalledError, ToolError
 from wasmrt.core.limits import MAX_USER_BYTES
@@ -39,31 +39,32 @@ class ToolView:
     components are limited to the effects that the view allows. A view of a view has the restrictions of both.
     """
 
-    def __init__(self, services: RegistryServices, restrictions: ToolRestrictions) -> None:
+    def __init__(
+        self, services: RegistryServices, restrictions: ToolRestrictions, caller: Caller | None = None
+    ) -> None:
         self._services = services
         self._restrictions = restrictions
+        self._caller = caller
         self._shown: dict[RegisteredTool, tuple[Traits, bool]] = {}
 
     # -- views -----------------------------------------------------------------------------------------------------
 
     def read_only(self) -> ToolView:
         """Return a view that allows only reading: GET and HEAD requests, reading files, and tools that only read."""
-        return ToolView(self._services, self._restrictions._replace(read_only=True))
+        return self._narrowed(read_only=True)
 
     def for_subagent(self) -> ToolView:
         """Return the view for a sub-agent: read-only tools, and the read-only parts of other tools."""
-        return ToolView(self._services, self._restrictions._replace(subagent=True))
+        return self._narrowed(subagent=True)
 
     def without_network(self, allow: Iterable[str] = ()) -> ToolView:
         """Return a view without tools that can send data, except the tools in `allow`."""
         guard = ExfiltrationGuard(enabled=True, allow_tools=_as_names(allow))
-        return ToolView(self._services, self._restrictions._replace(guards=(*self._restrictions.guards, guard)))
+        return self._narrowed(guards=(*self._restrictions.guards, guard))
 
     def only(self, patterns: Iterable[str]) -> ToolView:
         """Return a view of the tools whose name matches one of the patterns, such as `files-*`."""
-        return ToolView(
-            self._services, self._restrictions._replace(names=(*self._restrictions.names, _as_names(patterns)))
-        )
+        return self._narrowed(names=(*self._restrictions.names, _as_names(patterns)))
 
     def under(self, preset: str | Preset) -> ToolView:
         """Return a view under a preset, in addition to the active preset of the policy.
@@ -74,7 +75,10 @@ class ToolView:
             ConfigurationError: the policy has no preset with this name.
         """
         found = preset if isinstance(preset, Preset) else self._services.policy.named(preset)
-        return ToolView(self._services, self._restrictions._replace(presets=(*self._restrictions.presets, found)))
+        return self._narrowed(presets=(*self._restrictions.presets, found))
+
+    def _narrowed(self, **restrictions: Any) -> ToolView:
+        return ToolView(self._services, self._restrictions._replace(**restrictions), self._caller)
 
     # -- tools -----------------------------------------------------------------------------------------------------
 
@@ -304,9 +308,14 @@ class ToolView:
         _check_client(details.get("client", ""))
         if not isinstance(name, str):
             raise ConfigurationError("the tool name must be text", hint="pass one of tool_names()")
-        given = {} if arguments is None else arguments
+        given, within = {} if arguments is None else arguments, None
+        if self._caller is not None:
+            # SECURITY: the calls of a job are its user's and belong to its trace, whatever the runner passes.
+            job, within = self._caller, self._caller.lifetime
+            user, trace, details = job.user, job.trace, details | {"parent_id": job.job_id, "chain": job.chain}
+            details["observer"] = job.observer
         request = CallRequest(name=name, arguments=given, user=user, trace=trace, tools=self, **details)
-        return CallState(services=self._services, restrictions=self._restrictions, request=request)
+        return CallState(services=self._services, restrictions=self._restrictions, request=request, within=within)
 
     def _build_definition(self, entry: RegisteredTool, provider: Provider) -> dict[str, Any]:
         self._services.definitions.record_returned(entry)
