@@ -26,7 +26,7 @@ _PUBLIC = {
     ),
     "agent.builtin.plugins": "load_plugins",
     "agent.builtin.shell": "ShellTool",
-    "agent.jobs": "AgentRunner",
+    "agent.jobs": "AgentRunner Jobs",
     "agent.policy": "Permission Preset ToolPolicy ToolRule",
     "agent.registry": (
         "ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource load_registry tool"
@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from wasmrt.agent.jobs import AgentRunner as AgentRunner
     from wasmrt.agent.jobs import JobContext as JobContext
     from wasmrt.agent.jobs import JobResult as JobResult
+    from wasmrt.agent.jobs import Jobs as Jobs
     from wasmrt.agent.jobs import JobTask as JobTask
     from wasmrt.agent.policy import Permission as Permission
     from wasmrt.agent.policy import Preset as Preset

@@ -54,6 +54,8 @@ class Places(_Directories):
     """Previous content of files that tools changed, by call."""
     memory = _DataPath("memory")
     """The memory of agents, one database per user."""
+    jobs = _DataPath("jobs.sqlite3")
+    """Background jobs of agents, with their events and prompts."""
     code_runs = _DataPath("code-runs")
     """Suspended code mode programs, with the results of their calls."""
     mcp_tokens = _DataPath("mcp-tokens.json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.agent.jobs._jobs import Jobs
 from wasmrt.agent.jobs._model import TRANSITIONS, Job, JobEvent, JobResult, JobState, JobTask, Prompt, Transition
 from wasmrt.agent.jobs._runner import AgentRunner, Budget, JobContext, ResumableRunner
 
@@ -15,6 +16,7 @@ __all__ = [
     "JobResult",
     "JobState",
     "JobTask",
+    "Jobs",
     "Prompt",
     "ResumableRunner",
     "Transition",

@@ -1,0 +1,356 @@
+"""The jobs of one registry: creating, running, watching and ending them."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from wasmrt.agent.jobs._model import (
+    JOB_SECONDS,
+    LEASE_SECONDS,
+    MAX_DESCRIPTION_CHARS,
+    MAX_ITERATIONS,
+    MAX_PARALLEL_JOBS,
+    MAX_PROMPT_CHARS,
+    MAX_TITLE_CHARS,
+    STUCK_SECONDS,
+    Job,
+    JobEvent,
+    JobState,
+    JobTask,
+    Prompt,
+    Transition,
+)
+from wasmrt.agent.jobs._rows import now_ms
+from wasmrt.agent.jobs._run import Run
+from wasmrt.agent.jobs._runner import AgentRunner, ResumableRunner
+from wasmrt.agent.jobs._store import JobStore, Owned, Spent
+from wasmrt.agent.registry import ToolRegistry, ToolView, detector_of, is_narrowed
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError, WasmrtError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.places import find_places
+
+_POLL_SECONDS = 0.25
+"""The time between two checks whether another process cancelled a job."""
+_CHECK_SECONDS = 60.0
+"""The longest time between two checks for jobs of ended processes."""
+
+
+class Jobs:
+    """The background jobs of a registry's users, stored in the data folder and shared with other processes.
+
+    Args:
+        registry: Has the tools of the jobs.
+        runner: Runs the jobs that are created without a mode.
+        modes: The runners of modes, such as `sandbox`.
+        tools: Returns the tools of a job, given the tools of its creator. By default, these are the tools of a
+            sub-agent: they only read. SECURITY: a view can be narrowed only, so a job never has more tools than its
+            creator.
+        max_parallel: The number of jobs of all users that may be active.
+        max_parallel_per_user: The number of jobs of one user that may be active.
+        max_tokens: The number of tokens that a job may use, or None.
+        seconds: The longest time of a run.
+        path: The file of the jobs.
+
+    Example:
+        >>> from wasmrt import Jobs, JobTask, ToolRegistry
+        >>> class Shout:
+        ...     def run(self, task, job):
+        ...         return task.description.upper()
+        >>> with Jobs(ToolRegistry(), Shout()) as jobs:
+        ...     job = jobs.create(JobTask("Shout", "hello"))
+        ...     jobs.wait(job.id, seconds=30).output
+        'HELLO'
+    """
+
+    def __init__(
+        self,
+        registry: ToolRegistry,
+        runner: AgentRunner | None = None,
+        *,
+        modes: Mapping[str, AgentRunner] | None = None,
+        tools: Callable[[ToolView], ToolView] = ToolView.for_subagent,
+        max_parallel: int = MAX_PARALLEL_JOBS,
+        max_parallel_per_user: int | None = None,
+        max_tokens: int | None = None,
+        seconds: float = JOB_SECONDS,
+        lease_seconds: float = LEASE_SECONDS,
+        path: Path | None = None,
+    ) -> None:
+        self._runners = dict(modes or {}) | ({} if runner is None else {"": runner})
+        for each in self._runners.values():
+            if not isinstance(each, AgentRunner) or isinstance(each, type):
+                raise ConfigurationError(f"expected a runner with a method `run`, got {each!r:.80}")
+        self._registry = registry
+        self._tools = tools
+        self._most = (max_parallel, max_parallel_per_user or max_parallel)
+        self._max_tokens = max_tokens
+        self._seconds = seconds
+        self._lease_seconds = lease_seconds
+        self._store = JobStore(path or find_places().jobs)
+        self._process = uuid.uuid4().hex
+        self._numbers = itertools.count(1)
+        self._runs: dict[str, Run] = {}
+        self._redact = detector_of(registry).redact
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._closed = False
+        self._keeper: threading.Thread | None = None
+        self._renewed = self._checked = 0.0
+
+    @property
+    def modes(self) -> tuple[str, ...]:
+        """The modes that have a runner; the empty text is the runner for jobs without a mode."""
+        return tuple(sorted(self._runners))
+
+    # -- jobs of a user --------------------------------------------------------------------------------------------
+
+    def create(
+        self,
+        task: JobTask,
+        *,
+        user: str = "local",
+        mode: str = "",
+        view: ToolView | None = None,
+        labels: Iterable[str] | None = None,
+    ) -> Job:
+        """Store a job and start it.
+
+        `view` has the tools of the job's creator; by default, these are all tools of the registry. `labels` are those
+        of the creator's conversation; None if they are unknown.
+
+        Raises:
+            InvalidParametersError: the task is invalid, or the mode has no runner.
+            LimitError: too many jobs are active.
+        """
+        check_task(task)
+        if mode not in self._runners:
+            known = ", ".join(filter(None, self._runners)) or "none"
+            problem = f"mode {mode!r:.40} is not available" if mode else "a mode is required"
+            raise InvalidParametersError(f"{problem}; available modes: {known}")
+        created = view or self._registry
+        narrowed = is_narrowed(created, self._registry)
+        tools = self._tools(created)
+        kept = None if labels is None else tuple(labels)
+        title, description, context = map(self._redact, task[:3])  # SECURITY: they are stored in a file
+        task = task._replace(title=title, description=description, context=context)
+        job = Job(
+            str(uuid.uuid4()), user, task, mode, JobState.PENDING, now_ms(), None, None, 0, "", None, None, kept
+        )  # fmt: skip
+        with self._lock:
+            if self._closed:
+                raise ConfigurationError("the jobs are closed", hint="create a new Jobs object")
+            self._store.expire()  # stuck jobs that no process continues free their slots
+            owner, (most, most_of_user) = self._name_run(), self._most
+            self._store.add(job, (owner, self._lease_end()), narrowed=narrowed, most=most, most_of_user=most_of_user)
+            self._start(Owned(job, Spent(0, 0), owner), tools)
+        self._keep()
+        return job
+
+    def find(self, job_id: str, *, user: str = "local") -> Job:
+        """Return a user's job by its ID, or by a unique prefix of at least four hex digits.
+
+        Raises:
+            InvalidParametersError: none of the user's jobs has this ID, or several begin with it.
+        """
+        self.check()
+        return self._store.find(user, job_id)
+
+    def all(self, *, user: str = "local") -> list[Job]:
+        """Return the user's jobs, newest first."""
+        self.check()
+        return self._store.all(user)
+
+    def transitions(self, job_id: str, *, user: str = "local") -> list[Transition]:
+        """Return the recorded changes of a job's state, oldest first."""
+        return self._store.transitions(self.find(job_id, user=user).id)
+
+    def events(self, job_id: str, *, user: str = "local", limit: int = 50) -> tuple[int, Sequence[JobEvent]]:
+        """Return the number of a job's events, and the newest of them, oldest first."""
+        return self._store.events(self.find(job_id, user=user).id, limit)
+
+    def prompt(
+        self, job_id: str, content: str, *, user: str = "local", done: bool = False,
+        labels: Iterable[str] | None = None,
+    ) -> Job:  # fmt: skip
+        """Send a message to a job, which its runner reads at its next poll.
+
+        Raises:
+            InvalidParametersError: the user has no such job, or the message is too long.
+            ToolError: the job has ended, or too many messages wait.
+        """
+        _check_text("content", content, MAX_PROMPT_CHARS)
+        job = self.find(job_id, user=user)
+        kept = None if labels is None else tuple(labels)
+        self._store.add_prompt(job.id, Prompt(self._redact(content), done, kept))
+        return job
+
+    def cancel(self, job_id: str, *, user: str = "local", reason: str = "cancelled by the user") -> Job:
+        """Cancel a job. The call that it makes, and its confined command, end within a second."""
+        return self.move(job_id, JobState.CANCELLED, user=user, reason=reason)
+
+    def move(self, job_id: str, state: JobState, *, user: str = "local", reason: str) -> Job:
+        """Change a job's state: `submitted` and `accepted` are set by the program after its review.
+
+        Raises:
+            InvalidParametersError: the user has no such job.
+            ToolError: the job cannot change to this state.
+        """
+        if state in (JobState.PENDING, JobState.IN_PROGRESS, JobState.STUCK):
+            raise ConfigurationError(f"expected a state that follows a run, got {state}", hint="runs set this state")
+        job = self.find(job_id, user=user)
+        self._store.move(job.id, state, reason)
+        run = self._runs.get(job.id)
+        if run is not None:
+            run.lifetime.cancel()
+        return self._store.find(user, job.id)
+
+    def wait(
+        self, job_id: str, *, user: str = "local", seconds: float | None = None, lifetime: Lifetime | None = None
+    ) -> Job:
+        """Wait until a job has ended, but at most `seconds`, and return it.
+
+        Raises:
+            CancelledError, DeadlineExceededError: `lifetime` has ended. The job continues.
+        """
+        waiting = Lifetime(JOB_SECONDS if seconds is None else seconds)
+        while True:
+            job = self.find(job_id, user=user)
+            if job.ended_ms is not None or waiting.is_over:
+                return job
+            if lifetime is not None:
+                lifetime.check()
+            run = self._runs.get(job.id)
+            pause = min(_POLL_SECONDS, waiting.remaining())
+            (waiting.cancelled if run is None else run.ended).wait(pause)
+
+    # -- the runs of this process ----------------------------------------------------------------------------------
+
+    def check(self) -> None:
+        """Look for jobs of ended processes, and continue or fail them. Jobs are also checked in the background."""
+        self._store.expire()
+        resumable = [mode for mode, runner in self._runners.items() if isinstance(runner, ResumableRunner)]
+        with self._lock:
+            if self._closed:
+                return
+            taken = self._store.claim(self._name_run, self._lease_end(), self._runners, resumable)
+            for owned in taken:
+                self._start(owned, self._tools(self._registry))
+        if taken or self._runs:
+            self._keep()
+
+    def close(self) -> None:
+        """End the runs of this process. Another process continues their jobs if their runner can; others fail."""
+        with self._lock:
+            self._closed = True
+        self._wake.set()
+        if self._keeper is not None and self._keeper is not threading.current_thread():
+            self._keeper.join()
+        for job_id, run in list(self._runs.items()):
+            self._give_up(job_id, run, "the program ended")
+
+    def __enter__(self) -> Jobs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _start(self, owned: Owned, tools: ToolView) -> None:
+        job = owned.job
+        trace = self._registry.trace(f"job-{job.id}", user=job.user)
+        run = Run(owned, self._store, tools, trace, self._seconds, self._max_tokens)
+        self._runs[job.id] = run
+        threading.Thread(target=run.work, args=(self._runners[job.mode],), name="wasmrt-job", daemon=True).start()
+
+    def _name_run(self) -> str:
+        return f"{self._process}-{next(self._numbers)}"
+
+    def _lease_end(self) -> int:
+        return now_ms() + round(self._lease_seconds * 1000)
+
+    def _keep(self) -> None:
+        """Start the thread that renews the leases, unless it runs."""
+        with self._lock:
+            if self._keeper is None or not self._keeper.is_alive():
+                self._renewed = time.monotonic()
+                self._keeper = threading.Thread(target=self._watch, name="wasmrt-jobs", daemon=True)
+                self._keeper.start()
+        self._wake.set()
+
+    def _watch(self) -> None:
+        while not self._closed:
+            self._wake.wait(_POLL_SECONDS if self._runs else min(_CHECK_SECONDS, self._lease_seconds))
+            self._wake.clear()
+            try:
+                self._look()
+            except WasmrtError:  # the store cannot be used now
+                self._end_unrenewed()
+
+    def _look(self) -> None:
+        """End the runs of jobs that were cancelled or taken, renew the leases, and look for abandoned jobs."""
+        for job_id, run in list(self._runs.items()):
+            if run.ended.is_set():
+                del self._runs[job_id]
+            elif run.lifetime.is_over and not run.lifetime.cancelled.is_set():
+                self._fail_late(job_id, run)
+            elif run.idle_seconds() > STUCK_SECONDS and self._is_resumable(job_id):
+                self._give_up(job_id, run, f"no progress for {STUCK_SECONDS:g} s")
+        now = time.monotonic()
+        if self._runs:
+            renews = now - self._renewed > self._lease_seconds / 3
+            held = self._store.renew(self._process, self._lease_end()) if renews else self._store.held(self._process)
+            self._renewed = now if renews else self._renewed
+            for run in list(self._runs.values()):
+                if run.owner not in held:
+                    run.lifetime.cancel()
+        if now - self._checked > min(_CHECK_SECONDS, self._lease_seconds):
+            self._checked = now
+            self.check()
+
+    def _end_unrenewed(self) -> None:
+        """Cancel all runs if their leases could not be renewed in time."""
+        if time.monotonic() - self._renewed > self._lease_seconds:
+            for run in list(self._runs.values()):
+                run.lifetime.cancel()
+
+    def _is_resumable(self, job_id: str) -> bool:
+        return isinstance(self._runners[self._runs[job_id].mode], ResumableRunner)
+
+    def _fail_late(self, job_id: str, run: Run) -> None:
+        """Fail a job whose runner did not end at its deadline."""
+        with suppress(WasmrtError):
+            self._store.move(job_id, JobState.FAILED, f"timed out after {self._seconds:g} s", owner=run.owner)
+        run.lifetime.cancel()
+
+    def _give_up(self, job_id: str, run: Run, reason: str) -> None:
+        """End a run, so that its job can be continued; fail the job if its runner cannot continue it."""
+        state = JobState.STUCK if self._is_resumable(job_id) else JobState.FAILED
+        with suppress(WasmrtError):
+            self._store.move(job_id, state, reason, owner=run.owner)
+            self._store.release(job_id, run.owner)
+        run.lifetime.cancel()
+        self._runs.pop(job_id, None)
+
+
+def check_task(task: JobTask) -> None:
+    """Check the bounds of a task.
+
+    Raises:
+        InvalidParametersError: a text is empty or too long, or the number of iterations is out of range.
+    """
+    _check_text("title", task.title, MAX_TITLE_CHARS)
+    _check_text("description", task.description, MAX_DESCRIPTION_CHARS)
+    if len(task.context) > MAX_DESCRIPTION_CHARS:
+        raise InvalidParametersError(f"context: expected at most {MAX_DESCRIPTION_CHARS:,} characters")
+    if not 1 <= task.max_iterations <= MAX_ITERATIONS:
+        raise InvalidParametersError(f"max_iterations: expected 1 to {MAX_ITERATIONS}, got {task.max_iterations}")
+
+
+def _check_text(name: str, text: str, most: int) -> None:
+    if not text.strip() or len(text) > most:
+        raise InvalidParametersError(f"{name}: expected 1 to {most:,} characters, got {len(text):,}")

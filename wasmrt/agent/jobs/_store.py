@@ -1,0 +1,291 @@
+"""The stored jobs: one private SQLite file that all processes of an installation share.
+
+Every row belongs to a user. A run holds the lease of its job: the random name of the run, and the time until which the
+job is its own. A write of a run has no effect unless the lease is still held.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from wasmrt.agent.jobs._model import (
+    IN_SLOT,
+    MAX_EVENTS_PER_JOB,
+    MAX_PENDING_PROMPTS,
+    STUCK_SECONDS,
+    Job,
+    JobEvent,
+    JobResult,
+    JobState,
+    Prompt,
+    Transition,
+    check_transition,
+)
+from wasmrt.agent.jobs._rows import (
+    ENDED_REASON,
+    SCHEMA,
+    VERSION,
+    check_owner,
+    delete_oldest,
+    fail,
+    now_ms,
+    read_job,
+    read_labels,
+    reason_not_to_run,
+    record,
+    select,
+    unusable_error,
+    write_labels,
+)
+from wasmrt.core.database import Database
+from wasmrt.core.errors import InvalidParametersError, LimitError, ToolError
+
+
+class Spent(NamedTuple):
+    """The part of its budget that a job has used, in all of its runs."""
+
+    iterations: int
+    tokens: int
+
+
+class Owned(NamedTuple):
+    """A job whose lease a run holds."""
+
+    job: Job
+    spent: Spent
+    owner: str
+    """The name of the run in the lease: the name of its process, and a number."""
+
+
+class JobStore:
+    """The jobs of all users. Thread-safe; each method is one transaction."""
+
+    def __init__(self, path: Path) -> None:
+        self._database = Database(path, SCHEMA, VERSION, unusable=unusable_error)
+
+    # -- jobs ------------------------------------------------------------------------------------------------------
+
+    def add(self, job: Job, lease: tuple[str, int], *, narrowed: bool, most: int, most_of_user: int) -> None:
+        """Store a new job, whose lease the caller holds.
+
+        Raises:
+            LimitError: too many jobs are active. The check and the insertion are one transaction.
+        """
+        with self._database.writing() as db:
+            counts = "SELECT count(*), count(*) FILTER (WHERE user = ?) FROM in_slot"
+            active, active_of_user = db.execute(counts, (job.user,)).fetchone()
+            if active >= most or active_of_user >= most_of_user:
+                bound = most if active >= most else most_of_user
+                message = f"Maximum parallel jobs ({bound}) exceeded"
+                hint = "wait until a job has ended, or cancel one: list_jobs shows them"
+                raise LimitError(message, limit=bound, used=bound + 1, setting="MAX_PARALLEL_JOBS", hint=hint)
+            delete_oldest(db, job.user)
+            task = job.task
+            db.execute(
+                "INSERT INTO jobs (id, user, mode, title, description, context, max_iterations, project_dir, labels,"
+                " narrowed, state, created_ms, changed_ms, owner, lease_ms)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    job.id, job.user, job.mode, task.title, task.description, task.context, task.max_iterations,
+                    task.project_dir, write_labels(job.labels), narrowed, job.state, job.created_ms, job.created_ms,
+                    *lease,
+                ),
+            )  # fmt: skip
+
+    def find(self, user: str, text: str) -> Job:
+        """Return the user's job with an ID, or with a unique prefix of one.
+
+        SECURITY: only the user's own jobs are searched, so that a job of another user is not found, and never makes a
+        prefix ambiguous.
+
+        Raises:
+            InvalidParametersError: the prefix is too short, or does not identify one job.
+        """
+        digits = text.strip().lower().replace("-", "")
+        if len(digits) < 4 or set(digits) - set("0123456789abcdef"):
+            raise InvalidParametersError("job ID prefix must be at least 4 hex characters")
+        found: list[Any] = []
+        if self._database.status() is not None:
+            query = "SELECT * FROM jobs WHERE user = ? AND replace(id, '-', '') LIKE ? || '%'"
+            with self._database.reading() as db:
+                found = select(db, query, user, digits)
+        if not found:
+            raise InvalidParametersError(f"no job found matching prefix {text:.40!r}")
+        if len(found) > 1:
+            raise InvalidParametersError(
+                f"ambiguous prefix {text:.40!r} matches {len(found)} jobs, provide more characters"
+            )
+        return read_job(found[0])
+
+    def all(self, user: str) -> list[Job]:
+        """Return the user's jobs, newest first."""
+        if self._database.status() is None:
+            return []
+        with self._database.reading() as db:
+            rows = select(db, "SELECT * FROM jobs WHERE user = ? ORDER BY number DESC", user)
+        return [read_job(row) for row in rows]
+
+    def transitions(self, job_id: str) -> list[Transition]:
+        """Return the recorded changes of a job's state, oldest first."""
+        query = "SELECT before, after, at_ms, reason FROM transitions WHERE job = ? ORDER BY number"
+        with self._database.reading() as db:
+            rows = db.execute(query, (job_id,)).fetchall()
+        return [Transition(JobState(before), JobState(after), at_ms, reason) for before, after, at_ms, reason in rows]
+
+    def move(
+        self, job_id: str, after: JobState, reason: str, *, owner: str | None = None, result: JobResult | None = None
+    ) -> bool:
+        """Change a job's state and record the transition; return whether the state changed.
+
+        Raises:
+            CancelledError: `owner` is given, and no longer holds the job's lease.
+            ToolError: the job cannot change to this state.
+        """
+        with self._database.writing() as db:
+            before = check_owner(db, job_id, owner)
+            if not check_transition(before, after):
+                return False
+            record(db, job_id, before, after, reason)
+            output = "" if after in (JobState.IN_PROGRESS, JobState.STUCK) else reason
+            if result is not None:
+                fallback = None if result.fallback is None else json.dumps(result.fallback)
+                cost = None if result.cost is None else str(result.cost)
+                db.execute("UPDATE jobs SET cost = ?, fallback = ? WHERE id = ?", (cost, fallback, job_id))
+                output = result.output
+            if after not in (JobState.SUBMITTED, JobState.ACCEPTED):  # they keep the output
+                db.execute("UPDATE jobs SET output = ? WHERE id = ?", (output, job_id))
+            return True
+
+    # -- leases ----------------------------------------------------------------------------------------------------
+
+    def renew(self, process: str, lease_ms: int) -> set[str]:
+        """Extend the leases of a process, and return the names of the runs that may continue."""
+        with self._database.writing() as db:
+            # SECURITY: a lease that has ended is not renewed, because another process may be about to take the job.
+            held = "SELECT owner FROM running WHERE owner LIKE ? || '-%' AND lease_ms >= ?"
+            found = {owner for (owner,) in db.execute(held, (process, now_ms()))}
+            db.executemany("UPDATE jobs SET lease_ms = ? WHERE owner = ?", [(lease_ms, owner) for owner in found])
+            return found
+
+    def held(self, process: str) -> set[str]:
+        """Return the names of the runs of a process that may continue."""
+        with self._database.reading() as db:
+            rows = db.execute("SELECT owner FROM running WHERE owner LIKE ? || '-%'", (process,))
+            return {owner for (owner,) in rows}
+
+    def expire(self) -> None:
+        """Mark jobs of ended processes as stuck, and fail jobs that no process has started or continued."""
+        if self._database.status() is None:
+            return
+        now = now_ms()
+        query = "SELECT id, state, changed_ms FROM in_slot WHERE lease_ms < ?"
+        with self._database.reading() as db:
+            if db.execute(query, (now,)).fetchone() is None:
+                return
+        with self._database.writing() as db:
+            for job_id, state, changed_ms in db.execute(query, (now,)).fetchall():
+                if state == JobState.IN_PROGRESS:
+                    record(db, job_id, JobState.IN_PROGRESS, JobState.STUCK, ENDED_REASON)
+                elif now - changed_ms > STUCK_SECONDS * 1000:
+                    fail(db, job_id, JobState(state), "no process started or continued it")
+
+    def claim(
+        self, name_run: Callable[[], str], lease_ms: int, modes: Iterable[str], resumable: Iterable[str]
+    ) -> list[Owned]:
+        """Take the leases of pending and stuck jobs that no process holds, and return the jobs to run.
+
+        `name_run` returns a name for each run. `modes` are the modes for which the caller has runners. A stuck job is
+        taken only in a mode of `resumable`; otherwise it fails, because running it again could repeat side effects.
+        """
+        modes, resumable, now = set(modes), set(resumable), now_ms()
+        if self._database.status() is None:
+            return []
+        query = "SELECT * FROM waiting WHERE lease_ms < ?"
+        with self._database.reading() as db:
+            if not any(row["mode"] in modes for row in select(db, query, now)):
+                return []
+        taken = []
+        with self._database.writing() as db:
+            for row in select(db, query, now):
+                if row["mode"] not in modes:
+                    continue
+                state = JobState(row["state"])
+                if problem := reason_not_to_run(row, row["mode"] in resumable):
+                    fail(db, row["id"], state, problem)
+                    continue
+                stuck = state is JobState.STUCK
+                lease = "UPDATE jobs SET owner = ?, lease_ms = ?, repairs = repairs + ? WHERE id = ?"
+                owner = name_run()
+                db.execute(lease, (owner, lease_ms, stuck, row["id"]))
+                if stuck:
+                    record(db, row["id"], state, JobState.IN_PROGRESS, "another process continued it")
+                (changed,) = select(db, "SELECT * FROM jobs WHERE id = ?", row["id"])
+                taken.append(Owned(read_job(changed), Spent(row["iterations"], row["tokens"]), owner))
+        return taken
+
+    def release(self, job_id: str, owner: str) -> None:
+        """End the lease of a job, so that another process can take the job."""
+        with self._database.writing() as db:
+            db.execute("UPDATE jobs SET lease_ms = 0 WHERE id = ? AND owner = ?", (job_id, owner))
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    def spend(self, job_id: str, owner: str, spent: Spent) -> None:
+        """Store the part of its budget that a job has used."""
+        with self._database.writing() as db:
+            check_owner(db, job_id, owner)
+            db.execute("UPDATE jobs SET iterations = ?, tokens = ? WHERE id = ?", (*spent, job_id))
+
+    def add_event(self, job_id: str, owner: str, event_type: str, data: str) -> None:
+        """Store an event of a run; beyond the limit, the oldest event is deleted."""
+        with self._database.writing() as db:
+            check_owner(db, job_id, owner)
+            insert = "INSERT INTO events (job, type, data, created_ms) VALUES (?, ?, ?, ?)"
+            db.execute(insert, (job_id, event_type, data, now_ms()))
+            db.execute(
+                "DELETE FROM events WHERE job = ?1 AND number <="
+                " (SELECT number FROM events WHERE job = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
+                (job_id, MAX_EVENTS_PER_JOB),
+            )
+
+    def events(self, job_id: str, limit: int) -> tuple[int, list[JobEvent]]:
+        """Return the number of a job's events, and the newest ones, oldest first."""
+        query = "SELECT type, data, created_ms FROM events WHERE job = ? ORDER BY number DESC LIMIT ?"
+        with self._database.reading() as db:
+            (total,) = db.execute("SELECT count(*) FROM events WHERE job = ?", (job_id,)).fetchone()
+            rows = db.execute(query, (job_id, limit)).fetchall()
+        return total, [JobEvent(kind, json.loads(data), created) for kind, data, created in reversed(rows)]
+
+    def add_prompt(self, job_id: str, prompt: Prompt) -> None:
+        """Store a message to a job that has not ended.
+
+        Raises:
+            ToolError: the job has ended.
+            LimitError: too many messages wait for delivery.
+        """
+        with self._database.writing() as db:
+            state = check_owner(db, job_id, None)
+            if state not in IN_SLOT:
+                raise ToolError(
+                    f"Job already in state {state}, and accepts no prompt", code="job-state",
+                    hint="create a new job",
+                )  # fmt: skip
+            (waiting,) = db.execute("SELECT count(*) FROM prompts WHERE job = ?", (job_id,)).fetchone()
+            if waiting >= MAX_PENDING_PROMPTS:
+                message = f"the job has {waiting} prompts that it has not read"
+                hint = "wait until the job has read them: job_events shows its progress"
+                raise LimitError(message, limit=waiting, used=waiting + 1, setting="MAX_PENDING_PROMPTS", hint=hint)
+            insert = "INSERT INTO prompts (job, content, done, labels) VALUES (?, ?, ?, ?)"
+            db.execute(insert, (job_id, prompt.content, prompt.done, write_labels(prompt.labels)))
+
+    def take_prompts(self, job_id: str, owner: str) -> list[Prompt]:
+        """Remove and return the messages to a job, oldest first."""
+        query = "SELECT content, done, labels FROM prompts WHERE job = ? ORDER BY number"
+        with self._database.writing() as db:
+            check_owner(db, job_id, owner)
+            rows = db.execute(query, (job_id,)).fetchall()
+            db.execute("DELETE FROM prompts WHERE job = ?", (job_id,))
+        return [Prompt(content, bool(done), read_labels(labels)) for content, done, labels in rows]
