@@ -26,11 +26,10 @@ _PUBLIC = {
     ),
     "agent.builtin.plugins": "load_plugins",
     "agent.builtin.shell": "ShellTool",
-    "agent.jobs": "AgentRunner Jobs",
+    "agent.jobs": "AgentRunner Jobs add_jobs",
+    "agent.loading": "load_registry",
     "agent.policy": "Permission Preset ToolPolicy ToolRule",
-    "agent.registry": (
-        "ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource load_registry tool"
-    ),
+    "agent.registry": ("ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource tool"),
     "capabilities": (
         "Capabilities CredentialLocation CredentialMapping EndpointPattern HttpCapability RateLimitConfig "
         "SecretsCapability ToolInvokeCapability WorkspaceCapability merge"
@@ -128,6 +127,8 @@ if TYPE_CHECKING:
     from wasmrt.agent.jobs import JobResult as JobResult
     from wasmrt.agent.jobs import Jobs as Jobs
     from wasmrt.agent.jobs import JobTask as JobTask
+    from wasmrt.agent.jobs import add_jobs as add_jobs
+    from wasmrt.agent.loading import load_registry as load_registry
     from wasmrt.agent.policy import Permission as Permission
     from wasmrt.agent.policy import Preset as Preset
     from wasmrt.agent.policy import ToolPolicy as ToolPolicy
@@ -142,7 +143,6 @@ if TYPE_CHECKING:
     from wasmrt.agent.registry import ToolRegistry as ToolRegistry
     from wasmrt.agent.registry import ToolSource as ToolSource
     from wasmrt.agent.registry import ToolView as ToolView
-    from wasmrt.agent.registry import load_registry as load_registry
     from wasmrt.agent.registry import tool as tool
     from wasmrt.agent.safety import wrap_tool_output as wrap_tool_output
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator

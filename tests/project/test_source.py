@@ -59,7 +59,7 @@ LATE_IMPORTS = {
     "egress/outlet.py": "h11 comes with the first program that has an outlet",
     "sandbox/isolation/confine/_sealing.py": "sockets take time to load, and few programs have an outlet",
     "agent/builtin/shell/_session.py": "a shell without a session reads no list of variables",
-    "agent/registry/_load.py": "most agents have no desktop",
+    "agent/loading.py": "most agents have no desktop and no jobs",
     "cli/use/host_tool.py": "only a tool for a desktop needs what reaches one",
     "agent/builtin/desktop/_tools.py": "only the browser needs the way out",
     "agent/builtin/shell/_backend.py": "a shell that runs nothing reads no list",

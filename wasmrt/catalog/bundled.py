@@ -106,6 +106,9 @@ RUN_CODE = BundledTool("run_code", "code", "run_code")
 """The interpreter for code mode programs."""
 CODE_TOOLS = (RUN_CODE.name, "search_tools")
 """Tools of code mode, which is disabled by default: `wasmrt.agent.builtin.code_mode`."""
+CREATE_JOB = "create_job"
+JOB_TOOLS = (CREATE_JOB, "list_jobs", "job_status", "cancel_job", "job_events", "job_prompt")
+"""Tools for background jobs, available if the operator or the program has set a runner: `wasmrt.agent.jobs`."""
 _IN_REGISTRY = "use load_registry(runtime); wasmrt tools describe NAME shows the tool"
 _IN_WORKSPACE = f"the shell runs commands in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
 OWN_TOOLS = (
@@ -120,6 +123,10 @@ OWN_TOOLS = (
         OwnTool(name, RUN_CODE.name, f"it is for agents; wasmrt tools describe {name} shows the tool")
         for name in CODE_TOOLS
     ),
+    *(
+        OwnTool(name, CREATE_JOB, f"it is for agents; wasmrt tools describe {name} shows the tool")
+        for name in JOB_TOOLS
+    ),
 )
 SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)
 _STEPS = {
@@ -127,6 +134,7 @@ _STEPS = {
     "memory": f"enable the memory: {set_command('memory.enabled', True)}",
     "search": CHOOSE_PROVIDER,
     RUN_CODE.name: f"enable code mode: {set_command('code_mode.enabled', True)}",
+    CREATE_JOB: f"set the command of jobs: {append_command('jobs.command', '/usr/bin/my-agent')}",
     **{name: f"enable it: {append_command('desktop.tools', name)}" for name in DESKTOP_NAMES},
 }
 FILES = BundledTool("files", "files", "")

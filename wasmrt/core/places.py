@@ -56,6 +56,8 @@ class Places(_Directories):
     """The memory of agents, one database per user."""
     jobs = _DataPath("jobs.sqlite3")
     """Background jobs of agents, with their events and prompts."""
+    projects = _DataPath("projects")
+    """The folders of jobs that run commands, by user."""
     code_runs = _DataPath("code-runs")
     """Suspended code mode programs, with the results of their calls."""
     mcp_tokens = _DataPath("mcp-tokens.json")

@@ -1,4 +1,4 @@
-"""The sections [extensions], [skills] and [desktop] of the operator's configuration file."""
+"""The sections [extensions], [skills], [desktop] and [jobs] of the operator's configuration file."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
-from wasmrt.core.strict_toml import ValueReader, path_in
+from wasmrt.core.strict_toml import ValueReader, keyed, path_in, whole_number
 from wasmrt.egress.gateway import read_host
-from wasmrt.runtime.config_values import boolean_reader
+from wasmrt.runtime.config_values import MAX_PROGRAM_MIB, ShellSettings, boolean_reader, paths_reader
 
 _MAX_ENTRIES = 64
+_MAX_PARALLEL_JOBS = 1000
 _APPLICATION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 
 
@@ -52,6 +53,32 @@ class DesktopSettings(NamedTuple):
     """Hosts that `browser.open_url` may access; if empty, it may access every public host."""
     browser: Path | None = None
     """Path of a headless Chromium; None to search for a Chromium."""
+
+
+class JobSettings(NamedTuple):
+    """The section [jobs]. Without a command, jobs are available only to programs that set a runner."""
+
+    command: tuple[str, ...] = ()
+    """The program, with its arguments, that works on the jobs of the mode `sandbox`."""
+    max_parallel: int = 5
+    """Number of jobs of all users that may be active."""
+    memory_mib: int = 2048
+    """Maximum private memory of each process of a job."""
+    read: tuple[str, ...] = ()
+    """Files and folders that a job may read, in addition to its project folder and the system."""
+    execute: tuple[str, ...] = ()
+    """Files and folders that a job may read and execute."""
+
+    def as_shell_settings(self, shell: ShellSettings) -> ShellSettings:
+        """Return the confinement of the command, which is the shell's with these settings."""
+        return shell._replace(memory_mib=self.memory_mib, read=self.read, execute=self.execute)
+
+
+def _read_command(value: Any, _: Path) -> dict[str, Any]:
+    command = _read_texts(value, 'write it like command = ["/usr/bin/my-agent"]')
+    if command and not command[0].startswith("/"):
+        raise ConfigurationError(f"command must begin with an absolute path, got {command[0]!r:.80}")
+    return {"command": command}
 
 
 def _folders_reader(key: str) -> ValueReader:
@@ -109,6 +136,13 @@ EXTENSION_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "applications": _read_applications,
         "hosts": _read_hosts,
         "browser": path_in("browser", "path", "/opt/chromium/shell"),
+    },
+    "jobs": {
+        "command": _read_command,
+        "max_parallel": keyed("max_parallel", whole_number(1, _MAX_PARALLEL_JOBS)),
+        "memory_mib": keyed("memory_mib", whole_number(16, MAX_PROGRAM_MIB)),
+        "read": paths_reader("read"),
+        "execute": paths_reader("execute"),
     },
     "skills": {
         "folders": _folders_reader("folders"),

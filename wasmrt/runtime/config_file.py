@@ -21,7 +21,13 @@ from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
-from wasmrt.runtime.config_extensions import EXTENSION_SECTIONS, DesktopSettings, ExtensionSettings, SkillSettings
+from wasmrt.runtime.config_extensions import (
+    EXTENSION_SECTIONS,
+    DesktopSettings,
+    ExtensionSettings,
+    JobSettings,
+    SkillSettings,
+)
 from wasmrt.runtime.config_hosts import read_hosts
 from wasmrt.runtime.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.runtime.config_values import (
@@ -55,6 +61,7 @@ _ELSEWHERE = (
         "extensions",
         "skills",
         "desktop",
+        "jobs",
     ),
     *("resource", "code_mode"),
 )
@@ -89,6 +96,7 @@ class FileSettings:
     extensions: ExtensionSettings = field(default_factory=ExtensionSettings)
     skills: SkillSettings = field(default_factory=SkillSettings)
     desktop: DesktopSettings = field(default_factory=DesktopSettings)
+    jobs: JobSettings = field(default_factory=JobSettings)
     resource: ResourceSettings | None = None
     """Settings of `wasmrt serve --http` with access tokens from an authorization server."""
 
@@ -195,6 +203,7 @@ def parse_file_settings(path: Path, text: bytes, read_more: ReadMore | None = No
         extensions=extensions,
         skills=skills,
         desktop=DesktopSettings(**values["desktop"]),
+        jobs=JobSettings(**values["jobs"]),
         resource=resource,
     )
 

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _MAX_CONCURRENT = 10_000
 _SHELL_SECONDS = 3600
-_SHELL_MIB = 1024 * 1024
+MAX_PROGRAM_MIB = 1024 * 1024
+"""Largest memory that can be set for a confined program."""
 
 
 class AuditSettings(NamedTuple):
@@ -149,7 +150,9 @@ def _read_embedder(value: Any, _: Path) -> dict[str, Any]:
     return {"embedder": WordLlamaEmbedder()}
 
 
-def _paths_reader(key: str) -> ValueReader:
+def paths_reader(key: str) -> ValueReader:
+    """Return a reader for a list of paths, which are relative to the folder of the file."""
+
     def read(value: Any, folder: Path) -> dict[str, Any]:
         paths = texts(value)
         if any(not path or "\0" in path for path in paths):
@@ -209,9 +212,9 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "unsafe_write_git": boolean_reader("unsafe_write_git"),
         "timeout_seconds": keyed("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
         "max_timeout_seconds": keyed("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
-        "memory_mib": keyed("memory_mib", whole_number(16, _SHELL_MIB)),
-        "read": _paths_reader("read"),
-        "execute": _paths_reader("execute"),
+        "memory_mib": keyed("memory_mib", whole_number(16, MAX_PROGRAM_MIB)),
+        "read": paths_reader("read"),
+        "execute": paths_reader("execute"),
         "session": boolean_reader("session"),
         "network": keyed("network", read_program_network),
         "programs": keyed("programs", texts),

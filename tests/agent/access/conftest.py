@@ -64,7 +64,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
     find_places().data.mkdir(parents=True)
     find_places().config.write_text(ALLOW)
-    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", ())  # avoid compiling each component for each test
+    monkeypatch.setattr("wasmrt.agent.loading.TOOLS", ())  # avoid compiling each component for each test
     return tmp_path / "home"
 
 

@@ -226,7 +226,7 @@ def test_registry_without_a_runtime_has_no_code_mode() -> None:
 def test_code_mode_is_disabled_by_default(
     home: Path, runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wasmrt.agent.registry._load.TOOLS", TOOLS[:1])  # load only echo of the bundled tools
+    monkeypatch.setattr("wasmrt.agent.loading.TOOLS", TOOLS[:1])  # load only echo of the bundled tools
     names = {"run_code", "search_tools"}
     off = load_registry(runtime)
     assert not names & set(off.all_names())

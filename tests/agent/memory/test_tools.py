@@ -30,8 +30,9 @@ from wasmrt.agent.builtin.memory._search import RRF_K
 from wasmrt.agent.builtin.memory._store import _EMBED_PER_CALL
 from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.flows import Label, labels_of
+from wasmrt.agent.loading import load_registry
 from wasmrt.agent.policy import FlowPolicy, ToolPolicy, ToolRule
-from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, ToolSource, load_registry
+from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, ToolSource
 from wasmrt.catalog.bundled import HOST_TOOLS
 from wasmrt.cli import cli
 from wasmrt.core import limits

@@ -23,8 +23,8 @@ from wasmrt import (
     tool,
 )
 from wasmrt.agent.approvals import ApprovalStore, params_digest
+from wasmrt.agent.loading import approver_of
 from wasmrt.agent.policy import ApproverKind
-from wasmrt.agent.registry._load import approver_of
 from wasmrt.catalog.bundled import HOST_TOOLS
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError
 from wasmrt.core.places import find_places

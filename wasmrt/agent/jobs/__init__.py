@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
+from wasmrt.agent.jobs._command import CommandRunner
 from wasmrt.agent.jobs._jobs import Jobs
-from wasmrt.agent.jobs._model import TRANSITIONS, Job, JobEvent, JobResult, JobState, JobTask, Prompt, Transition
+from wasmrt.agent.jobs._model import (
+    SANDBOX,
+    TRANSITIONS,
+    Job,
+    JobEvent,
+    JobResult,
+    JobState,
+    JobTask,
+    Prompt,
+    Transition,
+)
 from wasmrt.agent.jobs._runner import AgentRunner, Budget, JobContext, ResumableRunner
+from wasmrt.agent.jobs._tools import add_jobs, job_tools
 
 __all__ = [
+    "SANDBOX",
     "TRANSITIONS",
     "AgentRunner",
     "Budget",
+    "CommandRunner",
     "Job",
     "JobContext",
     "JobEvent",
@@ -20,4 +34,6 @@ __all__ = [
     "Prompt",
     "ResumableRunner",
     "Transition",
+    "add_jobs",
+    "job_tools",
 ]

@@ -18,6 +18,7 @@ from wasmrt.agent.jobs._model import (
     MAX_PARALLEL_JOBS,
     MAX_PROMPT_CHARS,
     MAX_TITLE_CHARS,
+    SANDBOX,
     STUCK_SECONDS,
     Job,
     JobEvent,
@@ -26,6 +27,7 @@ from wasmrt.agent.jobs._model import (
     Prompt,
     Transition,
 )
+from wasmrt.agent.jobs._project import create_project
 from wasmrt.agent.jobs._rows import now_ms
 from wasmrt.agent.jobs._run import Run
 from wasmrt.agent.jobs._runner import AgentRunner, ResumableRunner
@@ -133,14 +135,17 @@ class Jobs:
             known = ", ".join(filter(None, self._runners)) or "none"
             problem = f"mode {mode!r:.40} is not available" if mode else "a mode is required"
             raise InvalidParametersError(f"{problem}; available modes: {known}")
-        created = view or self._registry
+        created = self._registry if view is None else view
         narrowed = is_narrowed(created, self._registry)
         tools = self._tools(created)
         kept = None if labels is None else tuple(labels)
         title, description, context = map(self._redact, task[:3])  # SECURITY: they are stored in a file
         task = task._replace(title=title, description=description, context=context)
+        job_id = str(uuid.uuid4())
+        if mode == SANDBOX and not task.project_dir:
+            task = task._replace(project_dir=str(create_project(user, job_id)))
         job = Job(
-            str(uuid.uuid4()), user, task, mode, JobState.PENDING, now_ms(), None, None, 0, "", None, None, kept
+            job_id, user, task, mode, JobState.PENDING, now_ms(), None, None, 0, "", None, None, kept
         )  # fmt: skip
         with self._lock:
             if self._closed:

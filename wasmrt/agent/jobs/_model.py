@@ -31,6 +31,8 @@ MAX_EVENT_CHARS = 16 * KIB
 MAX_OUTPUT_CHARS = 256 * KIB
 MAX_JOBS_PER_USER = 1_000
 """Jobs that are stored. Beyond it, the oldest finished jobs of the user are deleted."""
+SANDBOX = "sandbox"
+"""The mode of jobs that run a confined command in a project folder."""
 EVENT_TYPES = ("message", "tool_use", "tool_result", "status", "result", "turn_result")
 
 

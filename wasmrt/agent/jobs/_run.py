@@ -24,12 +24,12 @@ from wasmrt.agent.jobs._model import (
 from wasmrt.agent.jobs._runner import AgentRunner, Budget, ResumableRunner
 from wasmrt.agent.jobs._store import JobStore, Owned, Spent
 from wasmrt.agent.registry import Caller, ToolView, Trace, bind_view, detector_of
+from wasmrt.catalog.bundled import CREATE_JOB
 from wasmrt.core.errors import BudgetExceededError, CancelledError, ConfigurationError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.strict_json import JsonError, write_json
 
-CREATE_JOB = "create_job"
 _SKIPPED = "[too long]"
 
 

@@ -113,10 +113,10 @@ class JobStore:
             with self._database.reading() as db:
                 found = select(db, query, user, digits)
         if not found:
-            raise InvalidParametersError(f"no job found matching prefix {text:.40!r}")
+            raise InvalidParametersError(f"no job found matching prefix {text!r:.60}")
         if len(found) > 1:
             raise InvalidParametersError(
-                f"ambiguous prefix {text:.40!r} matches {len(found)} jobs, provide more characters"
+                f"ambiguous prefix {text!r:.60} matches {len(found)} jobs, provide more characters"
             )
         return read_job(found[0])
 

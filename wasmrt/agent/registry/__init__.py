@@ -17,7 +17,6 @@ from wasmrt.agent.registry._hosting import (
     record_event,
     refuse_call,
 )
-from wasmrt.agent.registry._load import approver_of, empty_registry, load_registry
 from wasmrt.agent.registry._output import ToolAnswer
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
@@ -43,15 +42,12 @@ __all__ = [
     "ToolView",
     "Trace",
     "absent_tools",
-    "approver_of",
     "bind_view",
     "clean_text",
     "detector_of",
-    "empty_registry",
     "end_trace",
     "end_with_call",
     "is_narrowed",
-    "load_registry",
     "preview_approval",
     "record_event",
     "refuse_call",

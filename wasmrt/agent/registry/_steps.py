@@ -26,6 +26,8 @@ Step = Decision | str
 """A decision, or the reason why there was nothing to decide."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
 """The default rate limit, for each user and tool, of built-in tools that change something or use the network."""
+_BUILTIN_RATES = {"create_job": RateLimitConfig(5, 30)}
+"""Lower default rate limits of single built-in tools."""
 
 
 def parse(state: CallState) -> Step:
@@ -220,7 +222,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
     rate = state.services.policy.rate_for(entry.names)
     counted = not state.traits.read_only or state.traits.network_outbound
     if rate is None and entry.source is ToolSource.BUILTIN and counted:
-        rate = BUILTIN_RATE
+        rate = _BUILTIN_RATES.get(entry.name, BUILTIN_RATE)
     if rate is None:
         return "no rate limit is set"
     rates = state.services.rates

@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
 from wasmrt.agent.config import read_config_file
+from wasmrt.agent.loading import load_registry
 from wasmrt.agent.policy import ApproverKind, fits
-from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools, load_registry
+from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools
 from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message

@@ -17,8 +17,9 @@ from wasmrt.agent.approvals import (
 )
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import read_config_file
+from wasmrt.agent.loading import approver_of, load_registry
 from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy
-from wasmrt.agent.registry import Tool, ToolRegistry, approver_of, load_registry
+from wasmrt.agent.registry import Tool, ToolRegistry
 from wasmrt.cli.shared.output import print_message, status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Decision

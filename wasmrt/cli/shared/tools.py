@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.catalog import Catalog
 from wasmrt.catalog._stored import load_tools
-from wasmrt.catalog.bundled import FILES, RUN_CODE, SHELL_NAME, TOOLS, WEB_SEARCH, OwnTool, bundled_tool, own_tool
+from wasmrt.catalog.bundled import (
+    CREATE_JOB,
+    FILES,
+    RUN_CODE,
+    SHELL_NAME,
+    TOOLS,
+    WEB_SEARCH,
+    OwnTool,
+    bundled_tool,
+    own_tool,
+)
 from wasmrt.catalog.find import FoundTool, described_by_sidecar, find_tool
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import ConfigurationError, NotInstalledError
@@ -119,7 +129,7 @@ def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> Ow
         ConfigurationError: `part` or `capabilities` is given; both are only for components.
     """
     own = own_tool(name)
-    if own is None or own.needs in ("registry", RUN_CODE.name):
+    if own is None or own.needs in ("registry", RUN_CODE.name, CREATE_JOB):
         return None
     is_replaceable = own.name == SHELL_NAME or name not in (own.name, *own.aliases)
     if is_replaceable and Catalog(find_places().data).has(name):

@@ -12,7 +12,8 @@ from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import OperatorConfig, read_config_file
-from wasmrt.agent.registry import Tool, empty_registry
+from wasmrt.agent.loading import empty_registry
+from wasmrt.agent.registry import Tool
 from wasmrt.catalog.bundled import DESKTOP_NAMES, SHELL_NAME, OwnTool, missing_part
 from wasmrt.cli.shared.calls import CallOptions, describes_denials, run_interruptible, show_denials, show_undo_hint
 from wasmrt.cli.shared.output import print_message, status

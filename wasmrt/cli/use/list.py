@@ -8,7 +8,7 @@ from typing import NamedTuple
 import click
 
 from wasmrt.catalog import Catalog
-from wasmrt.catalog.bundled import RUN_CODE, SHIPPED, missing_part
+from wasmrt.catalog.bundled import CREATE_JOB, RUN_CODE, SHIPPED, missing_part
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import format_size, print_message, show, show_columns, show_json_list, show_names
 from wasmrt.core.errors import ConfigurationError
@@ -89,6 +89,7 @@ def _find_others() -> _Kinds:
         has = {name for name, value in settings.items() if value is not None}
         has |= {"memory"} if file.runtime.get("memory") is not False else set()
         has |= {*file.desktop.tools, *({RUN_CODE.name} if file.code_mode else ())}
+        has |= {CREATE_JOB} if file.jobs.command else set()
         folder = file.policy.plugin_dir
         plugins = () if folder is None else tuple(sorted(path.stem for path in folder.glob("*.toml")))
     on = tuple(sorted(tool.name for tool in SHIPPED if missing_part(tool, has) is None))

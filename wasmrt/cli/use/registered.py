@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.registry import ToolRegistry, ToolSource, empty_registry, end_with_call
+from wasmrt.agent.loading import empty_registry
+from wasmrt.agent.registry import ToolRegistry, ToolSource, end_with_call
 from wasmrt.catalog.bundled import RUN_CODE, bundled_component
 from wasmrt.cli.shared.calls import (
     CallOptions,

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.builtin.shell._backend import Backend, choose_backend, lacking
+from wasmrt.agent.builtin.shell._backend import Backend, HeadAndTail, choose_backend, lacking, shell_command
 from wasmrt.agent.builtin.shell._tool import ShellTool
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.runtime.config_values import ShellSettings
 
-__all__ = ["Action", "Backend", "ShellSettings", "ShellTool", "Verdict", "choose_backend", "lacking"]
+__all__ = [
+    "Action",
+    "Backend",
+    "HeadAndTail",
+    "ShellSettings",
+    "ShellTool",
+    "Verdict",
+    "choose_backend",
+    "lacking",
+    "shell_command",
+]

@@ -27,11 +27,10 @@ from wasmrt.agent.builtin.shell import ShellTool, lacking
 from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.policy import ApproverKind, ToolPolicy
-from wasmrt.agent.registry._registry import ToolRegistry
-from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES
-from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, Tool, ToolRegistry, ToolSource
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import (
+    CREATE_JOB,
     DESKTOP_NAMES,
     RUN_CODE,
     SHELL_ALIASES,
@@ -104,7 +103,7 @@ class InstalledTools:
         config = self._runtime.config
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
-        has |= {RUN_CODE.name, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # only enabled ones
+        has |= {RUN_CODE.name, CREATE_JOB, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # only enabled ones
         taken = {spelling(name) for name in installed}
         absent = {
             name: step
@@ -236,6 +235,11 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
         from wasmrt.agent.builtin.desktop import desktop_tools
 
         groups["desktop"] = desktop_tools(config.desktop, runtime.open_gateway)
+    if config.jobs.command:
+        from wasmrt.agent.jobs import SANDBOX, CommandRunner, add_jobs
+
+        runner = CommandRunner(config.jobs.command, config.jobs.as_shell_settings(config.shell))
+        add_jobs(registry, modes={SANDBOX: runner}, max_parallel=config.jobs.max_parallel)
     for group, tools in groups.items():
         for tool in tools:
             registry.register(tool, builtin=True, group=group)
