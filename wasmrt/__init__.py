@@ -59,7 +59,7 @@ _MORE = {
     "agent.builtin.memory": "MemoryStore",
     "agent.builtin.plugins": "PluginTool Plugins",
     "agent.builtin.shell": "ShellSettings",
-    "agent.jobs": "JobContext JobResult JobTask",
+    "agent.jobs": "FunctionRunner JobContext JobResult JobTask",
     "agent.registry": "FunctionTool SchemaTool ToolView",
     "agent.safety": "wrap_tool_output",
     "capabilities": "AllowlistValidator LoginCapability OAuthConfig ToolLimits WorkspaceWriteCapability",
@@ -123,6 +123,7 @@ if TYPE_CHECKING:
     from wasmrt.agent.builtin.shell import ShellSettings as ShellSettings
     from wasmrt.agent.builtin.shell import ShellTool as ShellTool
     from wasmrt.agent.jobs import AgentRunner as AgentRunner
+    from wasmrt.agent.jobs import FunctionRunner as FunctionRunner
     from wasmrt.agent.jobs import JobContext as JobContext
     from wasmrt.agent.jobs import JobResult as JobResult
     from wasmrt.agent.jobs import Jobs as Jobs

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from examples.jobs import mail_note
 from tests.agent.jobs.conftest import SECONDS, Calling, Steered
 from wasmrt import (
     ConfigurationError,
+    FunctionRunner,
     JobContext,
     JobResult,
     Jobs,
@@ -19,6 +21,7 @@ from wasmrt import (
     LimitError,
     ToolError,
     ToolRegistry,
+    ToolView,
 )
 from wasmrt.agent.jobs import JobState
 from wasmrt.core.errors import CancelledError
@@ -258,3 +261,28 @@ def test_the_file_of_jobs_is_private(jobs: Jobs, home: Path) -> None:
     with pytest.raises(ToolError, match="the jobs cannot be used"):
         jobs.all()
     file.chmod(0o600)
+
+
+def test_an_agent_function_is_prompted_again_with_the_messages_that_arrived(registry: ToolRegistry) -> None:
+    def build(tools: ToolView) -> Any:
+        async def agent(prompt: str) -> str:
+            if prompt == "Read the notes.":
+                jobs.prompt(jobs.all()[0].id, "and the rest")
+            return f"{prompt}: {tools.execute('read_note', {'name': 'a'}).result}"
+
+        return agent
+
+    jobs = Jobs(registry, FunctionRunner(build))
+    job = jobs.create(TASK)
+    assert jobs.wait(job.id, seconds=SECONDS).output == "and the rest: the note a"
+    said = [each.data["content"] for each in jobs.events(job.id)[1] if each.event_type == "message"]
+    assert said == ["Read the notes.: the note a", "and the rest", "and the rest: the note a"]
+
+
+def test_the_example_mails_a_note_after_an_approval(tmp_path: Path) -> None:
+    asked: list[str] = []
+    found = mail_note(tmp_path / "jobs.sqlite3", "ann@example.com", asked)
+    assert found["output"] == "sent 24 characters to ann@example.com"
+    assert asked == ["job_prompt", "send"]
+    assert found["events"] == ["message", "tool_use", "tool_result", "tool_use", "tool_result", "message", "result"]
+    assert len((Path(__file__).parents[3] / "examples" / "jobs.py").read_text().splitlines()) <= 60

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from wasmrt.agent.jobs._agent import FunctionRunner
 from wasmrt.agent.jobs._command import CommandRunner
 from wasmrt.agent.jobs._jobs import Jobs
 from wasmrt.agent.jobs._model import (
@@ -24,6 +25,7 @@ __all__ = [
     "AgentRunner",
     "Budget",
     "CommandRunner",
+    "FunctionRunner",
     "Job",
     "JobContext",
     "JobEvent",
