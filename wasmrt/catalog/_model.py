@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.model import Addition
+from wasmrt.core.tool_defaults import Offer
 
 
 class ComponentInfo(NamedTuple):
@@ -87,6 +88,11 @@ class ToolVersion(NamedTuple):
     """Entries that a user granted beyond the request. Each entry is also in the grant, unless it was revoked."""
     for_agents: bool = False
     """True if a user agreed to offer this version to the agents of the installation."""
+
+    @property
+    def offer(self) -> Offer:
+        """The user's decision whether to offer this version to agents."""
+        return Offer(self.for_agents, f"wasmrt grant {self.name}")
 
     @property
     def pending(self) -> bool:

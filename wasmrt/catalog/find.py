@@ -26,6 +26,7 @@ from wasmrt.catalog.granted import granted_to, parameters_of, request_of
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import NotInstalledError
 from wasmrt.core.names import did_you_mean
+from wasmrt.core.tool_defaults import Offer
 from wasmrt.sandbox.component import ToolSpec, read_surface, worlds
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ class FoundTool(NamedTuple):
     tools: tuple[ToolSpec, ...] | None = None
     """The tools that the package or capability file describes, or None if the component describes its tools itself."""
     warnings: tuple[str, ...] = ()
+
+    @property
+    def offer(self) -> Offer | None:
+        """The user's decision whether to offer an installed tool to agents, or None for other tools."""
+        return None if self.version is None else self.version.offer
 
     @property
     def request(self) -> Callable[[], Capabilities] | None:

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from decimal import Decimal
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 from wasmrt.core.effects import Effect
 from wasmrt.core.model import Decision
 from wasmrt.core.traits import NO_TERMS, OwnTerms
+
+
+class Offer(NamedTuple):
+    """A user's decision whether to offer an external tool to agents."""
+
+    agreed: bool
+    command: str
+    """The command that changes the decision with its option --offer or --no-offer."""
 
 
 class ToolDefaults:
@@ -24,6 +32,8 @@ class ToolDefaults:
     own: OwnTerms = NO_TERMS
     """Cost, duration and labels that do not depend on the params."""
     aliases: tuple[str, ...] = ()
+    offer: Offer | None = None
+    """A user's decision whether to offer the tool to agents; None if only the operator's filter decides."""
     prompt: str = ""
     """A document for models about how to use the tool."""
     output_schema: dict[str, Any] | None = None

@@ -17,7 +17,7 @@ from wasmrt.core.errors import InvalidParametersError, NotInstalledError, ToolEr
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import Addition, ToolOutput
 from wasmrt.core.names import did_you_mean, offered_name
-from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.tool_defaults import Offer, ToolDefaults
 from wasmrt.core.traits import NO_TERMS, Traits
 from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
 from wasmrt.runtime.call import Batch, BatchResult, Call, CallPipeline, CallRequest, CallTarget, OpenedCall, run_call
@@ -64,10 +64,8 @@ class PreparedTool(ToolDefaults):
         self._runner = runner
         self._target = target
         self.size_bytes = size_bytes
-        self.installed = False
-        """True if the tool comes from the catalog."""
-        self.for_agents = False
-        """True if the tool comes from the catalog, and a user agreed to offer it to agents."""
+        self.offer: Offer | None = None
+        """The user's decision whether to offer the tool to agents; None if it does not come from the catalog."""
         self._parts: dict[str, PreparedTool] = {}
         self._cached_effects: tuple[frozenset[Effect], Traits] | None = None
         specs = target.specs
@@ -84,6 +82,11 @@ class PreparedTool(ToolDefaults):
         """Terms that the embedding program sets for the tool."""
         self.output_schema = None if own is None else own.output_schema
         """JSON Schema of the result, from the tool's package; None if the package has no such schema."""
+
+    @property
+    def installed(self) -> bool:
+        """True if the tool comes from the catalog."""
+        return self.offer is not None
 
     @property
     def capabilities(self) -> Capabilities:
@@ -104,7 +107,7 @@ class PreparedTool(ToolDefaults):
         other = PreparedTool(
             self._runner, self._target.with_added_grant(self._tool, additions), self.size_bytes, self._spec
         )
-        other.installed, other.for_agents = self.installed, self.for_agents
+        other.offer = self.offer
         return other
 
     @property
@@ -255,7 +258,7 @@ class PreparedTool(ToolDefaults):
             raise NotInstalledError(f"{self._target.name} has no tool {name!r}", hint=hint)
         # Return the same object each time, so that a registry recognizes the object when another tool invokes it.
         part = self._parts.setdefault(name, PreparedTool(self._runner, self._target, self.size_bytes, spec))
-        part.installed, part.for_agents = self.installed, self.for_agents
+        part.offer = self.offer
         return part
 
     def execute(

@@ -153,8 +153,7 @@ class WasmToolRuntime:
         """
         found = find_tool(name, find_places().data, search=self.config.web_search)
         tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
-        tool.installed = found.origin == "installed"
-        tool.for_agents = found.version is not None and found.version.for_agents
+        tool.offer = found.offer
         return tool
 
     def installed(self) -> tuple[PreparedTool, ...]:

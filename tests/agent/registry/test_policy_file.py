@@ -137,9 +137,9 @@ def test_an_allow_list_with_ineffective_names_causes_warnings() -> None:
     )
     assert any("lost, which no preset lists" in warning for warning in warnings)
     assert not any("weather" in warning for warning in warnings)
-    assert any(
-        "no effect" in warning for warning in ToolPolicy(filter=ExternalFilter(external_allow_list=("x",))).warnings()
-    )
+    for allowed, no_effect in ((False, True), (None, False), (True, False)):
+        filter_ = ExternalFilter(allow_external=allowed, external_allow_list=("x",))
+        assert any("no effect" in warning for warning in ToolPolicy(filter=filter_).warnings()) is no_effect
 
 
 def test_the_digest_of_a_preset_does_not_depend_on_the_order() -> None:

@@ -30,6 +30,7 @@ from wasmrt.interop.mcp.client import (
     McpClient,
     McpServerConfig,
     OAuthConfig,
+    Trusted,
     authorize,
     discover,
     trust_server,
@@ -69,7 +70,7 @@ class Run:
     def session(self) -> None:
         approvals = Approvals(CallbackApprover(lambda _: ApprovalAnswer(approved=True, by="suite")))
         parts = ClientParts(approvals=approvals, secrets=self.secrets)
-        client = McpClient(self.server, trust_server(self.server, [], self.origins), parts)
+        client = McpClient(self.server, trust_server(self.server, [], Trusted(auth_hosts=self.origins)), parts)
         try:
             for tool in client.look().tools:
                 for arguments in self.calls(tool.name, tool.input_schema):

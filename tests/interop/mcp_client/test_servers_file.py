@@ -16,6 +16,7 @@ from wasmrt.interop.mcp.client import (
     McpServerConfig,
     OAuthConfig,
     Trust,
+    Trusted,
     consent_lines,
     find_program,
     read_servers,
@@ -116,7 +117,9 @@ def test_a_changed_command_variable_or_grant_needs_new_consent(change: dict[str,
 
 def test_approvals_are_not_read_from_a_file_others_can_write(tmp_path: Path) -> None:
     path = tmp_path / "mcp-trust.json"
-    entry = trust_server(McpServerConfig(name="a", url="https://a.test/"), [THING], ("https://auth.test",))
+    entry = trust_server(
+        McpServerConfig(name="a", url="https://a.test/"), [THING], Trusted(auth_hosts=("https://auth.test",))
+    )
     write_trusted(path, {"a": entry})
     assert read_trusted(path) == {"a": entry}
     path.chmod(0o666)

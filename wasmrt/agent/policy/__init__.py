@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.policy._decide import Offer, decide_filter, decide_guard, decide_permission, decide_preset
+from wasmrt.agent.policy._decide import decide_filter, decide_guard, decide_permission, decide_preset
 from wasmrt.agent.policy._flows import (
     FLOW_PRESETS,
     OUTGOING,
@@ -46,7 +46,6 @@ __all__ = [
     "FlowPolicy",
     "FlowRule",
     "Names",
-    "Offer",
     "Permission",
     "Preset",
     "ToolPolicy",

@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Permission, Preset
 from wasmrt.agent.policy._names import Names, first_name, fits
 from wasmrt.core.effects import Effect
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command, set_command
+from wasmrt.core.tool_defaults import Offer
 from wasmrt.core.traits import Traits
-
-
-class Offer(NamedTuple):
-    """A user's decision whether to offer an installed component to agents."""
-
-    component: str
-    agreed: bool
 
 
 def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: Offer | None = None) -> Decision | None:
     """Decide whether the filter for external tools allows a tool; None if the tool is not external.
-
-    `offer` is set only for installed components.
 
     SECURITY: the operator's settings take precedence over an offer: a list restricts it, and `false` cancels it.
     """
@@ -33,7 +23,7 @@ def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: 
         hint = set_command("tools.filter.allow_external", True)
         return Decision(False, Reason.EXTERNAL_TOOL, "external tools are denied", hint, what, tool)
     if rule.allow_external is None and offer is not None and not offer.agreed:
-        reason, hint = "the tool is not offered to agents", f"offer it: wasmrt grant {offer.component} --offer"
+        reason, hint = "the tool is not offered to agents", f"offer it: {offer.command} --offer"
         return Decision(False, Reason.EXTERNAL_TOOL, reason, hint, what, tool)
     if rule.external_allow_list and not fits(names, rule.external_allow_list):
         hint = append_command("tools.filter.external_allow_list", tool)

@@ -111,11 +111,11 @@ class Preset:
 class ExternalFilter:
     """The filter for external tools, in addition to presets and rules.
 
-    By default, it allows only the installed tools that a user agreed to offer to agents.
+    By default, it allows only the tools that a user agreed to offer to agents.
     """
 
     allow_external: bool | None = None
-    """True to allow all external tools, False to deny all; None to allow the installed tools that a user offered."""
+    """True to allow all external tools, False to deny all; None to allow the tools that a user offered."""
     external_allow_list: tuple[str, ...] = ()
     """If it is not empty, the only external tools that may be allowed."""
 
@@ -326,9 +326,8 @@ class ToolPolicy:
                 found.append(f"external_allow_list contains {tool}, which no preset lists")
         if known is not None:
             found += self._describe_unmatched_patterns(tuple(known))
-        if self.filter.external_allow_list and not self.filter.allow_external:
-            which = "" if self.filter.allow_external is False else " on plugins and tools of MCP servers"
-            found.append(f"external_allow_list has no effect{which} while allow_external is not true")
+        if self.filter.external_allow_list and self.filter.allow_external is False:
+            found.append("external_allow_list has no effect while allow_external is false")
         return tuple(found)
 
     def check_rules(self, namespaces: Iterable[str], known: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ POLICY_SETTINGS = (
     Setting(
         "tools.filter.allow_external",
         "Offer all external tools (true) or none (false): installed tools, plugins and tools of MCP servers. "
-        "By default, installed tools are offered if a user agreed to it.", True,
+        "By default, installed tools and tools of MCP servers are offered if a user agreed to it.", True,
     ),
     Setting("tools.filter.external_allow_list", "The only external tools that may be offered.", ["weather"], []),
     Setting("tools.exfiltration_guard.enabled", "Deny tools that can send data over the network.", True, False),

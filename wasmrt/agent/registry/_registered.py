@@ -13,7 +13,6 @@ from wasmrt.agent.policy import (
     NO_TIGHTENING,
     ExfiltrationGuard,
     Names,
-    Offer,
     Preset,
     ToolPolicy,
     decide_guard,
@@ -83,14 +82,6 @@ class RegisteredTool:
                     self._variants.clear()
                 self._variants[additions] = found
         return found
-
-    @property
-    def offer(self) -> Offer | None:
-        """The user's decision whether to offer this tool to agents; None if the tool is not an installed component."""
-        tool = self.tool
-        if not isinstance(tool, PreparedTool) or not tool.installed:
-            return None
-        return Offer(tool.component[0], tool.for_agents)
 
     @property
     def digest(self) -> str:

@@ -121,7 +121,7 @@ def check_filter(state: CallState) -> Step:
     """Decide by the filter for external tools."""
     entry = state.known
     external = entry.source.external
-    found = decide_filter(state.services.policy.filter, entry.names, external=external, offer=entry.offer)
+    found = decide_filter(state.services.policy.filter, entry.names, external=external, offer=entry.tool.offer)
     return _decision_or_text(found, "the tool is not external")
 
 

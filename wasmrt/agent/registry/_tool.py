@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision, ToolOutput
-from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.tool_defaults import Offer, ToolDefaults
 from wasmrt.core.traits import OwnTerms, Traits
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
@@ -62,6 +62,8 @@ class Tool(Protocol):
     def own(self) -> OwnTerms: ...
     @property
     def aliases(self) -> tuple[str, ...]: ...
+    @property
+    def offer(self) -> Offer | None: ...
     @property
     def prompt(self) -> str: ...
     @property

@@ -38,7 +38,7 @@ class ReadOnlyToolWrapper:
             tool.aliases,
             tool.own,
         )
-        self.prompt, self.output_schema = tool.prompt, tool.output_schema
+        self.offer, self.prompt, self.output_schema = tool.offer, tool.prompt, tool.output_schema
         self.destinations, self.ids = tool.destinations, tool.ids
         self.default_permission, self.requires_sanitization = tool.default_permission, tool.requires_sanitization
         self.approval_reason = tool.approval_reason

@@ -112,7 +112,7 @@ def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: boo
     if as_json:
         show_json(version.as_dict())
     else:
-        print_offer(version)
+        print_offer(version.name, [version.name], version.offer)
 
 
 def _amend(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
@@ -189,7 +189,7 @@ def _regrant(
         show_json(version.as_dict() | changes.as_dict() | {"granted": list(explain_grant(changed))})
     elif changes:
         print_message(f"changed the grant of {name}")
-        print_offer(version)
+        print_offer(version.name, [version.name], version.offer)
     else:
         print_message(f"{name} already has exactly this grant")
 
@@ -234,4 +234,4 @@ def _grant_pending(
         return
     print_message(f"{name} now runs version {version.number} ({version.digest[:12]})")
     print_missing(missing)
-    print_offer(version)
+    print_offer(version.name, [version.name], version.offer)

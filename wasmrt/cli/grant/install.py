@@ -163,7 +163,7 @@ def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_
     else:
         print_message(f"installed {version.name} version {version.number} ({version.digest[:12]})")
     print_missing(missing)
-    print_offer(version)
+    print_offer(version.name, [version.name], version.offer)
 
 
 def _shadow_warnings(plan: InstallPlan) -> list[str]:

@@ -88,7 +88,7 @@ def show_policy(as_json: bool) -> None:
         rows = [_preset_row(preset) for preset in found.presets.values()]
         show_columns(("PRESET", "TOOLS", "NETWORK", "WRITES", "READ ONLY", "DIGEST"), rows)
     listed = ", ".join(found.filter.external_allow_list) or "all"
-    allowed = {None: f"only installed tools that a user offered to agents: {listed}", True: f"allowed: {listed}"}
+    allowed = {None: f"only tools that a user offered to agents: {listed}", True: f"allowed: {listed}"}
     external = allowed.get(found.filter.allow_external, "denied")
     guard = f"on, except for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
     show_section("External tools", [external])

@@ -39,4 +39,4 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
     print_message(f"{name} now runs version {version.number} ({version.digest[:12]})")
     for sentence in wider:
         print_message(f"  allowed again: {sentence}")
-    print_offer(version)
+    print_offer(version.name, [version.name], version.offer)

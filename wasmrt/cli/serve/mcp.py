@@ -70,12 +70,15 @@ def list_servers(as_json: bool) -> None:
     if as_json:
         show_json_list(rows)
     elif rows:
-        header = ("NAME", "TRUST", "TOOLS", "STATE", "PACKAGE", "WHERE")
+        header = ("NAME", "TRUST", "TOOLS", "AGENTS", "STATE", "PACKAGE", "WHERE")
         packages = [str(server.package or "") for server in servers.values()]
         show_columns(header, [
-            (r["name"], r["trust"], str(r["tools"]), r["state"], package, r["where"])
+            (*(r["name"], r["trust"], str(r["tools"]), "offered" if r["for_agents"] else "no"),
+             *(r["state"], package, r["where"]))
             for r, package in zip(rows, packages, strict=True)
         ])  # fmt: skip
+        if not all(row["for_agents"] for row in rows):
+            print_message("to offer a server's tools to agents: wasmrt mcp trust NAME --offer")
     else:
         print_message("no MCP servers; to add one: wasmrt mcp add NAME URL")
 
@@ -130,35 +133,47 @@ def call(ctx: click.Context, name: str, tool: str, params: str, user: str, trace
 @mcp.command("trust")
 @click.argument("name")
 @click.option("--level", type=click.Choice([str(level) for level in Trust]), help="New trust level of the server.")
+@click.option("--offer/--no-offer", default=None, help="Only change whether its tools are offered to agents.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @user_option
 @json_option
-def trust(name: str, level: str | None, yes: bool, user: str, as_json: bool) -> None:
+def trust(name: str, level: str | None, offer: bool | None, yes: bool, user: str, as_json: bool) -> None:
     """Show the changes of a server's command and tools, and trust them after you confirm.
+
+    The decision whether to offer its tools to agents remains; --offer and --no-offer change it without connecting.
 
     \b
     Examples:
       wasmrt mcp trust notion
+      wasmrt mcp trust notion --no-offer
       wasmrt mcp trust notion --level verified --yes --json
     """
     server, entry = find_server(find_places(), name)
+    if offer is not None:
+        if level is not None:
+            raise click.UsageError("--offer and --no-offer can only be combined with --yes and --json")
+        entry = mcp_servers.change_offer(server, entry, for_agents=offer, yes=yes, as_json=as_json)
+        keep_server(find_places(), server, entry)
+        show_json(_row(server, entry)) if as_json else mcp_servers.print_server_offer(server, entry)
+        return
     if level is not None:
         server = replace(server, trust=Trust(level))
-    if not entry.covers(server):
-        mcp_servers.confirm_start(server, yes=yes, as_json=as_json)
-    agreed = mcp_servers.trust_start(server, entry)
+    covered = entry.covers(server)
+    agreed = entry if covered else mcp_servers.confirm_start(server, entry, yes=yes, as_json=as_json)
     facts = mcp_servers.fetch_facts(server, agreed, user=user, quiet=as_json)
     rows = mcp_servers.describe_tools(server, facts.tools, entry)
     if not as_json:
         mcp_servers.show_changes(rows)
     if any(row["state"] in ("new", "changed") for row in rows):
         require_consent(f"Use the current tools of {name}?", yes=yes, as_json=as_json)
-    keep_server(find_places(), server, trust_server(server, facts.tools, entry.auth_hosts))
+    agreed = trust_server(server, facts.tools, agreed)
+    keep_server(find_places(), server, agreed)
     usable = sum(row["state"] not in ("refused", "gone") for row in rows)
     if as_json:
         show_json({"name": name, "trust": str(server.trust), "tools": rows})
     else:
         print_message(f"{name} is trusted with {usable} tools at the level {server.trust}")
+        mcp_servers.print_server_offer(server, agreed)
 
 
 @mcp.command("update")
@@ -184,14 +199,14 @@ def update(name: str, yes: bool, as_json: bool) -> None:
         changed = new.digest != old.digest
         if changed:
             show_package_change(old, new)
-            mcp_servers.confirm_start(updated, yes=yes, as_json=as_json)
-            facts = mcp_servers.fetch_facts(updated, mcp_servers.trust_start(updated, entry), quiet=as_json)
+            agreed = mcp_servers.confirm_start(updated, entry, yes=yes, as_json=as_json)
+            facts = mcp_servers.fetch_facts(updated, agreed, quiet=as_json)
             rows = mcp_servers.describe_tools(updated, facts.tools, entry)
             if not as_json:
                 mcp_servers.show_changes(rows)
             if any(row["state"] in ("new", "changed") for row in rows):
                 require_consent(f"Use the current tools of {name}?", yes=yes, as_json=as_json)
-            keep_server(places, updated, trust_server(updated, facts.tools, entry.auth_hosts))
+            keep_server(places, updated, trust_server(updated, facts.tools, agreed))
     keep_only(places, name, (updated if changed else server).command)
     if as_json:
         show_json({"name": name, "changed": changed, "package": new.as_json()})
@@ -251,6 +266,7 @@ def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
         "name": server.name,
         "trust": str(server.trust),
         "tools": len(entry.tools),
+        "for_agents": entry.for_agents,
         "state": state if server.enabled else "disabled",
         "package": None if server.package is None else server.package.as_json(),
         "where": server.url or " ".join(map(repr, server.command if server.package is None else server.package.runner)),

@@ -7,8 +7,7 @@ from pathlib import Path
 import click
 
 from wasmrt.capabilities import EndpointPattern, read_program_network
-from wasmrt.cli.serve import mcp_servers
-from wasmrt.cli.serve.mcp_adding import add_server, show_added
+from wasmrt.cli.serve.mcp_adding import add_server
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import show_json
 from wasmrt.core.errors import ConfigurationError
@@ -38,6 +37,8 @@ _FILE = click.Path(path_type=Path, exists=True, resolve_path=True)
 @click.option("--description", default="", metavar="TEXT", help="Description for users.")
 @click.option("--no-connect", is_flag=True, help="Add it without fetching its tools; `trust` fetches them later.")
 @click.option("--replace", is_flag=True, help="Replace an existing server of this name.")
+@click.option("--offer/--no-offer", default=None,
+              help="Offer its tools to agents, or only allow them on the command line (default: offer).")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 def add(
@@ -48,14 +49,16 @@ def add(
     host: tuple[str, ...],
     no_connect: bool,
     replace: bool,
+    offer: bool | None,
     yes: bool,
     as_json: bool,
     **options: object,
 ) -> None:
     """Add a server by its URL, or by a command that starts it confined.
 
-    The command shows the server's command line and permissions, and asks for confirmation. The current definitions of
-    its tools are stored: a tool that changes later cannot be called until you trust the change. Packages of npm and
+    The command shows the server's command line and permissions, and asks for confirmation. Your consent also offers its
+    tools to agents, unless you answer "me" or pass --no-offer. The current definitions of its tools are stored: a tool
+    that changes later cannot be called until you trust the change. Packages of npm and
     PyPI (npx, bunx, pnpm dlx, uvx, pipx run and others) are installed once, and run without network by default.
 
     \b
@@ -66,12 +69,9 @@ def add(
     """
     options["hosts"] = _hosts(host)
     server = _server(name, target, env, secret_env, options)
-    added = add_server(server, replace=replace, connect=not no_connect, yes=yes, as_json=as_json)
+    added = add_server(server, replace=replace, connect=not no_connect, offer=offer, yes=yes, as_json=as_json)
     if as_json:
         show_json(added)
-        return
-    show_added(added)
-    mcp_servers.hint_filter()
 
 
 def _server(

@@ -58,9 +58,11 @@ def installed_server(server: McpServerConfig, *, quiet: bool) -> Iterator[McpSer
 
 
 def add_server(
-    server: McpServerConfig, *, replace: bool, connect: bool = True, yes: bool, as_json: bool
+    server: McpServerConfig, *, replace: bool, connect: bool = True, offer: bool | None, yes: bool, as_json: bool
 ) -> dict[str, Any]:
     """Add a server after the user confirms its settings, and return its entry with its tools.
+
+    `offer` is whether its tools are offered to agents; if it is None, the user's answer decides.
 
     Raises:
         WasmrtError: the server exists, cannot be used, or was not confirmed.
@@ -75,22 +77,23 @@ def add_server(
     with installed_server(server, quiet=as_json) as installed:
         if name in servers:
             show_package_change(servers[name].package, installed.package)
-        mcp_servers.confirm_start(installed, yes=yes, as_json=as_json)
-        entry = trust_server(installed, (), known.get(name, NOTHING).auth_hosts if name in servers else ())
+        before = with_changes(NOTHING, auth_hosts=known.get(name, NOTHING).auth_hosts if name in servers else ())
+        entry = mcp_servers.confirm_start(installed, before, offer=offer, yes=yes, as_json=as_json)
         entry, rows, version = _fetch_tools(installed, entry, as_json=as_json) if connect else (entry, [], None)
         keep_server(places, installed, entry)
-    return installed.as_json() | {"protocol": version, "tools": rows}
+    if not as_json:
+        _show_added(installed, entry, rows, version)
+    return installed.as_json() | {"protocol": version, "tools": rows, "for_agents": entry.for_agents}
 
 
-def show_added(added: dict[str, Any]) -> None:
-    """Print the tools of an added server."""
-    rows, version = added["tools"], added["protocol"]
+def _show_added(server: McpServerConfig, entry: Trusted, rows: list[dict[str, Any]], version: str | None) -> None:
     if rows:
         usable = [row for row in rows if row["state"] != "refused"]
         header = ("TOOL", "CALLED", "CAN", "CLAIM")
         show_columns(header, [(r["name"], r["called"], r["can"], r["claim"]) for r in usable])
         mcp_servers.show_changes(rows)
-    print_message(f"added {added['name']}" + ("" if version is None else f", protocol version {version}"))
+    print_message(f"added {server.name}" + ("" if version is None else f", protocol version {version}"))
+    mcp_servers.print_server_offer(server, entry)
 
 
 def show_package_change(old: Package | None, new: Package | None) -> None:
@@ -111,7 +114,7 @@ def _fetch_tools(
             keep_server(find_places(), server, entry)
             print_message(f"{server.name} is added without tools; it may need a login: wasmrt mcp auth {server.name}")
         raise
-    entry = trust_server(server, facts.tools, entry.auth_hosts)
+    entry = trust_server(server, facts.tools, entry)
     return entry, mcp_servers.describe_tools(server, facts.tools, entry), facts.version
 
 

@@ -57,8 +57,7 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
         hint = "only servers with a URL and without a bearer token have a login"
         raise ConfigurationError(f"{name} has no login", hint=hint)
     if not entry.covers(server):
-        mcp_servers.confirm_start(server, yes=yes, as_json=as_json)
-        entry = mcp_servers.trust_start(server, entry)
+        entry = mcp_servers.confirm_start(server, entry, yes=yes, as_json=as_json)
 
     def agree(origin: str) -> None:
         if origin not in entry.auth_hosts:

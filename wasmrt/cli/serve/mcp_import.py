@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from wasmrt.cli.serve.mcp_adding import add_server, prepare_server, show_added
+from wasmrt.cli.serve.mcp_adding import add_server, prepare_server
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_json_list
@@ -25,10 +25,12 @@ from wasmrt.interop.mcp.foreign_file import ForeignServer, read_foreign_file
 @click.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True, dir_okay=False))
 @click.option("--replace", is_flag=True, help="Replace existing servers of the same names.")
+@click.option("--offer/--no-offer", default=None,
+              help="Offer their tools to agents, or only allow them on the command line (default: offer).")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_option
 @click.pass_context
-def import_(ctx: click.Context, file: Path, replace: bool, yes: bool, as_json: bool) -> None:
+def import_(ctx: click.Context, file: Path, replace: bool, offer: bool | None, yes: bool, as_json: bool) -> None:
     """Add the servers of a claude_desktop_config.json or mcp.json, with the same questions as `wasmrt mcp add`.
 
     Values that look like secrets are stored as secrets. Servers that were imported before are not changed. The exit
@@ -42,14 +44,14 @@ def import_(ctx: click.Context, file: Path, replace: bool, yes: bool, as_json: b
     entries, notes = read_foreign_file(file)
     for note in notes:
         print_message(f"note: {note}")
-    results = [_import(entry, replace=replace, yes=yes, as_json=as_json) for entry in entries]
+    results = [_import(entry, replace=replace, offer=offer, yes=yes, as_json=as_json) for entry in entries]
     if as_json:
         show_json_list(results)
     if any(result["state"] == "refused" for result in results):
         ctx.exit(FAILED)
 
 
-def _import(entry: ForeignServer, *, replace: bool, yes: bool, as_json: bool) -> dict[str, Any]:
+def _import(entry: ForeignServer, *, replace: bool, offer: bool | None, yes: bool, as_json: bool) -> dict[str, Any]:
     """Add one server, and report the result."""
     result: dict[str, Any] = {"name": entry.name, "state": "refused", "problem": None, "hint": None, "tools": 0}
     result |= {"notes": entry.notes, "secrets": sorted(entry.secrets)}
@@ -66,12 +68,10 @@ def _import(entry: ForeignServer, *, replace: bool, yes: bool, as_json: bool) ->
         store = open_secrets()
         _check_inputs(entry, store)
         with _stored(entry, store):
-            added = add_server(entry.server, replace=replace, yes=yes, as_json=as_json)
+            added = add_server(entry.server, replace=replace, offer=offer, yes=yes, as_json=as_json)
     except WasmrtError as error:
         print_message(f"{entry.name} was not added: {error.message}" + (f"; {error.hint}" if error.hint else ""))
         return result | {"problem": error.message, "hint": error.hint}
-    if not as_json:
-        show_added(added)
     return result | {"state": "added", "tools": len(added["tools"])}
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
-from wasmrt.agent.config import read_config_file
 from wasmrt.cli.author.progress import report_progress
-from wasmrt.cli.shared.output import print_lines, print_message, require_consent
+from wasmrt.cli.shared.consent import ask_to_add, print_offer
+from wasmrt.cli.shared.output import is_interactive, not_approved, print_lines, print_message, require_consent
 from wasmrt.core.effects import in_words
-from wasmrt.core.errors import WasmrtError
-from wasmrt.core.places import find_places
-from wasmrt.core.setting_commands import set_command
+from wasmrt.core.errors import NotAuthorizedError, WasmrtError
 from wasmrt.core.terminal import printable
 from wasmrt.interop.mcp.client import (
     NOTHING,
@@ -27,6 +26,7 @@ from wasmrt.interop.mcp.client import (
     default_parts,
     difference,
     find_program,
+    offer_of,
     refused_tools,
     tool_name,
     trust_server,
@@ -42,8 +42,13 @@ _CHECK_COMMAND = (
 )
 
 
-def confirm_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:
-    """Show a server's command line and permissions, and ask for confirmation.
+def confirm_start(
+    server: McpServerConfig, before: Trusted, *, offer: bool | None = None, yes: bool, as_json: bool
+) -> Trusted:
+    """Show a server's command line and permissions, ask for confirmation, and return the trust in the server.
+
+    SECURITY: only consent offers tools to agents: an answer, --yes or --offer (`offer`). A server that was trusted
+    before keeps the user's decision.
 
     Raises:
         GrantRequiredError: the user declined, or cannot be asked.
@@ -53,8 +58,42 @@ def confirm_start(server: McpServerConfig, *, yes: bool, as_json: bool) -> None:
     print_message(f"the MCP server {server.name}, {server.trust}:")
     for line in consent_lines(server, program):
         print_lines(f"  {printable(line)}")
-    action = "Connect to it" if server.url else "Start it"
-    require_consent(f"{action} now and whenever one of its tools is called?", yes=yes, as_json=as_json)
+    action = f"{'Connect to it' if server.url else 'Start it'} now and whenever one of its tools is called"
+    for_agents = before.for_agents if before.consent and offer is None else offer
+    if for_agents is None and not yes and not as_json and is_interactive():
+        for_agents = ask_to_add(action, "its tools")
+        if for_agents is None:
+            raise not_approved()
+    else:
+        for_agents = True if for_agents is None else for_agents
+        agents = ", and offer its tools to agents" if for_agents else ""
+        require_consent(f"{action}{agents}?", yes=yes, as_json=as_json)
+    return replace(trust_server(server, before.tools.values(), before), for_agents=for_agents)
+
+
+def change_offer(server: McpServerConfig, entry: Trusted, *, for_agents: bool, yes: bool, as_json: bool) -> Trusted:
+    """Return the trust in a server with a changed decision; ask for confirmation if its tools would be offered.
+
+    Raises:
+        NotAuthorizedError: the server is not trusted.
+        GrantRequiredError: the user declined, or cannot be asked.
+    """
+    if not entry.covers(server):
+        hint = f"review and approve it: wasmrt mcp trust {server.name}"
+        raise NotAuthorizedError(f"the MCP server {server.name} has not been approved", code="mcp-consent", hint=hint)
+    if for_agents and not entry.for_agents:
+        print_message(f"the {len(entry.tools)} tools of the MCP server {server.name}, {server.trust}:")
+        for tool in entry.tools:
+            print_lines(f"  {printable(tool)}")
+        require_consent("Offer them to the agents of this installation?", yes=yes, as_json=as_json)
+    return replace(entry, for_agents=for_agents)
+
+
+def print_server_offer(server: McpServerConfig, entry: Trusted) -> None:
+    """Print whether agents can use a server's tools, and the command that changes it."""
+    refused = refused_tools(server, entry.tools.values())
+    usable = [tool_name(server.name, name) for name in entry.tools if name not in refused]
+    print_offer(f"the tools of {server.name}", usable, offer_of(server, entry))
 
 
 def fetch_facts(server: McpServerConfig, entry: Trusted, *, user: str = "local", quiet: bool = False) -> ServerFacts:
@@ -84,11 +123,6 @@ def _open_client(server: McpServerConfig, entry: Trusted) -> Iterator[McpClient]
     finally:
         client.close()
         parts.loop.close()
-
-
-def trust_start(server: McpServerConfig, entry: Trusted) -> Trusted:
-    """Return the trust in a server's command and its earlier tools, after the user confirmed the command."""
-    return trust_server(server, entry.tools.values(), entry.auth_hosts)
 
 
 def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trusted = NOTHING) -> list[dict[str, Any]]:
@@ -130,11 +164,3 @@ def show_changes(rows: list[dict[str, Any]]) -> None:
         print_message(f"{row['state']}: {row['name']}{reason}")
         for line in row.get("difference", ()):
             print_lines(f"    {printable(line)}")
-
-
-def hint_filter() -> None:
-    """Print how to allow external tools if the policy denies all of them."""
-    policy = read_config_file(find_places().config).policy
-    if not policy.filter.allow_external:
-        command = set_command("tools.filter.allow_external", True)
-        print_message(f"the policy denies tools of MCP servers; to allow external tools: {command}")

@@ -8,16 +8,16 @@ from typing import Any
 import click
 
 from wasmrt.agent.builtin.extensions.missing import MissingSecret, missing_from
-from wasmrt.agent.policy import ExternalFilter, Offer, decide_filter
+from wasmrt.agent.policy import ExternalFilter, decide_filter
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import CapabilityFile
 from wasmrt.capabilities.sentences import explain, explain_added, tool_groups
 from wasmrt.capabilities.services import Service, known_services
-from wasmrt.catalog import ToolVersion
 from wasmrt.cli.shared.output import Style, print_message
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import GrantRequiredError
 from wasmrt.core.places import find_places
+from wasmrt.core.tool_defaults import Offer
 from wasmrt.core.url import Network
 
 
@@ -110,13 +110,18 @@ def ask_for_new(name: str, *, grants: bool) -> bool:
     Raises:
         GrantRequiredError: the user declined.
     """
-    action = f"Grant this to {name}" if grants else f"Install {name}"
-    print_message(f"{action}, and offer it to the agents of this installation?", Style.STRONG)
+    answer = ask_to_add(f"Grant this to {name}" if grants else f"Install {name}", "it")
+    if answer is None:
+        raise GrantRequiredError(f"{name} was not installed: nothing was granted", hint="narrow it with --grant FILE")
+    return answer
+
+
+def ask_to_add(action: str, tools: str) -> bool | None:
+    """Ask on the terminal about an action; return whether to offer the tools to agents, too, or None for no."""
+    print_message(f"{action}, and offer {tools} to the agents of this installation?", Style.STRONG)
     print_message("y: yes; me: yes, but only for the command line (wasmrt run); n: no", indent=2)
     answer: str = click.prompt("[y/me/N]", default="n", show_default=False, value_proc=_read_answer, err=True)
-    if answer == "n":
-        raise GrantRequiredError(f"{name} was not installed: nothing was granted", hint="narrow it with --grant FILE")
-    return answer == "y"
+    return None if answer == "n" else answer == "y"
 
 
 def ask_to_offer(name: str) -> None:
@@ -136,17 +141,21 @@ def _read_answer(text: str) -> str:
     return answer
 
 
-def print_offer(version: ToolVersion) -> None:
-    """Print whether agents can use a tool under the configured filter, and the command that changes it."""
-    name = version.name
-    decision = decide_filter(_configured_filter(), name, external=True, offer=Offer(name, version.for_agents))
-    assert decision is not None
-    if not decision.allowed:
-        print_message(f"agents cannot use {name}: {decision.rule}; {decision.hint}")
-    elif version.for_agents:
-        print_message(f"agents can use {name} (wasmrt serve); to change this: wasmrt grant {name} --no-offer")
-    else:
-        print_message(f"agents can use {name}: {decision.rule}")
+def print_offer(what: str, tools: Iterable[str], offer: Offer) -> None:
+    """Print whether agents can use tools under the configured filter, and the command that changes it.
+
+    `what` is a name for all of them.
+    """
+    rule = _configured_filter()
+    decisions = [decide_filter(rule, name, external=True, offer=offer) for name in tools]
+    found = [decision for decision in decisions if decision is not None]
+    denials = [decision for decision in found if not decision.allowed]
+    for denial in denials[:1]:
+        denied = what if len(denials) == len(found) else f"{len(denials)} of them, such as {denial.subject}"
+        print_message(f"agents cannot use {denied}: {denial.rule}; {denial.hint}")
+    if found and not denials:
+        changing = f" (wasmrt serve); to change this: {offer.command} --no-offer"
+        print_message(f"agents can use {what}" + (changing if offer.agreed else f": {found[0].rule}"))
 
 
 def _configured_filter() -> ExternalFilter:

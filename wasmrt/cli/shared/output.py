@@ -234,7 +234,12 @@ def require_consent(question: str, *, yes: bool, as_json: bool) -> None:
     """
     if yes or (not as_json and is_interactive() and click.confirm(question, default=False, err=True)):
         return
-    raise GrantRequiredError("this was not approved, and nothing was changed", hint="review it, then pass --yes")
+    raise not_approved()
+
+
+def not_approved() -> GrantRequiredError:
+    """Return the error for something that the user did not agree to."""
+    return GrantRequiredError("this was not approved, and nothing was changed", hint="review it, then pass --yes")
 
 
 def format_size(size_bytes: int) -> str:

@@ -83,7 +83,7 @@ def run_component(found: FoundTool, part: str | None, call: CallOptions, path: s
 
 def _prepare(runtime: WasmToolRuntime, found: FoundTool) -> PreparedTool:
     tool = prepare(runtime, found.name, found.component, found.grant, tools=found.tools, request=found.request)
-    tool.installed = found.origin == "installed"
+    tool.offer = found.offer
     return tool
 
 

@@ -43,7 +43,7 @@ from wasmrt.interop.mcp.client._login import KeptLogin
 from wasmrt.interop.mcp.client._offer import add_servers, default_parts, offer_tools, refused_tools
 from wasmrt.interop.mcp.client._program import consent_lines, find_program
 from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
-from wasmrt.interop.mcp.client._tool import McpTool, tool_name
+from wasmrt.interop.mcp.client._tool import McpTool, offer_of, tool_name
 
 # Without a handler, logging would print server output to the program's standard error.
 logging.getLogger("mcp").addHandler(logging.NullHandler())
@@ -77,6 +77,7 @@ __all__ = [
     "keep_server",
     "load_servers",
     "log_in_known",
+    "offer_of",
     "offer_tools",
     "possible_effects",
     "read_servers",

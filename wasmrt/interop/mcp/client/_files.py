@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -232,6 +232,8 @@ class Trusted:
     tools: Mapping[str, Definition] = field(default_factory=dict)
     auth_hosts: tuple[str, ...] = ()
     """Origins of the authorization servers that its login may reach."""
+    for_agents: bool = False
+    """True if a user agreed to offer its tools to agents."""
 
     def covers(self, server: McpServerConfig) -> bool:
         """Return whether the server's command, address and grants are the approved ones."""
@@ -241,13 +243,13 @@ class Trusted:
 NOTHING = Trusted()
 
 
-def trust_server(server: McpServerConfig, tools: Iterable[Definition], auth_hosts: tuple[str, ...] = ()) -> Trusted:
-    """Return the approval of a server's current configuration."""
-    return Trusted(
+def trust_server(server: McpServerConfig, tools: Iterable[Definition], before: Trusted = NOTHING) -> Trusted:
+    """Return the approval of a server's current configuration; logins and the offer stay as in `before`."""
+    return replace(
+        before,
         consent=server.consent_digest,
         at_ms=time.time_ns() // 1_000_000,
         tools={tool.name: tool for tool in tools},
-        auth_hosts=auth_hosts,
     )
 
 
@@ -286,6 +288,7 @@ def write_trusted(path: Path, trusted: Mapping[str, Trusted]) -> None:
             "consent": entry.consent,
             "at_ms": entry.at_ms,
             "auth_hosts": list(entry.auth_hosts),
+            "for_agents": entry.for_agents,
             "tools": [tool._asdict() for tool in entry.tools.values()],
         }
         for name, entry in sorted(trusted.items())
@@ -318,4 +321,6 @@ def _read_entry(entry: dict[str, Any]) -> Trusted:
         at_ms=int(entry["at_ms"]),
         tools={tool.name: tool for tool in tools},
         auth_hosts=tuple(map(str, entry["auth_hosts"])),
+        # SECURITY: no user agreed to offer the tools of entries that have no decision.
+        for_agents=entry.get("for_agents") is True,
     )

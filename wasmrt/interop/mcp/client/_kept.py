@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -116,8 +117,11 @@ class KeptServers:
         program = None if server.url else find_program(server)
         shown = [f"use the MCP server {name}, {server.trust}, with its current tools:"]
         shown += [f"  {line}" for line in consent_lines(server, program)]
-        shown.append(f"digest {server.consent_digest}")
-        return Plan("\n".join(shown), partial(self._approve, server, agreed.auth_hosts))
+        # SECURITY: an approval offers only a server that no user decided about.
+        offered = replace(agreed, for_agents=agreed.for_agents if name in known else True)
+        agents = "its tools would be offered to" if offered.for_agents else "its tools stay hidden from"
+        shown += [f"{agents} the agents of this installation", f"digest {server.consent_digest}"]
+        return Plan("\n".join(shown), partial(self._approve, server, offered))
 
     def steps(self, name: str, user: str) -> list[str]:
         """Return the commands that make a server usable for a user."""
@@ -174,8 +178,8 @@ class KeptServers:
         self._drop(server.name)
         return {"removed": server.name}
 
-    def _approve(self, server: McpServerConfig, hosts: tuple[str, ...], context: ToolContext) -> dict[str, Any]:
-        entry = trust_server(server, (), hosts)
+    def _approve(self, server: McpServerConfig, before: Trusted, context: ToolContext) -> dict[str, Any]:
+        entry = trust_server(server, (), before)
         client = McpClient(server, entry, self._parts)
         try:
             facts = client.look(user=context.user)
@@ -186,7 +190,7 @@ class KeptServers:
             return {"installed": server.name, "tools": [], "problem": error.message, "next": "tool_auth"}
         finally:
             client.close()
-        keep_server(self._places, server, trust_server(server, facts.tools, hosts))
+        keep_server(self._places, server, trust_server(server, facts.tools, before))
         return {"installed": server.name, "tools": [tool.name for tool in facts.tools], "next": "tool_activate"}
 
     def _drop(self, name: str) -> None:

@@ -13,7 +13,7 @@ from wasmrt.core.limits import MAX_PROGRESS_REPORTS
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import offered_name
 from wasmrt.core.strict_json import JsonError, parse_json, write_json
-from wasmrt.core.tool_defaults import ToolDefaults
+from wasmrt.core.tool_defaults import Offer, ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.interop.mcp.client._client import McpClient
 from wasmrt.interop.mcp.client._definition import (
@@ -25,7 +25,8 @@ from wasmrt.interop.mcp.client._definition import (
     wrapped_output,
 )
 from wasmrt.interop.mcp.client._errors import KnownSecrets, to_safe_line
-from wasmrt.interop.mcp.client._settings import Trust
+from wasmrt.interop.mcp.client._files import Trusted
+from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.schema import Validator
 
@@ -74,6 +75,11 @@ def tool_name(server: str, tool: str) -> str:
     return offered_name(f"{server}_{tool}")
 
 
+def offer_of(server: McpServerConfig, trusted: Trusted) -> Offer:
+    """Return the user's decision whether to offer a server's tools to agents."""
+    return Offer(trusted.for_agents, f"wasmrt mcp trust {server.name}")
+
+
 class McpTool(ToolDefaults):
     """A server's tool, with its approved definition. Thread-safe; calls may run concurrently."""
 
@@ -92,6 +98,7 @@ class McpTool(ToolDefaults):
         """BLAKE3 of its definition, in hex: a changed definition is a different tool."""
         self.grant_digest = digest_of(f"{server.consent_digest}\0{server.trust}".encode())
         """BLAKE3 of its server's command or address, grants and trust level."""
+        self.offer = offer_of(server, client.trusted)
         self._traits = assigned_traits(server, definition)
         # SECURITY: a claim is shown, never believed: a server that is not local decides nothing about approvals.
         required = "the tool" if server.trust is Trust.LOCAL else f"every call of the MCP server {server.name}"
