@@ -52,7 +52,7 @@ def test_tools_of_a_server_that_are_not_offered_can_be_called_by_their_user(wasm
     configure('[tools.rules."site_*"]\npermission = "allow"\n')
     assert not offered(wasmrt)
     assert wasmrt("run", "site.get_thing", "{}").stdout
-    explained = wasmrt("policy", "explain", "site_get_thing")
+    explained = wasmrt("policy", "explain", "site_get_thing", code=1)
     assert "wasmrt mcp trust site --offer" in explained.output
 
 
