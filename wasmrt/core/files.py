@@ -18,6 +18,8 @@ from typing import BinaryIO
 
 PRIVATE_MODE = 0o600
 KEY_BYTES = 32
+DRAFT_PREFIX = ".new-"
+"""Prefix of the names of temporary files; a file remains if its process is killed."""
 
 
 class Unfit(StrEnum):
@@ -146,6 +148,16 @@ def read_file(path: Path, *, max_bytes: int, follow_link: bool, private: bool = 
         return file.read(status.st_size)
 
 
+def folder_size(folder: Path) -> int:
+    """Return the total size in bytes of all readable files below a folder. Links are not followed."""
+    size = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with suppress(OSError):  # removed since
+                size += os.lstat(os.path.join(place, name)).st_size  # noqa: PTH118 - twice as fast for many files
+    return size
+
+
 def write_whole(descriptor: int, data: bytes | memoryview) -> None:
     """Write all of `data` to an open file.
 
@@ -201,7 +213,7 @@ def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
 
 def _write_draft(folder: Path, parts: tuple[bytes | memoryview, ...], mode: int, *, durable: bool) -> Path:
     """Write `parts` to a new file with a random name, and return its path."""
-    draft = folder / f".new-{os.urandom(8).hex()}"
+    draft = folder / f"{DRAFT_PREFIX}{os.urandom(8).hex()}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
     with _remove_on_failure(draft), os.fdopen(handle, "wb") as file:
         file.writelines(parts)

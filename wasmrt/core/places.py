@@ -26,7 +26,7 @@ class _Directories(NamedTuple):
     data: Path
     """The catalog, approvals, receipts, the undo journal, the secrets file, keys, the operator's configuration."""
     cache: Path
-    """Compiled code; can be deleted at any time."""
+    """Compiled code, toolchains and home directories of MCP servers; can be deleted while no wasmrt runs."""
 
 
 class Places(_Directories):
@@ -74,6 +74,16 @@ class Places(_Directories):
     """Installed skills, and the records of their approval."""
     config = _DataPath("config.toml")
     """The operator's configuration file; read by `wasmrt.runtime.config_file`."""
+
+    @property
+    def compiled(self) -> Path:
+        """Machine code of components."""
+        return self.cache / "compiled"
+
+    @property
+    def builds(self) -> Path:
+        """Records of builds, which show whether a project has changed."""
+        return self.cache / "builds"
 
     @property
     def mcp_homes(self) -> Path:

@@ -12,6 +12,7 @@ from wasmrt.core.limits import DEFAULT_SEGMENT_BYTES, MIN_SEGMENT_BYTES, FuelCon
 from wasmrt.core.places import find_places
 from wasmrt.egress.leaks import Overrides, Rule
 from wasmrt.runtime.audit import AuditSink
+from wasmrt.sandbox.guest.artifacts import DEFAULT_CACHE_BYTES
 from wasmrt.sandbox.guest.settings import DEFAULT_ISOLATION, Isolation, OptLevel
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class WasmRuntimeConfig:
     """Cache compiled components in memory and, if a cache folder is available, on disk."""
     cache_dir: Path | None = None
     """Folder for compiled components; None for the user's cache folder."""
+    cache_max_bytes: int = DEFAULT_CACHE_BYTES
+    """Maximum size of the folder for compiled components; the least recently used ones are removed."""
     optimization_level: OptLevel = OptLevel.SPEED
     isolation: Isolation = DEFAULT_ISOLATION
     """The process in which guests run: a worker process or this process. On Linux, the default is a worker process."""

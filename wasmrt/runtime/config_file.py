@@ -33,6 +33,7 @@ from wasmrt.runtime.config_serve import SERVE_SECTIONS, ResourceSettings, read_r
 from wasmrt.runtime.config_values import (
     VALUE_SECTIONS,
     AuditSettings,
+    CacheSettings,
     ShellSettings,
     boolean_reader,
     check_web_search,
@@ -63,7 +64,7 @@ _ELSEWHERE = (
         "desktop",
         "jobs",
     ),
-    *("resource", "code_mode"),
+    *("resource", "code_mode", "cache"),
 )
 """Settings that are used by registries and commands only, so `WasmRuntimeConfig` does not have them."""
 
@@ -82,6 +83,7 @@ class FileSettings:
     audit: AuditSettings = field(default_factory=AuditSettings)
     runtime: Mapping[str, Any] = field(default_factory=lambda: MappingProxyType({}))
     """Other settings of `WasmRuntimeConfig`, from their own sections: limits, rates, workspace and more."""
+    cache: CacheSettings = field(default_factory=CacheSettings)
     secrets_backend: str | None = None
     secrets_command: tuple[str, ...] = ()
     """The backend for secrets, unless the environment sets a backend; None to detect the backend."""
@@ -104,6 +106,7 @@ class FileSettings:
         """Return the settings by their names in `WasmRuntimeConfig`."""
         names = {each.name for each in fields(FileSettings)} - set(_ELSEWHERE)
         settings = {name: getattr(self, name) for name in names}
+        settings["cache_max_bytes"] = self.cache.max_compiled_bytes
         return settings | self.audit.as_runtime_settings() | dict(self.runtime)
 
     def open_secrets(self, *, later: bool = False) -> SecretsStore:
@@ -196,6 +199,7 @@ def parse_file_settings(path: Path, text: bytes, read_more: ReadMore | None = No
         NetworkConfig(**network),
         **own,
         audit=audited,
+        cache=CacheSettings(**values["cache"]),
         runtime=runtime,
         code_mode=values["code_mode"].get("enabled", False),
         telemetry=values["telemetry"].get("enabled", False),

@@ -11,9 +11,10 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.settings import Setting
 from wasmrt.runtime.config_serve import ResourceSettings
-from wasmrt.runtime.config_values import ShellSettings
+from wasmrt.runtime.config_values import CacheSettings, ShellSettings
 
-_LIMITS, _SHELL, _SERVE = ResourceLimits(), ShellSettings(), ResourceSettings._field_defaults
+_LIMITS, _SHELL, _CACHE = ResourceLimits(), ShellSettings(), CacheSettings()
+_SERVE = ResourceSettings._field_defaults
 _HOST, _FOLDER = "files.example.com", "/srv/agent"
 RUNTIME_SETTINGS = (
     Setting(
@@ -48,6 +49,14 @@ RUNTIME_SETTINGS = (
     Setting(
         "audit.max_segment_bytes", "Size at which the receipts continue in a new file.", 1_048_576,
         DEFAULT_SEGMENT_BYTES, "bytes",
+    ),
+    Setting(
+        "cache.max_compiled_bytes", "Size of the compiled code on disk; the least recently used code is removed.",
+        268_435_456, _CACHE.max_compiled_bytes, "bytes",
+    ),
+    Setting(
+        "cache.max_build_bytes", "Size of toolchains and caches of builds; the least recently used ones are removed.",
+        1_073_741_824, _CACHE.max_build_bytes, "bytes",
     ),
     Setting("code_mode.enabled", "Offer `run_code` and `search_tools`.", True, False),
     Setting("telemetry.enabled", "Report calls to the program's OpenTelemetry SDK.", True, False),

@@ -12,12 +12,20 @@ from wasmrt.capabilities.services import read_services
 from wasmrt.catalog.search import PROVIDERS, WebSearch
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.files import UnfitFileError, read_file
-from wasmrt.core.limits import DEFAULT_SEGMENT_BYTES, MAX_CONFIG_FILE_BYTES, ResourceLimits
+from wasmrt.core.limits import (
+    DEFAULT_BUILD_CACHE_BYTES,
+    DEFAULT_SEGMENT_BYTES,
+    MAX_CACHE_BYTES,
+    MAX_CONFIG_FILE_BYTES,
+    MIN_CACHE_BYTES,
+    ResourceLimits,
+)
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.core.strict_toml import ValueReader, keyed, one_of, path_in, texts, whole_number
 from wasmrt.egress.secrets import BACKENDS
 from wasmrt.runtime.workspace import UserFolders
+from wasmrt.sandbox.guest.artifacts import DEFAULT_CACHE_BYTES
 
 if TYPE_CHECKING:
     from wasmrt.runtime.memory import MemorySettings
@@ -45,6 +53,13 @@ class AuditSettings(NamedTuple):
             "audit_record": self.enabled and self.record,
             "audit_segment_bytes": self.max_segment_bytes,
         }
+
+
+class CacheSettings(NamedTuple):
+    """The section [cache]."""
+
+    max_compiled_bytes: int = DEFAULT_CACHE_BYTES
+    max_build_bytes: int = DEFAULT_BUILD_CACHE_BYTES
 
 
 class ShellSettings(NamedTuple):
@@ -193,6 +208,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         **{key: validated(key, ResourceLimits) for key in ResourceLimits.__dataclass_fields__},
         "max_concurrent_calls": keyed("max_concurrent_calls", whole_number(1, _MAX_CONCURRENT)),
     },
+    "cache": {key: keyed(key, whole_number(MIN_CACHE_BYTES, MAX_CACHE_BYTES)) for key in CacheSettings._fields},
     "rates": {
         "calls_per_minute": validated("requests_per_minute", RateLimitConfig),
         "calls_per_hour": validated("requests_per_hour", RateLimitConfig),

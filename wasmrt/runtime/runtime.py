@@ -341,7 +341,9 @@ def _open_guest_home(config: WasmRuntimeConfig) -> GuestHome:
     disk = None
     if config.cache_compiled:
         places = find_places()
-        disk = DiskCache(config.cache_dir or places.cache / "compiled", places.data / "cache.key")
+        disk = DiskCache(
+            config.cache_dir or places.compiled, places.data / "cache.key", max_bytes=config.cache_max_bytes
+        )
     compiles = config.max_concurrent_compiles
     # Imported only if needed: loading the engine takes half of the start-up time of a short program.
     if config.isolation is Isolation.IN_PROCESS:

@@ -6,6 +6,7 @@ from wasmrt.authoring.project._measure import Measured, find_starting_limits, me
 from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
 from wasmrt.authoring.project._project import Project, create_project, open_project
 from wasmrt.authoring.project._report import BuildReport, check_build
+from wasmrt.authoring.project._storage import BuildFolder, build_folders, remove_build_folders
 from wasmrt.authoring.project._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
 from wasmrt.authoring.project._test_run import TestResult, difference, run_cases
 from wasmrt.authoring.project._toolchain import (
@@ -21,6 +22,7 @@ from wasmrt.authoring.project._unchanged import Wait, is_stale, watch_changes
 from wasmrt.authoring.project._wasm_tools import WasmTools, find_wasm_tools
 
 __all__ = [
+    "BuildFolder",
     "BuildReport",
     "Built",
     "Confirm",
@@ -40,6 +42,7 @@ __all__ = [
     "WorldForm",
     "adapt_program",
     "build",
+    "build_folders",
     "check_build",
     "create_project",
     "difference",
@@ -56,6 +59,7 @@ __all__ = [
     "read_cases",
     "read_component",
     "read_sidecar",
+    "remove_build_folders",
     "run_cases",
     "template_names",
     "toolchains_dir",

@@ -6,7 +6,7 @@ import json
 import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from wasmrt.authoring.project._confined import BuildSandbox, open_sandbox
 from wasmrt.authoring.project._process import run_command
 from wasmrt.authoring.project._project import Project, complete_package_file
 from wasmrt.authoring.project._report import BuildReport, check_build
+from wasmrt.authoring.project._storage import remove_build_folders, use_build_folders
 from wasmrt.authoring.project._template import Step, Template, fill, load_template, placeholder_values
 from wasmrt.authoring.project._toolchain import (
     Confirm,
@@ -38,7 +39,7 @@ from wasmrt.catalog.sources import (
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError
 from wasmrt.core.files import replace_file
-from wasmrt.core.limits import COMPONENT_MAX_BYTES, MAX_SCHEMA_BYTES, MIB
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, DEFAULT_BUILD_CACHE_BYTES, MAX_SCHEMA_BYTES, MIB
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments, encode_custom_section, worlds
 
@@ -57,17 +58,34 @@ class Built:
     """True if nothing was built, because the inputs and outputs of the last build have not changed."""
 
 
-def build(project: Project, *, confirm: Confirm, progress: Progress = no_progress) -> Built:
+def build(
+    project: Project,
+    *,
+    confirm: Confirm,
+    progress: Progress = no_progress,
+    max_build_bytes: int = DEFAULT_BUILD_CACHE_BYTES,
+) -> Built:
     """Build a project with its language's toolchain, and write the checked component into its build folder.
 
     The component's world, tools and digests are written to the project's wasmrt.toml. If the inputs and outputs of the
-    last build have not changed, nothing is built.
+    last build have not changed, nothing is built. After a build, the least recently used toolchains and caches are
+    removed until at most `max_build_bytes` remain; what this build used is kept.
 
     Raises:
         MissingToolchainError: a command is missing, or the user declined to download a package.
         BuildError: a step failed. The error's `output` is the output of the step.
         ComponentError, CapabilityFileError: the component or the capability file cannot be used.
     """
+    started = time.time()
+    with use_build_folders():
+        built = _build(project, confirm, progress)
+    if not built.unchanged:
+        with suppress(OSError):
+            remove_build_folders(max_build_bytes, unused_since=started)
+    return built
+
+
+def _build(project: Project, confirm: Confirm, progress: Progress) -> Built:
     template = load_template(project.language)
     toolchain = find_toolchain(template, confirm=confirm, progress=progress)
     started = time.monotonic()

@@ -25,7 +25,8 @@ from wasmrt.core.places import find_places
 
 HOME_VARIABLE = "WASMRT_TOOLCHAINS"
 _REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}
-_DONE = "wasmrt-done"
+DONE = "wasmrt-done"
+"""A file in the folder of a complete toolchain; its modification time is the time of the last use."""
 
 Confirm = Callable[[str], bool]
 """A function that asks the user a yes/no question, and returns True for yes."""
@@ -140,19 +141,20 @@ def _download(wanted: Packages, root: Path, confirm: Confirm, progress: Progress
     names = " ".join(wanted.install)
     key = hashlib.sha256(json.dumps([wanted.registry, wanted.install, sys.version_info[:2]]).encode()).hexdigest()[:12]
     place = root / f"{wanted.registry}-{key}"
-    if (place / _DONE).is_file():
+    if (place / DONE).is_file():
+        (place / DONE).touch()
         return place
     registry = _REGISTRY_NAMES[wanted.registry]
     if not confirm(f"Download {names} from {registry} into a private folder ({wanted.size})?"):
         hint = "run the command again with --yes, or install the packages yourself"
         raise MissingToolchainError(f"the build needs {names} from {registry}", hint=hint)
     with lock_exclusively(place, progress), progress(f"downloading {names} from {registry} ({wanted.size})"):
-        if (place / _DONE).is_file():
+        if (place / DONE).is_file():
             return place
         shutil.rmtree(place, ignore_errors=True)
         place.mkdir(parents=True)
         _install(wanted, place)
-        (place / _DONE).touch()
+        (place / DONE).touch()
     return place
 
 

@@ -149,7 +149,7 @@ def delete_record(project: Project) -> None:
 
 def _record_path(project: Project) -> Path:
     name = blake3(os.fsencode(project.folder.resolve())).hexdigest()[:32]
-    return find_places().cache / "builds" / f"{name}.json"
+    return find_places().builds / f"{name}.json"
 
 
 def _describe_outputs(project: Project) -> list[Any]:

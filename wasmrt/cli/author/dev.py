@@ -12,6 +12,7 @@ from typing import Any
 
 import click
 
+from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import (
     Built,
     Confirm,
@@ -34,6 +35,7 @@ from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.core.errors import BuildError, WasmrtError
 from wasmrt.core.model import ToolOutput
+from wasmrt.core.places import find_places
 
 
 class _TextEvents:
@@ -173,7 +175,14 @@ def watch(project: Project, wait: Wait, options: CallOptions, events: _TextEvent
 
 def _run_round(project: Project, options: CallOptions, events: _TextEvents) -> None:
     try:
-        events.built(build(project, confirm=events.confirm_with(yes=options.yes), progress=events.step))
+        events.built(
+            build(
+                project,
+                confirm=events.confirm_with(yes=options.yes),
+                progress=events.step,
+                max_build_bytes=read_config_file(find_places().config).cache.max_build_bytes,
+            )
+        )
         if any((project.folder / "tests").glob("*.json")):
             cases = read_cases(project)
             events.tested(run_cases(project.name, read_component(project), read_sidecar(project), cases))

@@ -202,7 +202,7 @@ def _network(places: Places) -> tuple[str, str]:
 def _cache(places: Places) -> tuple[str, str]:
     from wasmrt.sandbox.guest.artifacts import DiskCache
 
-    folder = places.cache / "compiled"
+    folder = places.compiled
     cache = DiskCache(folder, places.data / "cache.key")
     if cache.problem is not None:
         return "warning", cache.problem

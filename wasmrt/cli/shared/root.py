@@ -23,6 +23,7 @@ COMMANDS = {
     "audit": "Show and verify the receipts of calls.",
     "auth": "Log in to the service of a tool, and store the token.",
     "build": "Build the tool in DIR with its language's toolchain.",
+    "cache": "Show and remove compiled code and the folders of builds.",
     "caps": "Write, check and explain capability files.",
     "completion": "Print a script that completes commands in your shell.",
     "config": "Show, change and explain settings.",
@@ -56,7 +57,7 @@ FOLDERS = {
     "author": ("new", "build", "test", "dev", "pack"),
     "grant": ("install", "remove", "rollback", "grant", "approvals", "caps", "policy"),
     "serve": ("serve", "mcp"),
-    "operate": ("doctor", "config", "audit", "secret", "auth", "completion", "advanced", *HIDDEN),
+    "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),
 }
 """The commands in each folder of wasmrt/cli, in the order of the help page."""
 

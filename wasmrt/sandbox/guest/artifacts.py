@@ -15,10 +15,11 @@ from collections.abc import Callable
 from functools import partial
 from hmac import compare_digest
 from pathlib import Path
+from typing import NamedTuple
 
 from blake3 import blake3
 
-from wasmrt.core.files import Unfit, UnfitFileError, open_file, private_key, replace_file, write_whole
+from wasmrt.core.files import DRAFT_PREFIX, Unfit, UnfitFileError, open_file, private_key, replace_file, write_whole
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.sandbox.guest.settings import EngineConfig
 
@@ -26,6 +27,15 @@ DEFAULT_CACHE_BYTES = 1024 * MIB
 _MAC_BYTES = 32
 _PIECE_BYTES = 256 * KIB
 _SUFFIX = ".cwasm"
+
+
+class Artifact(NamedTuple):
+    """A file of a cache."""
+
+    used: float
+    """Time of the last use, in seconds since 1970."""
+    size_bytes: int
+    path: str
 
 
 class NotCachedError(LookupError):
@@ -69,7 +79,7 @@ class DiskCache:
         try:
             # The write need not be durable: a file that a power failure damages fails verification, and is made again.
             replace_file(self._path(key), self._mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False)
-            self._evict()
+            remove_artifacts(self.folder, self._max_bytes)
         except OSError as error:
             self._warn(f"cannot write to the compile cache ({error.strerror}); this tool is not cached")
 
@@ -108,21 +118,6 @@ class DiskCache:
         assert self._key is not None
         return blake3(key.encode() + b"\0", key=self._key)
 
-    def _evict(self) -> None:
-        entries = []
-        for entry in os.scandir(self.folder):
-            if entry.name.endswith(_SUFFIX):
-                with contextlib.suppress(OSError):
-                    found = entry.stat(follow_symlinks=False)
-                    entries.append((found.st_mtime, found.st_size, entry.path))
-        total = sum(size for _, size, _ in entries)
-        for _, size, path in sorted(entries):
-            if total <= self._max_bytes:
-                return
-            with contextlib.suppress(OSError):
-                Path(path).unlink()
-            total -= size
-
     def _prepare(self, key_file: Path) -> bytes | None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -138,6 +133,38 @@ class DiskCache:
             import logging  # slow to import, and rarely needed
 
             logging.getLogger("wasmrt.guest").warning(sentence)
+
+
+def stored_artifacts(folder: Path) -> list[Artifact]:
+    """Return the artifacts in the folder of a cache, the least recently used one first."""
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_SUFFIX) or entry.name.startswith(DRAFT_PREFIX):
+                with contextlib.suppress(OSError):  # removed since
+                    status = entry.stat(follow_symlinks=False)
+                    found.append(Artifact(status.st_mtime, status.st_size, entry.path))
+    return sorted(found)
+
+
+def remove_artifacts(folder: Path, max_bytes: int) -> list[Artifact]:
+    """Remove the least recently used artifacts until at most `max_bytes` remain, and return them.
+
+    A process that has loaded an artifact does not need the file any more.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found, removed = stored_artifacts(folder), []
+    excess = sum(artifact.size_bytes for artifact in found) - max_bytes
+    for artifact in found:
+        if excess <= 0:
+            break
+        with contextlib.suppress(OSError):
+            Path(artifact.path).unlink()
+            removed.append(artifact)
+        excess -= artifact.size_bytes
+    return removed
 
 
 def cache_key(digest: str, version: str, config: EngineConfig) -> str:
