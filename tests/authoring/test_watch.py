@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
-import click
 import pytest
 from click.testing import CliRunner
 
@@ -17,7 +14,6 @@ from wasmrt.authoring.project import Project, watch_changes
 from wasmrt.cli import cli
 from wasmrt.cli.author import dev as dev_file
 from wasmrt.cli.author.dev import _JsonEvents, _TextEvents
-from wasmrt.cli.author.progress import report_progress
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_PROJECT_FILES
 
@@ -140,24 +136,6 @@ def test_dev_json_prints_one_line_per_event(
     assert (tested["passed"], tested["failed"]) == (1, 1)
     assert refusal["code"] == "invalid-parameters"
     assert "expected expression" in broken["output"]
-
-
-def test_slow_step_is_announced_without_a_terminal(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr("wasmrt.cli.author.progress.PATIENCE_SECONDS", 0.0)
-    said = threading.Event()
-    monkeypatch.setattr(
-        "wasmrt.cli.author.progress.print_message", lambda text: (click.echo(text, err=True), said.set())
-    )
-    with report_progress(quiet=False)("compiling tool.c"):
-        assert said.wait(10)
-    first, last = capsys.readouterr().err.splitlines()
-    assert first == "compiling tool.c ..."
-    assert re.fullmatch(r"compiling tool\.c \([0-9.]+ s\)", last)
-    with report_progress(quiet=True)("compiling tool.c"):
-        pass
-    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.ci("slow")

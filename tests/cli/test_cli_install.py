@@ -222,16 +222,6 @@ def padded(component: bytes, size_bytes: int) -> bytes:
     )
 
 
-def test_large_component_shows_a_status_only_on_a_terminal(wasmrt: Run, tool_file: Write) -> None:
-    path = tool_file()
-    path.write_bytes(padded(path.read_bytes(), 2 * 1024 * 1024))
-    assert "preparing" not in wasmrt("install", path, "--name", "quiet").stderr
-    code, said = on_a_terminal(b"y\n", "install", path)
-    assert code == 0
-    assert "preparing parrot" in said
-    assert "installed parrot version 1" in said
-
-
 @pytest.mark.ci("slow")
 def test_two_processes_may_install_the_same_tool_at_once(wasmrt: Run, tool_file: Write) -> None:
     path = tool_file(sidecar=SIDECAR)

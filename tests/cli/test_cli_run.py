@@ -14,7 +14,6 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.cli.terminal import python_on_a_terminal
 from wasmrt.catalog.bundled import REGISTRY_TOOLS
 from wasmrt.cli import cli
 from wasmrt.cli.shared import root as root
@@ -203,15 +202,6 @@ def test_command_list_matches_the_commands_help() -> None:
         command = cli.get_command(click.Context(cli), name)
         assert command is not None and command.help is not None
         assert " ".join(command.help.split()).startswith(root.COMMANDS[name])
-
-
-def test_status_line_is_erased_on_a_terminal() -> None:
-    script = "from wasmrt.cli.shared.output import status\nwith status('a\\n\\x1b[2J' + 'long ' * 50): print(end='')"
-    shown = python_on_a_terminal(b"", "-c", script, columns=40)[1]
-    assert shown.startswith("a \\u001b[2Jlong long ") and shown.endswith("\r\x1b[K")
-    assert len(shown.removesuffix("\r\x1b[K")) == 39
-    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ended.stderr == ""
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

@@ -9,9 +9,10 @@ import click
 from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import build as build_project
 from wasmrt.authoring.project import open_project
-from wasmrt.cli.author.progress import confirm_with, report_progress, show_built, showing_output
+from wasmrt.cli.author.progress import confirm_with, show_built, showing_output
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_json
+from wasmrt.cli.shared.progress import report_progress
 from wasmrt.core.places import find_places
 
 

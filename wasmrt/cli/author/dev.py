@@ -29,9 +29,10 @@ from wasmrt.authoring.project import (
 )
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
-from wasmrt.cli.author.progress import confirm_with, report_progress, show_built, show_output, show_results
+from wasmrt.cli.author.progress import confirm_with, show_built, show_output, show_results
 from wasmrt.cli.shared.errors import fail
 from wasmrt.cli.shared.output import print_message, show, show_json
+from wasmrt.cli.shared.progress import report_progress
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.core.errors import BuildError, WasmrtError
 from wasmrt.core.model import ToolOutput

@@ -1,24 +1,21 @@
-"""Output of build, test and dev: each step with its duration, build reports and test results."""
+"""Output of build, test and dev: build reports and test results."""
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import click
 
-from wasmrt.authoring.project import Built, Confirm, Progress, TestResult
+from wasmrt.authoring.project import Built, Confirm, TestResult
 from wasmrt.cli.shared.output import (
-    PATIENCE_SECONDS,
     format_size,
     is_interactive,
     print_lines,
     print_message,
-    progress_message,
-    status,
 )
+from wasmrt.cli.shared.progress import status
 from wasmrt.core.errors import BuildError
 from wasmrt.core.model import Addition
 from wasmrt.core.terminal import printable
@@ -35,29 +32,6 @@ def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
         return click.confirm(printable(question), default=True, err=True)
 
     return confirm
-
-
-def report_progress(*, quiet: bool) -> Progress:
-    """Return a function that reports each step when it ends, with its duration.
-
-    A terminal also shows the running step; other outputs get one more line for a step that takes over a second.
-    """
-
-    @contextmanager
-    def report(label: str) -> Iterator[None]:
-        if quiet:
-            yield
-            return
-        if not sys.stderr.isatty():
-            with progress_message(label, print_message, after_seconds=PATIENCE_SECONDS, always=True):
-                yield
-            return
-        started = time.monotonic()
-        with status(label):
-            yield
-        print_message(f"{label} ({time.monotonic() - started:.1f} s)")
-
-    return report
 
 
 @contextmanager

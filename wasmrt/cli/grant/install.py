@@ -306,7 +306,8 @@ class ProgramSource:
 
     def _adapt(self, fetched: Fetched) -> Fetched:
         from wasmrt.authoring.project import adapt_program, find_adapter  # loads the build modules
-        from wasmrt.cli.author.progress import confirm_with, report_progress, showing_output
+        from wasmrt.cli.author.progress import confirm_with, showing_output
+        from wasmrt.cli.shared.progress import report_progress
 
         quiet = self.as_json
         with showing_output(quiet=quiet):

@@ -9,7 +9,8 @@ from wasmrt.authoring.testing.attacks import ATTACKS, Attack, Outcome, run
 from wasmrt.authoring.testing.wall import KINDS, Row, run_wall
 from wasmrt.cli.operate import host_attacks
 from wasmrt.cli.operate.host_attacks import HOST_ATTACKS, HostAttack
-from wasmrt.cli.shared.output import show, show_columns, show_json, status
+from wasmrt.cli.shared.output import show, show_columns, show_json
+from wasmrt.cli.shared.progress import status
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
 
@@ -43,12 +44,13 @@ def attack(as_json: bool) -> bool:
 def _results() -> Iterator[AttackResult]:
     total = len(ATTACKS) + len(HOST_ATTACKS)
     # Attacks are not stored in the compile cache.
-    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
-        for number, one in enumerate(ATTACKS, 1):
-            with status(f"attack {number} of {total}: {one.name}"):
+    with status("starting the attacks") as line:
+        with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
+            for done, one in enumerate(ATTACKS):
+                line.update(one.name, done, total)
                 yield _result(one, run(one, runtime))
-    for number, attack in enumerate(HOST_ATTACKS, len(ATTACKS) + 1):
-        with status(f"attack {number} of {total}: {attack.name}"):
+        for done, attack in enumerate(HOST_ATTACKS, len(ATTACKS)):
+            line.update(attack.name, done, total)
             yield _host_result(attack)
 
 

@@ -10,7 +10,8 @@ from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import BuildFolder, build_folders, remove_build_folders, toolchains_dir
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
-from wasmrt.cli.shared.output import format_size, print_message, show_columns, show_json, status
+from wasmrt.cli.shared.output import format_size, print_message, show_columns, show_json
+from wasmrt.cli.shared.progress import status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.files import folder_size
 from wasmrt.core.places import find_places

@@ -9,11 +9,12 @@ import click
 
 from wasmrt.agent.builtin.plugins import PluginTool, load_plugins
 from wasmrt.authoring.project import adapt_program, find_adapter
-from wasmrt.cli.author.progress import confirm_with, report_progress
+from wasmrt.cli.author.progress import confirm_with
 from wasmrt.cli.shared.errors import BAD_INPUT
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_columns, show_json
+from wasmrt.cli.shared.progress import report_progress
 from wasmrt.core.errors import RefusedFileError, WasmrtError
 
 

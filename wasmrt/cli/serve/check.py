@@ -11,7 +11,8 @@ from contextlib import suppress
 from typing import Any
 
 from wasmrt.cli.serve.options import serve_command
-from wasmrt.cli.shared.output import print_message, show, show_columns, show_json, status
+from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
+from wasmrt.cli.shared.progress import status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.interop.mcp.server.protocol import LEGACY, MODERN
 

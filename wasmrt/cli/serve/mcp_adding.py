@@ -12,9 +12,9 @@ from typing import Any
 
 import click
 
-from wasmrt.cli.author.progress import report_progress
 from wasmrt.cli.serve import mcp_servers
 from wasmrt.cli.shared.output import is_interactive, print_message, show_columns
+from wasmrt.cli.shared.progress import report_progress
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client import (

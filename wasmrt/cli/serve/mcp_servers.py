@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from wasmrt.cli.author.progress import report_progress
 from wasmrt.cli.shared.consent import ask_to_add, print_offer
 from wasmrt.cli.shared.output import is_interactive, not_approved, print_lines, print_message, require_consent
+from wasmrt.cli.shared.progress import report_progress
 from wasmrt.core.effects import in_words
 from wasmrt.core.errors import NotAuthorizedError, WasmrtError
 from wasmrt.core.terminal import printable

@@ -7,10 +7,7 @@ import os
 import shutil
 import sys
 import textwrap
-import threading
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import zip_longest
 from typing import Any, TextIO
@@ -19,9 +16,6 @@ import click
 
 from wasmrt.core.errors import ConfigurationError, GrantRequiredError, WasmrtError
 from wasmrt.core.terminal import in_ascii, printable, to_single_line
-
-PATIENCE_SECONDS = 1.0
-"""Time that a step may take before its progress message is printed."""
 
 
 class Style(StrEnum):
@@ -160,52 +154,6 @@ def show_section(title: str, lines: Iterable[str]) -> None:
     listed = [f"  {to_single_line(line)}" for line in lines]
     if listed:
         show(f"{title}:\n" + "\n".join(listed))
-
-
-@contextmanager
-def status(text: str) -> Iterator[None]:
-    """Show a status on stderr: on a terminal as a line that is erased afterwards, else as `progress_message`.
-
-    With --json nothing is printed.
-    """
-    context = click.get_current_context(silent=True)
-    if sys.stderr is None or (context is not None and context.params.get("as_json")):
-        yield
-        return
-    if not sys.stderr.isatty():
-        with progress_message(text, print_message):
-            yield
-        return
-    sys.stderr.write(f"{to_single_line(text)} ..."[: os.get_terminal_size(sys.stderr.fileno()).columns - 1])
-    sys.stderr.flush()
-    try:
-        yield
-    finally:
-        sys.stderr.write("\r\x1b[K")  # return to column 1 and erase the line (ECMA-48, 8.3.41)
-        sys.stderr.flush()
-
-
-@contextmanager
-def progress_message(
-    text: str, write: Callable[[str], None], *, after_seconds: float = PATIENCE_SECONDS, always: bool = False
-) -> Iterator[None]:
-    """Print a message if the block is slow, and its duration when it ends; with `always`, print the duration anyway."""
-    started = time.monotonic()
-    announced = threading.Event()
-
-    def announce() -> None:
-        announced.set()
-        write(f"{text} ...")
-
-    timer = threading.Timer(after_seconds, announce)
-    timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
-    if always or announced.is_set():
-        write(f"{text} ({time.monotonic() - started:.1f} s)")
 
 
 def is_interactive() -> bool:

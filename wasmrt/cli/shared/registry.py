@@ -20,7 +20,8 @@ from wasmrt.agent.config import read_config_file
 from wasmrt.agent.loading import approver_of, load_registry
 from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy
 from wasmrt.agent.registry import Tool, ToolRegistry
-from wasmrt.cli.shared.output import print_message, status
+from wasmrt.cli.shared.output import print_message
+from wasmrt.cli.shared.progress import status
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Decision
 from wasmrt.core.places import find_places

@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.cli.shared.output import format_size, status
+from wasmrt.cli.shared.output import format_size
+from wasmrt.cli.shared.progress import status
 from wasmrt.core.component_bytes import ComponentBytes
-from wasmrt.core.limits import MIB
 from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import ToolSpec
 
-_SLOW_BYTES = 1 * MIB
-"""Components of at least this size show a status while they are compiled."""
 _RECEIPTS = ("audit", "audit_record", "audit_segment_bytes")
 
 
@@ -55,8 +53,6 @@ def prepare(
     tools: Sequence[ToolSpec] | None = None,
     request: Callable[[], Capabilities] | None = None,
 ) -> PreparedTool:
-    """Prepare a component. If it is large, show a status, because compiling it for the first time takes a while."""
-    if len(component.data) < _SLOW_BYTES:
-        return runtime.prepare(name, component, grant, tools=tools, request=request)
+    """Prepare a component. Show a status, because compiling it for the first time may take a while."""
     with status(f"preparing {name} ({format_size(len(component.data))})"):
         return runtime.prepare(name, component, grant, tools=tools, request=request)

@@ -16,7 +16,8 @@ from wasmrt.agent.loading import empty_registry
 from wasmrt.agent.registry import Tool
 from wasmrt.catalog.bundled import DESKTOP_NAMES, SHELL_NAME, OwnTool, missing_part
 from wasmrt.cli.shared.calls import CallOptions, describes_denials, run_interruptible, show_denials, show_undo_hint
-from wasmrt.cli.shared.output import print_message, status
+from wasmrt.cli.shared.output import print_message
+from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registry import TypedCallApprover, command_approver
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.cli.use.registered import answer_model

@@ -26,7 +26,8 @@ from wasmrt.catalog.find import FoundTool
 from wasmrt.cli.author.progress import showing_output
 from wasmrt.cli.shared.consent import explain_grant, explain_groups, missing_secrets
 from wasmrt.cli.shared.options import complete_tools, json_option
-from wasmrt.cli.shared.output import show, show_json, status
+from wasmrt.cli.shared.output import show, show_json
+from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import find_named
 from wasmrt.cli.use.inspect_report import show_report, show_tool
