@@ -19,7 +19,7 @@ from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimit
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision, Reason, ToolOutput
 from wasmrt.core.setting_commands import set_command
-from wasmrt.core.telemetry import TOOL_ERROR
+from wasmrt.core.telemetry import TOOL_ERROR, log_call
 from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
 
@@ -66,14 +66,21 @@ def finish_failed(state: CallState, error: BaseException) -> ToolError:
 
 
 def _end_call(state: CallState, failure: ToolError | None) -> None:
-    """Write the receipt of a call, and end its telemetry span."""
+    """Write the receipt of a call, log it, and end its telemetry span."""
     try:
         write_receipt(state, failure)
     finally:
         if state.request.observer is not None:
             state.request.observer.end_call(state.request.name, state.output, failure)
+        code = None if failure is None else _telemetry_code(state, failure)
+        log_call(
+            tool="" if state.entry is None else state.entry.offered,
+            call_id=state.request.call_id,
+            seconds=time.monotonic() - state.request.started,
+            error=code,
+        )
         if state.operation is not None:
-            state.operation.end(None if failure is None else _telemetry_code(state, failure))
+            state.operation.end(code)
 
 
 def _telemetry_code(state: CallState, failure: ToolError) -> str:

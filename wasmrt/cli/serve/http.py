@@ -6,7 +6,7 @@ import asyncio
 from contextlib import ExitStack
 
 from wasmrt.agent.config import OperatorConfig, read_config_file
-from wasmrt.cli.serve.options import ServeOptions, check_user
+from wasmrt.cli.serve.options import JSON_LOG, ServeOptions, check_user
 from wasmrt.cli.serve.pages import operator_pages
 from wasmrt.cli.serve.session import serve_tools
 from wasmrt.cli.shared.output import print_message, show, show_json
@@ -58,10 +58,12 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
         print_message(f"serving at {url}{PATH}; press Ctrl-C to stop")
         if config.resource is not None:
             print_message(f"clients use {config.resource.resource}, with access tokens of {config.resource.issuer}")
-        print_message(f"approvals, receipts and grants: {pages.link(url)} (opens once, within 15 minutes)")
-        if not users.has(options.user):
-            token = users.renew(options.user)
-            print_message(f"token of {options.user}, shown only once: {token}")
+        # SECURITY: logs are stored, so they contain neither the link that opens the approvals nor a token.
+        if options.log_format != JSON_LOG:
+            print_message(f"approvals, receipts and grants: {pages.link(url)} (opens once, within 15 minutes)")
+            if not users.has(options.user):
+                token = users.renew(options.user)
+                print_message(f"token of {options.user}, shown only once: {token}")
         print_message("clients send Authorization: Bearer TOKEN; for another token: wasmrt serve --new-token USER")
 
     mounted = MountedHandler(_PAGES, pages.gate, pages)

@@ -15,6 +15,8 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_USER_BYTES
 from wasmrt.core.places import HOME_VARIABLE
 
+TEXT_LOG, JSON_LOG = LOG_FORMATS = ("text", "json")
+
 
 class ServeOptions(NamedTuple):
     """The tools to serve, and the user who calls them."""
@@ -26,6 +28,8 @@ class ServeOptions(NamedTuple):
     workspace: Path | None = None
     manage: bool = False
     """True to offer the tools that manage tools and skills."""
+    log_format: str = TEXT_LOG
+    """The format of messages and log records on stderr, one of `LOG_FORMATS`."""
 
     def as_arguments(self) -> list[str]:
         """Return the arguments that start the command with these options from any folder."""
@@ -33,6 +37,7 @@ class ServeOptions(NamedTuple):
         arguments += ["--preset", self.preset] if self.preset is not None else []
         arguments += ["--read-only"] if self.read_only else []
         arguments += ["--manage"] if self.manage else []
+        arguments += ["--log-format", self.log_format] if self.log_format != TEXT_LOG else []
         arguments += ["--user", self.user] if self.user != "local" else []
         return arguments + (["--workspace", str(self.workspace.absolute())] if self.workspace is not None else [])
 

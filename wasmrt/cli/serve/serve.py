@@ -10,7 +10,15 @@ from pathlib import Path
 import click
 
 from wasmrt.cli.serve.check import check_server
-from wasmrt.cli.serve.options import CLIENTS, ServeOptions, check_user, client_config
+from wasmrt.cli.serve.options import (
+    CLIENTS,
+    JSON_LOG,
+    LOG_FORMATS,
+    TEXT_LOG,
+    ServeOptions,
+    check_user,
+    client_config,
+)
 from wasmrt.cli.serve.session import serve_tools
 from wasmrt.cli.shared.options import json_option, workspace_option
 from wasmrt.cli.shared.output import print_message, show, show_json
@@ -32,6 +40,13 @@ from wasmrt.interop.mcp.server.protocol import Server, serve_stdio
 )
 @click.option("--new-token", "token_for", metavar="USER", help="Print a new token for a user of --http, and exit.")
 @click.option("--check", is_flag=True, help="Test this server with old and new protocol versions, and exit.")
+@click.option(
+    "--log-format",
+    type=click.Choice(LOG_FORMATS),
+    default=TEXT_LOG,
+    show_default=True,
+    help="Format of messages and calls on stderr; json: one object on each line.",
+)
 @workspace_option
 @json_option
 def serve(
@@ -44,6 +59,7 @@ def serve(
     address: str | None,
     token_for: str | None,
     check: bool,
+    log_format: str,
     workspace: Path | None,
     as_json: bool,
 ) -> int:
@@ -64,7 +80,7 @@ def serve(
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} cannot be combined")
     check_user(user, "--user")
-    options = ServeOptions(patterns, preset, read_only, user, workspace, manage)
+    options = ServeOptions(patterns, preset, read_only, user, workspace, manage, log_format)
     if client is not None:
         return _print_config(client, options, as_json=as_json)
     if check:
@@ -75,6 +91,10 @@ def serve(
         return new_token(token_for, as_json=as_json)
     if as_json:
         raise click.UsageError("--json requires --check, --print-config or --new-token")
+    if log_format == JSON_LOG:
+        from wasmrt.cli.serve.logs import log_as_json  # clients on standard input and output rarely use it
+
+        log_as_json()
     if address is not None:
         from wasmrt.cli.serve.http import serve_over_http
 
