@@ -211,6 +211,7 @@ MAX_SECRET_BYTES = 64 * KIB
 MAX_USER_BYTES = 256
 MAX_SECRETS_FILE_BYTES = 8 * MIB
 SECRET_COMMAND_SECONDS = 10.0  # for the operator's command that prints a secret
+VAULT_SECONDS = 10.0  # one request to Vault, or the command that prints its token
 MAX_ENV_FILE_BYTES = 1 * MIB
 
 # Approvals and confirmation tokens.

@@ -21,6 +21,7 @@ from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
+from wasmrt.egress.vault import VaultSecrets, VaultSettings
 from wasmrt.runtime.config_extensions import (
     EXTENSION_SECTIONS,
     DesktopSettings,
@@ -56,6 +57,7 @@ _ELSEWHERE = (
         "services",
         "secrets_backend",
         "secrets_command",
+        "vault",
         "shell",
         "runtime",
         "telemetry",
@@ -86,6 +88,7 @@ class FileSettings:
     cache: CacheSettings = field(default_factory=CacheSettings)
     secrets_backend: str | None = None
     secrets_command: tuple[str, ...] = ()
+    vault: VaultSettings = field(default_factory=VaultSettings)
     """The backend for secrets, unless the environment sets a backend; None to detect the backend."""
     code_mode: bool = False
     """True if registries offer `run_code` and `search_tools`."""
@@ -122,9 +125,15 @@ class FileSettings:
         if self.secrets_command and self.secrets_backend != "command":
             hint = f"{set_command('secrets.backend', 'command')}, or {unset_command('secrets.command')}"
             raise ConfigurationError("command in [secrets] is only used by the backend 'command'", hint=hint)
+        if self.vault != VaultSettings() and self.secrets_backend != "vault":
+            hint = set_command("secrets.backend", "vault")
+            raise ConfigurationError("vault_... in [secrets] is only used by the backend 'vault'", hint=hint)
         backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
         return (open_store_later if later else open_store)(
-            find_places().data, backend=backend, command=self.secrets_command
+            find_places().data,
+            backend=backend,
+            command=self.secrets_command,
+            vault=lambda: VaultSecrets(self.vault, self.network),
         )
 
     def rate_limiter(self) -> RateLimiter:
@@ -192,13 +201,16 @@ def parse_file_settings(path: Path, text: bytes, read_more: ReadMore | None = No
     _raise_mistakes(path, mistakes, text)
     network = values["network"]
     own = {key: network.pop(key) for key in _OWN if key in network}
-    own |= values["guests"] | values["leaks"] | values["secrets"] | values["explain"]
+    secrets = values["secrets"]
+    vault = {key.removeprefix("vault_"): secrets.pop(key) for key in tuple(secrets) if key.startswith("vault_")}
+    own |= values["guests"] | values["leaks"] | secrets | values["explain"]
     audited, runtime = AuditSettings(**values["audit"]), runtime_settings(values)
     extensions, skills = ExtensionSettings(**values["extensions"]), SkillSettings(**values["skills"])
     return FileSettings(
         NetworkConfig(**network),
         **own,
         audit=audited,
+        vault=VaultSettings(**vault),
         cache=CacheSettings(**values["cache"]),
         runtime=runtime,
         code_mode=values["code_mode"].get("enabled", False),

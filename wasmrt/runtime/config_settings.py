@@ -10,11 +10,12 @@ from wasmrt.core.limits import (
     ResourceLimits,
 )
 from wasmrt.core.settings import Setting
+from wasmrt.egress.vault import VaultSettings
 from wasmrt.runtime.config_serve import ResourceSettings
 from wasmrt.runtime.config_values import CacheSettings, ShellSettings
 
 _LIMITS, _SHELL, _CACHE = ResourceLimits(), ShellSettings(), CacheSettings()
-_SERVE = ResourceSettings._field_defaults
+_SERVE, _VAULT = ResourceSettings._field_defaults, VaultSettings()
 _HOST, _FOLDER = "files.example.com", "/srv/agent"
 RUNTIME_SETTINGS = (
     Setting(
@@ -105,11 +106,28 @@ RUNTIME_SETTINGS = (
     Setting("shell.session", "Keep folder and variables between the commands of a conversation.", True, _SHELL.session),
     Setting("shell.network", "Hosts that commands may reach through the proxy.", ["packages.example.com"], []),
     Setting("shell.programs", "Programs that a rule may allow, in addition to the known ones.", ["mytool"], []),
-    Setting("secrets.backend", "Store of secrets: keyring, file, env or command. By default, it is detected.", "file"),
+    Setting(
+        "secrets.backend", "Store of secrets: keyring, file, environment, command or vault; by default detected.",
+        "file",
+    ),
     Setting(
         "secrets.command",
         "Command that prints a secret, as a list, for the backend `command`; {name} and {user} are replaced.",
         ["op", "read", "op://agents/{name}/credential"],
+    ),
+    Setting("secrets.vault_address", "URL of the server, for the backend `vault`.", "https://vault.example.com:8200"),
+    Setting("secrets.vault_mount", "Path of the key-value engine, version 2.", "kv", _VAULT.mount),
+    Setting(
+        "secrets.vault_path", "Path of a secret in the engine; {name} and {user} are replaced.",
+        "wasmrt/{user}/{name}", _VAULT.path,
+    ),
+    Setting("secrets.vault_field", "Field of the secret that contains the value.", "token", _VAULT.field),
+    Setting("secrets.vault_namespace", "Namespace of the engine.", "team/agents"),
+    Setting(
+        "secrets.vault_token_file", "Private file with the token. By default, VAULT_TOKEN contains it.", "vault-token"
+    ),
+    Setting(
+        "secrets.vault_token_command", "Command that prints the token, as a list.", ["vault", "print", "token"],
     ),
     Setting("web_search.provider", "Provider of web_search: brave, tavily or searxng.", "brave"),
     Setting("web_search.url", "URL of the SearxNG server; needs web_search.provider.", "https://search.example.com/"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,6 +25,7 @@ from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.core.strict_toml import ValueReader, keyed, one_of, path_in, texts, whole_number
 from wasmrt.egress.secrets import BACKENDS
+from wasmrt.egress.vault import VaultSettings
 from wasmrt.runtime.workspace import UserFolders
 from wasmrt.sandbox.guest.artifacts import DEFAULT_CACHE_BYTES
 
@@ -190,6 +192,16 @@ def _read_services_path(value: Any, folder: Path) -> dict[str, Any]:
         raise ConfigurationError(message) from None
 
 
+def _vault_reader(key: str) -> ValueReader:
+    def read(value: Any, _: Path) -> dict[str, Any]:
+        if not isinstance(value, str):
+            raise ConfigurationError(f"vault_{key} must be text", hint="write it in quotes")
+        replace(VaultSettings(), **{key: value})  # type: ignore[arg-type]  # only keys with text
+        return {f"vault_{key}": value}
+
+    return read
+
+
 def _read_address(value: Any) -> str:
     if not isinstance(value, str):
         raise ConfigurationError("must be a URL", hint='write it like url = "https://search.example.com/"')
@@ -238,6 +250,9 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "secrets": {
         "backend": keyed("secrets_backend", one_of(str, BACKENDS)),
         "command": keyed("secrets_command", texts),
+        **{f"vault_{key}": _vault_reader(key) for key in ("address", "mount", "path", "field", "namespace")},
+        "vault_token_file": path_in("vault_token_file", "file", "/etc/wasmrt/vault-token"),
+        "vault_token_command": keyed("vault_token_command", texts),
     },
     "web_search": {
         "provider": keyed("provider", one_of(str, PROVIDERS)),

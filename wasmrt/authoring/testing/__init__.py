@@ -2,10 +2,12 @@
 
 from wasmrt.authoring.testing._fakes import FakeCall, FakeResolver, MemorySecrets
 from wasmrt.authoring.testing._server import ReceivedRequest, ScriptedServer, ServerConnection, http_response
+from wasmrt.authoring.testing._vault import FakeVault
 
 __all__ = [
     "FakeCall",
     "FakeResolver",
+    "FakeVault",
     "MemorySecrets",
     "ReceivedRequest",
     "ScriptedServer",

@@ -13,7 +13,7 @@ from wasmrt.egress.secrets._command import CommandSecrets
 from wasmrt.egress.secrets._environment import EnvironmentSecrets
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
 from wasmrt.egress.secrets._keyring import KeyringSecrets, usable_keyring
-from wasmrt.egress.secrets._types import Secret, SecretInfo, SecretsStore
+from wasmrt.egress.secrets._types import EntryStore, Secret, SecretInfo, SecretsStore
 
 
 class DeferredSecrets:
@@ -56,7 +56,7 @@ class DeferredSecrets:
         return self.chosen.exists(user, name)
 
 
-BACKENDS = ("auto", "keyring", "file", "environment", "command")
+BACKENDS = ("auto", "keyring", "file", "environment", "command", "vault")
 
 
 def open_store(
@@ -64,6 +64,7 @@ def open_store(
     *,
     backend: str | None = None,
     command: Sequence[str] = (),
+    vault: Callable[[], SecretsStore] | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> SecretsStore:
     """Open the secrets store of this installation, whose data directory is `home`.
@@ -71,10 +72,11 @@ def open_store(
     The backend is `backend` if given, else the value of the variable WASMRT_SECRETS_BACKEND, else `auto`. `auto`
     selects the desktop's keyring, or an encrypted file if there is no keyring or the file already exists. The file is
     encrypted with the passphrase in WASMRT_SECRETS_PASSPHRASE, or else with a key file in the same directory. The
-    backend `command` runs `command`, in which `{name}` stands for the name of the secret.
+    backend `command` runs `command`, in which `{name}` stands for the name of the secret. The backend `vault` is opened
+    by the function `vault`.
 
     Raises:
-        ConfigurationError: no backend has this name, or the backend `command` has no usable command.
+        ConfigurationError: no backend has this name, or the backend `command` or `vault` lacks its settings.
         SecretBackendError: the selected backend cannot be used.
 
     Examples:
@@ -92,6 +94,11 @@ def open_store(
         return EnvironmentSecrets(environ)
     if chosen == "command":
         return CommandSecrets(command)
+    if chosen == "vault":
+        if vault is None:
+            hint = "set secrets.vault_address with wasmrt config set"
+            raise ConfigurationError("the secrets backend 'vault' needs the address of the server", hint=hint)
+        return vault()
     if chosen == "keyring":
         return KeyringSecrets()
     # An existing file stays in use: secrets must not vanish when a desktop session starts.
@@ -103,7 +110,13 @@ def open_store(
     return FileSecrets(path, key)
 
 
-def open_store_later(home: Path, *, backend: str | None = None, command: Sequence[str] = ()) -> SecretsStore:
+def open_store_later(
+    home: Path,
+    *,
+    backend: str | None = None,
+    command: Sequence[str] = (),
+    vault: Callable[[], SecretsStore] | None = None,
+) -> SecretsStore:
     """Return the same store as `open_store`. If that requires a search for a keyring, search on first use.
 
     Raises:
@@ -112,7 +125,7 @@ def open_store_later(home: Path, *, backend: str | None = None, command: Sequenc
     automatic = (backend or os.environ.get("WASMRT_SECRETS_BACKEND") or "auto") == "auto"
     if automatic and not (home / "secrets").exists():
         return DeferredSecrets(lambda: open_store(home, backend=backend))
-    return open_store(home, backend=backend, command=command)
+    return open_store(home, backend=backend, command=command, vault=vault)
 
 
 def _backend_hint(chosen: str) -> str:
@@ -123,11 +136,5 @@ def _backend_hint(chosen: str) -> str:
 
 def backend_of(store: SecretsStore) -> str:
     """Return the name in `BACKENDS` of the backend of `store`. For a custom store, return the name of its type."""
-    known: tuple[tuple[type, str], ...] = (
-        (FileSecrets, "file"), (KeyringSecrets, "keyring"), (EnvironmentSecrets, "environment"),
-        (CommandSecrets, "command"),
-    )  # fmt: skip
-    for kind, name in known:
-        if isinstance(store, kind):
-            return name
-    return type(store).__name__
+    own = store.backend if isinstance(store, EntryStore) else ""
+    return own or type(store).__name__

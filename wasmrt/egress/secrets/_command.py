@@ -33,6 +33,8 @@ class CommandSecrets(EntryStore):
         ConfigurationError: the command is empty, or no argument after the program contains `{name}`.
     """
 
+    backend = "command"
+
     def __init__(
         self,
         command: Sequence[str],
@@ -53,7 +55,8 @@ class CommandSecrets(EntryStore):
         if name.endswith(OAUTH_SUFFIX) or not self._has_secrets(user):
             return None
         program, *rest = self._command
-        output = self._run([program, *(_fill(argument, user, name) for argument in rest)])
+        command = [program, *(_fill(argument, user, name) for argument in rest)]
+        output = read_command_output(command, timeout_seconds=self._timeout_seconds)
         value = output.removesuffix("\n").removesuffix("\r")
         return Entry(Secret(value), self._now()) if value else None
 
@@ -64,33 +67,6 @@ class CommandSecrets(EntryStore):
             return user == DEFAULT_USER
         return not user.startswith("-")
 
-    def _run(self, command: list[str]) -> str:
-        try:
-            process = subprocess.Popen(  # noqa: S603 - no shell is used
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )  # fmt: skip
-        except OSError as error:
-            reason = f"the command for secrets cannot be started: {error.strerror}"
-            raise SecretBackendError(reason, hint="check the program: wasmrt config get secrets.command") from None
-        try:
-            output = _read_output(process, time.monotonic() + self._timeout_seconds)
-            if output is not None and len(output) > _MAX_OUTPUT_BYTES:
-                raise _failed(f"printed more than {MAX_SECRET_BYTES:,} bytes")
-            status = None if output is None else process.wait(self._timeout_seconds)
-        except subprocess.TimeoutExpired:
-            output = None
-        finally:
-            _end(process)
-        if output is None:
-            raise _failed(f"did not end within {self._timeout_seconds:g} seconds")
-        if status != 0:
-            raise _failed(f"failed with exit status {status}")
-        text = output.decode(errors="replace")  # SECURITY: a decoding error would contain the value
-        if text.encode() != output:
-            raise _failed("printed something other than UTF-8 text")
-        return text
-
     def _names(self, user: str) -> Iterable[str]:
         return ()  # a command returns single secrets
 
@@ -99,6 +75,39 @@ class CommandSecrets(EntryStore):
 
     def _delete(self, user: str, name: str) -> NoReturn:
         raise _read_only_error()
+
+
+def read_command_output(command: Sequence[str], *, timeout_seconds: float) -> str:
+    """Run a command of the operator without a shell, and return its output, at most as long as a secret.
+
+    Raises:
+        SecretBackendError: the command cannot be started, fails, or does not end in time.
+    """
+    try:
+        process = subprocess.Popen(  # noqa: S603 - no shell is used
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        reason = f"the command for secrets cannot be started: {error.strerror}"
+        raise SecretBackendError(reason, hint="check the program: wasmrt config get secrets.command") from None
+    try:
+        output = _read_output(process, time.monotonic() + timeout_seconds)
+        if output is not None and len(output) > _MAX_OUTPUT_BYTES:
+            raise _failed(f"printed more than {MAX_SECRET_BYTES:,} bytes")
+        status = None if output is None else process.wait(timeout_seconds)
+    except subprocess.TimeoutExpired:
+        output = None
+    finally:
+        _end(process)
+    if output is None:
+        raise _failed(f"did not end within {timeout_seconds:g} seconds")
+    if status != 0:
+        raise _failed(f"failed with exit status {status}")
+    text = output.decode(errors="replace")  # SECURITY: a decoding error would contain the value
+    if text.encode() != output:
+        raise _failed("printed something other than UTF-8 text")
+    return text
 
 
 def _fill(argument: str, user: str, name: str) -> str:

@@ -61,6 +61,8 @@ class EnvironmentSecrets(EntryStore):
     SECURITY: because of the prefix, no other variable of the host can be requested as a secret.
     """
 
+    backend = "environment"
+
     def __init__(
         self,
         environ: Mapping[str, str] | None = None,

@@ -63,6 +63,8 @@ class FileSecrets(EntryStore):
         SecretBackendError: the file or key is unreadable, is not a secrets file, or was changed by another program.
     """
 
+    backend = "file"
+
     def __init__(self, path: Path, key: FileKey, *, now: Callable[[], float] = time.time) -> None:
         super().__init__(now=now)
         self._path = path

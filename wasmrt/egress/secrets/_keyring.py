@@ -22,6 +22,8 @@ class KeyringSecrets(EntryStore):
         SecretBackendError: there is no keyring that protects secrets, or the keyring does not respond.
     """
 
+    backend = "keyring"
+
     def __init__(self, backend: Any = None, *, now: Callable[[], float] = time.time) -> None:
         super().__init__(now=now)
         self._backend = usable_keyring() if backend is None else backend

@@ -254,6 +254,9 @@ class Entry:
 class EntryStore(ABC):
     """A `SecretsStore` built on four primitives; `now` returns Unix seconds."""
 
+    backend = ""
+    """The name of the store in `BACKENDS`, or an empty string for other stores."""
+
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
 
