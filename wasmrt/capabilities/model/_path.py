@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.url import ambiguity, is_plain_segment, is_well_escaped, split_path
+from wasmrt.core.url import ambiguity, is_plain_segment, split_path
 
 MAX_PATH_LENGTH = 2048
 ANY_SEGMENT = "*"
@@ -33,13 +33,8 @@ class PathPattern(NamedTuple):
         """True if a segment is `*`."""
         return None in self.names
 
-    def matches(self, segments: Sequence[str] | None) -> bool:
-        """Return whether the pattern matches a path, given as decoded segments.
-
-        None, for a path with a broken escape, is matched only by the prefix `/`.
-        """
-        if segments is None:
-            return self.most is None and not self.names
+    def matches(self, segments: Sequence[str]) -> bool:
+        """Return whether the pattern matches a path, given as decoded segments."""
         if len(segments) < self.least or (self.most is not None and len(segments) > self.most):
             return False
         return all(_is_within(segment, name) for segment, name in zip(segments, self.names, strict=False))
@@ -110,7 +105,7 @@ def path_pattern(text: str, *, is_exact: bool) -> PathPattern:
 
     `/v1/messages` as a prefix matches itself and everything below it, `/v1/` only what is below.
     """
-    decoded = split_path(text) or ()
+    decoded = split_path(text)
     written = text[1:].split("/")
     names = tuple(None if raw == ANY_SEGMENT else name for raw, name in zip(written, decoded, strict=False))
     if is_exact:
@@ -143,7 +138,7 @@ def read_path_pattern(text: object) -> str:
                 f"path {text!r:.200} has a '*' within the segment {segment!r:.80}; it must be a whole segment",
                 hint="write '*' for any one segment, or %2A for the character itself",
             )
-    unclear = ambiguity(text) if is_well_escaped(text) else "an invalid percent escape"
+    unclear = ambiguity(text)
     if unclear is not None:
         raise ConfigurationError(f"path {text!r:.200} contains {unclear}")
     return text

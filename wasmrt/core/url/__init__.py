@@ -18,13 +18,12 @@ from wasmrt.core.url._url import (
     ParsedUrl,
     ambiguity,
     is_plain_segment,
-    is_well_escaped,
     parse_url,
     split_path,
 )
 
 __all__ = [
     "DEFAULT_PORTS", "AddressClass", "InvalidUrlError", "Network", "ParsedUrl", "UnreadableError", "ambiguity",
-    "classify_address", "is_exempt", "is_plain_segment", "is_well_escaped", "parse_address", "parse_networks",
+    "classify_address", "is_exempt", "is_plain_segment", "parse_address", "parse_networks",
     "parse_url", "read_host", "split_path",
 ]  # fmt: skip

@@ -27,11 +27,6 @@ _ENDS_SEGMENT = re.compile(r"[\x00-\x1f\x7f/\\#?]")
 DOT_SEGMENT = "a dot segment ('.' or '..', also percent-encoded)"
 
 
-def is_well_escaped(path: str) -> bool:
-    """Return whether every `%` starts a two-digit escape."""
-    return "%" not in path or not _BROKEN_ESCAPE.search(path)
-
-
 def decode(text: str) -> str:
     """Percent-decode once; broken escapes stay, and bytes outside UTF-8 become lone surrogates."""
     if "%" not in text:
@@ -40,13 +35,8 @@ def decode(text: str) -> str:
     return raw.decode("utf-8", "surrogateescape")
 
 
-def split_path(path: str) -> tuple[str, ...] | None:
-    """Return the decoded segments of a path that starts with `/`; an encoded slash stays inside its segment.
-
-    None if an escape is broken: readers differ on such a path, so it is not under any prefix.
-    """
-    if not is_well_escaped(path):
-        return None
+def split_path(path: str) -> tuple[str, ...]:
+    """Return the decoded segments of a path that starts with `/`; an encoded slash stays inside its segment."""
     return tuple(decode(segment) for segment in path[1:].split("/"))
 
 
@@ -57,8 +47,10 @@ def ambiguity(path: str) -> str | None:
     `%u002e` or full-width forms for the ASCII character; some end a name at NUL, `#` or `?`, encoded or not, or at
     `;parameters`; some drop NUL or blanks before they compare. A dot segment to any of them counts as one here.
     Escapes that are not UTF-8 are refused: a lenient decoder may turn them into a dot, a slash or nothing (RFC 3629,
-    10).
+    10). So is a `%` without two digits, which servers drop, keep or read with the next characters (RFC 3986, 2.1).
     """
+    if _BROKEN_ESCAPE.search(path):
+        return "an invalid percent escape"
     for _ in range(_MAX_DECODINGS):
         if any(_is_dots(piece) for piece in _SEPARATORS.split(_lenient_reading(path))):
             return DOT_SEGMENT
@@ -137,8 +129,8 @@ class ParsedUrl(NamedTuple):
     """As written; `/` if the URL has no path."""
     query: str | None
     """As written, without its `?`; None if the URL has no query."""
-    segments: tuple[str, ...] | None
-    """The path's decoded segments, for checks only; None if an escape is broken."""
+    segments: tuple[str, ...]
+    """The path's decoded segments, for checks only."""
 
     @property
     def target(self) -> str:
@@ -186,8 +178,8 @@ def parse_url(text: object) -> ParsedUrl:
 
     Refused are characters other than visible ASCII, backslashes, userinfo, a missing or ambiguous host (numbers that
     are not a plain dotted IPv4 address, zone ids, percent escapes, names outside IDNA), ports that are empty, zero or
-    padded, and dot segments in any encoding. They are refused and not normalized, so that the URL that is checked is
-    the URL that is sent, byte for byte.
+    padded, broken percent escapes in the path, and dot segments in any encoding. They are refused and not normalized,
+    so that the URL that is checked is the URL that is sent, byte for byte.
 
     Raises:
         InvalidUrlError: the URL is refused; the message has the reason.

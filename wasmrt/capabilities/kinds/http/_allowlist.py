@@ -43,7 +43,6 @@ _STAGES = (
     Reason.HOST_NOT_ALLOWED,
     Reason.INSECURE_SCHEME,
     Reason.PORT_NOT_ALLOWED,
-    Reason.INVALID_URL,
     Reason.PATH_NOT_ALLOWED,
     Reason.METHOD_NOT_ALLOWED,
 )
@@ -51,7 +50,6 @@ _RULES = {
     Reason.HOST_NOT_ALLOWED: "no entry of http.allowlist covers this host",
     Reason.INSECURE_SCHEME: "requests must use https unless an entry of http.allowlist allows http",
     Reason.PORT_NOT_ALLOWED: "the entries for this host cover other ports",
-    Reason.INVALID_URL: "the URL's path contains an invalid percent escape, which only entries for every path cover",
     Reason.PATH_NOT_ALLOWED: "the entries for this host cover other paths",
     Reason.METHOD_NOT_ALLOWED: "the entries for this host and path cover other methods",
 }
@@ -148,7 +146,7 @@ def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Re
     if url.port not in pattern.ports_for(url.scheme):
         return Reason.PORT_NOT_ALLOWED
     if not pattern.path_pattern.matches(url.segments):
-        return Reason.PATH_NOT_ALLOWED if url.segments is not None else Reason.INVALID_URL
+        return Reason.PATH_NOT_ALLOWED
     if pattern.methods and method not in pattern.methods:
         return Reason.METHOD_NOT_ALLOWED
     return None
