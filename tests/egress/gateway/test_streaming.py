@@ -182,6 +182,22 @@ def test_a_body_over_the_limit_ends_the_reading_and_is_recorded(world: MakeWorld
     assert call.decisions[-1].reason is Reason.RESPONSE_TOO_LARGE
 
 
+@pytest.mark.parametrize("coding", ["identity", "gzip"])
+def test_the_limit_counts_the_body_alone(world: MakeWorld, coding: str) -> None:
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        body = b"x" * int(request.target[1:])
+        headers = (("X-Filler", "y" * 2000),)
+        if coding == "gzip":
+            return http_response(gzip.compress(body), headers=(*headers, ("Content-Encoding", "gzip")))
+        return http_response(body, headers=headers)
+
+    w = world(script)
+    call = w.call(max_response_bytes=1000)
+    assert len(w.get("/1000", call).body) == 1000
+    with pytest.raises(HttpFailure, match="more than 1000 bytes"):
+        w.get("/1001", call)
+
+
 def test_a_compression_bomb_ends_the_reading_at_the_limit(world: MakeWorld) -> None:
     bomb = gzip.compress(b"\n" * 50_000_000)
     w = world(lambda r, c: http_response(bomb, headers=(("Content-Encoding", "gzip"),)))

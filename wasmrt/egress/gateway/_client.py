@@ -108,8 +108,7 @@ class StreamedBody:
         self, pool: Pool, route: Route, connection: Connection, head: h11.Response, budget: ExchangeBudget
     ) -> None:
         headers = head.headers.raw_items()
-        size = header_bytes(headers)
-        if len(headers) > MAX_HEADERS or size > MAX_HEADER_BYTES or size > budget.max_response_bytes:
+        if len(headers) > MAX_HEADERS or header_bytes(headers) > MAX_HEADER_BYTES:
             raise budget.too_large_failure()
         self._decoders = _decoders(headers, budget)
         self._pool = pool
@@ -117,7 +116,7 @@ class StreamedBody:
         self._connection: Connection | None = connection
         self._head = head
         self._budget = budget
-        self._room = budget.max_response_bytes - size
+        self._room = budget.max_response_bytes
 
     def __iter__(self) -> Iterator[bytes | bytearray]:
         """Yield the decoded pieces as they arrive.
