@@ -32,8 +32,12 @@ def named(runtime: WasmToolRuntime, name: str) -> PreparedTool:
 
 
 @pytest.mark.parametrize(
-    "name", ["shell", "SHELL", "read_file", "read-file", "Read-File", "READ_FILE", "memory-search", "tool_install"]
-)
+    "name",
+    [
+        "shell", "SHELL", "read_file", "read-file", "Read-File", "READ_FILE", "memory-search", "tool_install",
+        "\u0435cho", "ec\u04bb\u043e", "\u0421ancel_job", "\uff25\uff23\uff28\uff2f", "t\u0131me", "htt\u03c1",
+    ],
+)  # fmt: skip
 def test_a_protected_name_is_rejected_in_every_spelling(runtime: WasmToolRuntime, name: str) -> None:
     registry = ToolRegistry()
     with pytest.raises(InvalidNameError) as caught:

@@ -86,6 +86,8 @@ def test_long_names_with_different_endings_stay_different() -> None:
 def test_names_that_models_confuse_have_the_same_folded_name() -> None:
     assert folded("Read-File") == folded("read_file") == folded("READ_FILE")
     assert folded("readfile") != folded("read_file")
+    assert folded("\u0435\u0441\u04bb\u043e") == folded("\uff25CHO") == folded("echo")
+    assert folded("\u00e9cho") != folded("echo")
 
 
 @pytest.mark.parametrize(

@@ -64,6 +64,14 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a tool imitates the name of a built-in tool with letters of another alphabet",
+        source=OURS,
+        tests=(
+            "agent/test_registry.py::test_a_protected_name_is_rejected_in_every_spelling",
+            "core/test_names.py::test_names_that_models_confuse_have_the_same_folded_name",
+        ),
+    ),
+    Threat(
         threat="an error shows a model how to lift a denial, and the model asks a user to do so",
         source=OURS,
         tests=(
