@@ -11,7 +11,17 @@ import pytest
 from pydantic import BaseModel, Field
 from typing_extensions import TypedDict  # pydantic requires this one before Python 3.12
 
-from wasmrt import ConfigurationError, Effect, FunctionTool, SafetyTier, ToolContext, ToolError, ToolOutput, tool
+from wasmrt import (
+    ConfigurationError,
+    Effect,
+    FunctionTool,
+    SafetyTier,
+    ToolContext,
+    ToolError,
+    ToolOutput,
+    ToolRegistry,
+    tool,
+)
 from wasmrt.core.errors import InvalidParametersError
 
 
@@ -309,6 +319,19 @@ def test_a_function_may_return_a_whole_output() -> None:
         return ToolOutput(result=1, duration=2.0)
 
     assert whole.execute({}) == ToolOutput(result=1, duration=2.0)
+
+
+def test_the_duration_of_a_call_is_measured_unless_the_function_reports_it() -> None:
+    @tool(effects=[])
+    def whole(seconds: float) -> ToolOutput:
+        """Whole."""
+        return ToolOutput(result=1, duration=seconds)
+
+    registry = ToolRegistry()
+    registry.register(whole)
+    assert registry.execute("whole", {"seconds": 2}).duration == 2
+    measured = registry.execute("whole", {"seconds": 0})
+    assert measured.duration == measured.usage.wall_seconds > 0
 
 
 def test_a_changed_function_body_requires_a_new_approval() -> None:

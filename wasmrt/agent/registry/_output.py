@@ -45,7 +45,8 @@ def scan_output(state: CallState, output: ToolOutput) -> ToolOutput:
         )  # fmt: skip
     if not output.usage.wall_seconds:
         seconds = round(output.duration or time.monotonic() - state.request.started, 6)
-        output = output._replace(usage=output.usage._replace(wall_seconds=seconds, output_bytes=len(text)))
+        usage = output.usage._replace(wall_seconds=seconds, output_bytes=len(text))
+        output = output._replace(duration=seconds, usage=usage)
     return _remove_secrets(state, output._replace(logs=clean_logs(state, output.logs)), text)
 
 
