@@ -49,6 +49,7 @@ THREATS = (
         source=SEED,
         tests=(
             _LIMITS + "test_exceeding_the_memory_limit_reports_the_needed_memory",
+            _LIMITS + "test_a_guest_that_is_refused_memory_and_aborts_gets_a_hint_with_the_limit",
             _LIMITS + "test_a_second_memory_of_a_module_counts_against_the_limit",
         ),
         attacks=_names(*MEMORY),

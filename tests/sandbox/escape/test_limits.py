@@ -80,6 +80,14 @@ def test_exceeding_the_memory_limit_reports_the_needed_memory(make: Make) -> Non
     assert "32 MiB" in caught.value.message
 
 
+def test_a_guest_that_is_refused_memory_and_aborts_gets_a_hint_with_the_limit(make: Make) -> None:
+    """The engine does not report a refused growth, so the abort of a guest that says nothing stays a trap."""
+    grows = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)"
+    error = ended(make(Body(execute=grows), ResourceLimits(memory_bytes=16 * MIB)))
+    assert error.code == "trap-unreachable"
+    assert "memory over its limit of 16 MiB" in (error.hint or "")
+
+
 def test_a_second_memory_of_a_module_counts_against_the_limit(make: Make) -> None:
     # Fails with its own message if both memories together got more pages than the budget allows.
     pages = attacks.ONLY_THE_CLOCK.memory_bytes // 65536
