@@ -864,6 +864,22 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="mouse and keyboard used by a model in a window that no approver saw, or without an approval",
+        source=OURS,
+        tests=tuple(
+            f"agent/desktop/test_screen.py::{name}"
+            for name in (
+                "test_text_is_typed_into_the_named_window_after_the_approver_saw_both",
+                "test_input_is_refused_if_the_window_changed_since_the_approval",
+                "test_covered_window_gets_no_click",
+                "test_denied_input_is_not_sent",
+                "test_control_characters_and_long_texts_are_not_typed",
+                "test_screen_is_private_and_untrusted_and_always_requires_approval",
+                "test_wayland_session_and_missing_library_are_refused_with_the_next_step",
+            )
+        ),
+    ),
+    Threat(
         threat="desktop tools misused by a model: pasted commands, markup, applications, passwords",
         source=OURS,
         tests=tuple(

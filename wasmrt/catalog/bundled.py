@@ -98,7 +98,11 @@ REGISTRY_TOOLS = (
     *("tool_activate", "tool_auth", "tool_install", "tool_list", "tool_remove", "tool_search"),
 )
 """Tools that manage skills and tools, which only a registry has: `agent/builtin/skills`, `agent/builtin/extensions`."""
-DESKTOP_NAMES = ("clipboard.read", "clipboard.write", "notify.send", "apps.open", "browser.open_url")
+DESKTOP_NAMES = (
+    *("clipboard.read", "clipboard.write", "notify.send", "apps.open", "browser.open_url"),
+    *("windows.list", "windows.focus", "screen.capture", "keyboard.type", "keyboard.press"),
+    *("mouse.move", "mouse.click", "mouse.drag", "mouse.scroll"),
+)
 """Tools for the user's desktop, disabled by default: `wasmrt.agent.builtin.desktop`."""
 SHELL_NAME, SHELL_ALIASES = "shell", ("shell_exec", "shell.run")
 """The shell, implemented by `wasmrt.agent.builtin.shell`."""

@@ -25,8 +25,11 @@ class Effect(StrEnum):
     WRITE_MEMORY = "write-memory"
     """Changes to the agent's memory about the user. No write loses data, because old versions are stored."""
     READ_DESKTOP = "read-desktop"
-    """Access to the clipboard, which can contain a password."""
+    """Access to the clipboard, the windows or the screen, which can show a password."""
     WRITE_DESKTOP = "write-desktop"
+    """Changes to the clipboard."""
+    CONTROL_DESKTOP = "control-desktop"
+    """Use of the mouse or the keyboard, which can do everything that the user can do."""
     NOTIFY = "notify"
     """Messages to the user, which change no data."""
     NETWORK = "network"
@@ -45,8 +48,9 @@ _PHRASES = {
     Effect.DELETE_FILESYSTEM: "delete files",
     Effect.READ_MEMORY: "read its memory",
     Effect.WRITE_MEMORY: "write its memory",
-    Effect.READ_DESKTOP: "read the clipboard",
+    Effect.READ_DESKTOP: "read the clipboard or the screen",
     Effect.WRITE_DESKTOP: "change the clipboard",
+    Effect.CONTROL_DESKTOP: "use the mouse and the keyboard",
     Effect.NOTIFY: "show notifications",
     Effect.NETWORK: "use the network",
     Effect.EXTERNAL_WRITE: "change something outside",
@@ -75,6 +79,9 @@ MEMORY = frozenset({Effect.READ_MEMORY, Effect.WRITE_MEMORY})
 NETWORKING = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
 """Effects that send data to other machines."""
 PRIVILEGED = frozenset(
-    {Effect.READ_DESKTOP, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.FINANCIAL}
+    {
+        *(Effect.READ_DESKTOP, Effect.CONTROL_DESKTOP, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS),
+        *(Effect.MODIFY_TOOLS, Effect.FINANCIAL),
+    }
 )
 """Effects that require approval of every call."""

@@ -37,7 +37,7 @@ def x_server() -> Iterator[str]:
         pytest.skip("no Xvfb here")
     read, write = os.pipe()
     process = subprocess.Popen(
-        ["Xvfb", "-displayfd", str(write), "-screen", "0", "320x200x8", "-nolisten", "tcp"],
+        ["Xvfb", "-displayfd", str(write), "-screen", "0", "320x200x24", "-nolisten", "tcp"],
         pass_fds=[write], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:

@@ -244,7 +244,7 @@ def test_risk_and_confirmation_follow_from_the_effects() -> None:
         "clipboard.write": (Risk.MEDIUM, Confirmation.IF_DESTRUCTIVE),
         "notify.send": (Risk.LOW, Confirmation.NEVER),
         "apps.open": (Risk.HIGH, Confirmation.ALWAYS),
-        "browser.open_url": (Risk.HIGH, Confirmation.ALWAYS),
+        **dict.fromkeys(DESKTOP_NAMES[4:], (Risk.HIGH, Confirmation.ALWAYS)),
     }
     assert not any(traits.read_only for traits in found.values())
 

@@ -63,6 +63,17 @@ CALLS: dict[str, tuple[Row, ...]] = {
         ("clipboard.read", {}, "copied"),
         ("notify.send", {"title": "done"}, "true"),
         ("apps.open", {"app": "org.example.Paint"}, "Paint"),
+        ("windows.list", {}, '"windows"'),
+        ("screen.capture", {}, "image/png"),
+        ("mouse.move", {"x": 5, "y": 5}, "true"),
+        ("mouse.click", {"x": 5, "y": 5}, "true"),
+        ("mouse.drag", {"x": 5, "y": 5, "to_x": 9, "to_y": 9}, "true"),
+        ("mouse.scroll", {"x": 5, "y": 5, "direction": "down"}, "true"),
+    ),
+    "window": (
+        ("windows.focus", {"window": "0x1"}, ""),
+        ("keyboard.type", {"window": "0x1", "text": "x"}, ""),
+        ("keyboard.press", {"window": "0x1", "keys": "ctrl+a"}, ""),
     ),
     "page": (("browser.open_url", {"url": "https://example.com/"}, "made by a script"),),
 }

@@ -1,8 +1,8 @@
-"""The desktop tools: clipboard.read, clipboard.write, notify.send, apps.open and browser.open_url.
+"""The desktop tools, by name. Those of the screen, the mouse and the keyboard are in `_screen.py` and `_control.py`.
 
 Source of the names: a tool system's specification (seed 003). Risk and confirmation follow from the effects: reading
-the clipboard, opening an application and opening a page require an approval each time, writing the clipboard requires
-a confirmation, and a notification requires neither.
+the clipboard or the screen, input, opening an application and opening a page require an approval each time, writing the
+clipboard requires a confirmation, and a notification requires neither.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from typing import Any
 
 from wasmrt.agent.builtin.desktop._apps import find_application, open_application
 from wasmrt.agent.builtin.desktop._clipboard import find_clipboard, read_clipboard, write_clipboard
+from wasmrt.agent.builtin.desktop._control import control_tool
+from wasmrt.agent.builtin.desktop._display import find_display
 from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, refusal_error, run
+from wasmrt.agent.builtin.desktop._screen import screen_capture, windows_list
 from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.effects import Effect
@@ -94,7 +97,9 @@ def desktop_tools(settings: DesktopSettings, gateway: Gateway) -> list[HostTool]
 
 def desktop_tool(name: str, settings: DesktopSettings, gateway: Gateway) -> HostTool:
     """Return a tool by name."""
-    return _MAKERS[name](settings, gateway)
+    if name in _MAKERS:
+        return _MAKERS[name](settings, gateway)
+    return _READERS[name]() if name in _READERS else control_tool(name)
 
 
 def desktop_problem(name: str, settings: DesktopSettings) -> str:
@@ -109,8 +114,10 @@ def desktop_problem(name: str, settings: DesktopSettings) -> str:
         elif name == "apps.open":
             for app in settings.applications:
                 find_application(app)
-        else:
+        elif name == "browser.open_url":
             find_browser(settings.browser)
+        else:
+            find_display()
     except ToolError as error:
         return f"{error.message}; {error.hint}"
     return ""
@@ -222,4 +229,4 @@ _MAKERS: Mapping[str, Callable[[DesktopSettings, Gateway], HostTool]] = {
     "apps.open": _apps_open,
     "browser.open_url": _browser_open_url,
 }
-assert tuple(_MAKERS) == DESKTOP_NAMES
+_READERS = {"windows.list": windows_list, "screen.capture": screen_capture}
