@@ -488,6 +488,8 @@ THREATS = (
             "sandbox/border/test_what_is_said.py::test_guest_codes_cannot_imitate_host_codes_or_contain_tokens",
             "sandbox/border/test_what_is_said.py::test_errors_are_truncated_after_scanning",
             "sandbox/border/test_what_is_said.py::test_tracebacks_contain_no_terminal_control_sequences",
+            "sandbox/wasi/test_streams.py::test_a_written_failure_does_not_replace_the_error_of_a_limit",
+            "sandbox/wasi/test_streams.py::test_an_invalid_written_failure_is_only_a_log_line",
         ),
         attacks=("token-across-the-cut", "name-for-a-terminal"),
     ),

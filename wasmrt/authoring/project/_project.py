@@ -69,7 +69,7 @@ def create_project(
 ) -> Project:
     """Create a new project in the folder `name` of `parent`. If an error occurs, nothing is created.
 
-    `minimal` replaces the weather example by the smallest tool, if the language has one of this form.
+    `minimal` replaces the weather example by the smallest tool, if `world` is the recommended world of the language.
 
     Raises:
         InvalidNameError: the name is not valid for a tool.
@@ -138,11 +138,11 @@ def _write_files(template: Template, name: str, folder: Path, world: WorldForm, 
     if world is WorldForm.FUNCTIONS:
         sources |= _list_template_files(template.functions)
         wit = folder / "wit" / "deps" / "wasmrt-tool" / "tool.wit"
-        if minimal and template.minimal:
-            sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
-            for root in template.minimal:
-                sources |= _list_template_files(root)
-            description = _WORDS
+    if minimal and world is template.worlds[0] and template.minimal:
+        sources = {path: source for path, source in sources.items() if not path.startswith("tests/")}
+        for root in template.minimal:
+            sources |= _list_template_files(root)
+        description = _WORDS
     if len(sources) > _MAX_TEMPLATE_FILES:
         raise ConfigurationError(f"the template of {template.language} has more than {_MAX_TEMPLATE_FILES} files")
     for path, source in sources.items():

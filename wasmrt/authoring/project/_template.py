@@ -104,7 +104,7 @@ class Template:
 
     @property
     def minimal(self) -> tuple[Path, ...]:
-        """The folders with the files of the smallest tool of plain functions, or () if there are none."""
+        """The folders with the files of the smallest tool in the recommended world, or () if there are none."""
         own = self.folder / "minimal"
         return (self.folder.parent / "_minimal", own) if own.is_dir() else ()
 

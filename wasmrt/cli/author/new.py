@@ -36,10 +36,9 @@ def new(
 ) -> None:
     """Create the source of a new tool in the folder NAME.
 
-    The source is a small working tool with a test; providers start with the weather example. Edit it, then run wasmrt
-    build. Each function that its WIT world exports is a tool: the types become the schema of its params, and the doc
-    comment becomes its description. C and Go have no bindings for custom worlds and use --world provider: the tool
-    describes itself with JSON Schemas.
+    The source is a small working tool with a test. Edit it, then run wasmrt build. Each function that its WIT world
+    exports is a tool: the types become the schema of its params, and the doc comment becomes its description. C and Go
+    have no bindings for custom worlds and use --world provider: the tool describes itself with JSON Schemas.
 
     \b
     Examples:
