@@ -2,12 +2,23 @@
 
 from wasmrt.authoring.project._build import Built, build, read_component, read_sidecar, with_docs
 from wasmrt.authoring.project._cases import RecordedExchange, TestCase, read_cases
+from wasmrt.authoring.project._confined import missing_layers, open_sandbox
 from wasmrt.authoring.project._measure import Measured, find_starting_limits, measure
 from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
+from wasmrt.authoring.project._process import CommandResult, run_command
 from wasmrt.authoring.project._project import Project, create_project, open_project
 from wasmrt.authoring.project._report import BuildReport, check_build
 from wasmrt.authoring.project._storage import BuildFolder, build_folders, remove_build_folders
-from wasmrt.authoring.project._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
+from wasmrt.authoring.project._template import (
+    Need,
+    Packages,
+    Step,
+    Template,
+    WorldForm,
+    load_template,
+    template_names,
+    world_text,
+)
 from wasmrt.authoring.project._test_run import TestResult, difference, run_cases
 from wasmrt.authoring.project._toolchain import (
     Confirm,
@@ -25,6 +36,7 @@ __all__ = [
     "BuildFolder",
     "BuildReport",
     "Built",
+    "CommandResult",
     "Confirm",
     "Measured",
     "Need",
@@ -53,16 +65,20 @@ __all__ = [
     "is_stale",
     "load_template",
     "measure",
+    "missing_layers",
     "missing_needs",
     "no_progress",
     "open_project",
+    "open_sandbox",
     "read_cases",
     "read_component",
     "read_sidecar",
     "remove_build_folders",
     "run_cases",
+    "run_command",
     "template_names",
     "toolchains_dir",
     "watch_changes",
     "with_docs",
+    "world_text",
 ]

@@ -39,6 +39,7 @@ from wasmrt.catalog.sources import (
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError
 from wasmrt.core.files import replace_file
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, DEFAULT_BUILD_CACHE_BYTES, MAX_SCHEMA_BYTES, MIB
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments, encode_custom_section, worlds
@@ -64,12 +65,15 @@ def build(
     confirm: Confirm,
     progress: Progress = no_progress,
     max_build_bytes: int = DEFAULT_BUILD_CACHE_BYTES,
+    lifetime: Lifetime | None = None,
+    template: Template | None = None,
 ) -> Built:
     """Build a project with its language's toolchain, and write the checked component into its build folder.
 
     The component's world, tools and digests are written to the project's wasmrt.toml. If the inputs and outputs of the
-    last build have not changed, nothing is built. After a build, the least recently used toolchains and caches are
-    removed until at most `max_build_bytes` remain; what this build used is kept.
+    last build have not changed, nothing is built. If the call that `lifetime` belongs to ends, the running step ends.
+    `template` replaces the template of the project's language. After a build, the least recently used toolchains and
+    caches are removed until at most `max_build_bytes` remain; what this build used is kept.
 
     Raises:
         MissingToolchainError: a command is missing, or the user declined to download a package.
@@ -78,15 +82,16 @@ def build(
     """
     started = time.time()
     with use_build_folders():
-        built = _build(project, confirm, progress)
+        built = _build(project, confirm, progress, lifetime, template or load_template(project.language))
     if not built.unchanged:
         with suppress(OSError):
             remove_build_folders(max_build_bytes, unused_since=started)
     return built
 
 
-def _build(project: Project, confirm: Confirm, progress: Progress) -> Built:
-    template = load_template(project.language)
+def _build(
+    project: Project, confirm: Confirm, progress: Progress, lifetime: Lifetime | None, template: Template
+) -> Built:
     toolchain = find_toolchain(template, confirm=confirm, progress=progress)
     started = time.monotonic()
     _prepare_folder(project)
@@ -108,11 +113,12 @@ def _build(project: Project, confirm: Confirm, progress: Progress) -> Built:
         delete_record(project)
         _mark_unfinished(project)
         _remove_last_output(template, project, values)
-        _run_steps(template.fetch, project, sandbox, values, progress, fetching=True)
+        run_steps = partial(_run_steps, project, sandbox, values, progress, lifetime)
+        run_steps(template.fetch, fetching=True)
         before = inputs.digest()  # fetching may write lock files
         if template.wrapper:
             write_wrapper(project, template, toolchain.wasm_tools or find_wasm_tools(), values)
-        _run_steps(template.steps, project, sandbox, values, progress, fetching=False)
+        run_steps(template.steps, fetching=False)
         data = _add_docs(_read_output(template, project, values), project, toolchain)
         report = _check_and_write(project, template, data, progress)
         failed_build_mark(project.component).unlink(missing_ok=True)
@@ -207,20 +213,29 @@ def _remove_last_output(template: Template, project: Project, values: dict[str, 
 
 
 def _run_steps(
-    steps: Iterable[Step],
     project: Project,
     sandbox: BuildSandbox,
     values: dict[str, str],
     progress: Progress,
+    lifetime: Lifetime | None,
+    steps: Iterable[Step],
     *,
     fetching: bool,
 ) -> None:
     for step in steps:
         with progress(fill(step.label, values)):
-            _run_step(step, project, sandbox, values, fetching=fetching)
+            _run_step(step, project, sandbox, values, lifetime, fetching=fetching)
 
 
-def _run_step(step: Step, project: Project, sandbox: BuildSandbox, values: dict[str, str], *, fetching: bool) -> None:
+def _run_step(
+    step: Step,
+    project: Project,
+    sandbox: BuildSandbox,
+    values: dict[str, str],
+    lifetime: Lifetime | None,
+    *,
+    fetching: bool,
+) -> None:
     label = fill(step.label, values)
     words = [fill(word, values) for word in step.run]
     if words[0] == COMMAND and sandbox.toolchain.wasm_tools is not None:
@@ -232,7 +247,7 @@ def _run_step(step: Step, project: Project, sandbox: BuildSandbox, values: dict[
         raise BuildError(f"the command {words[0]} is missing", hint="check the requirements of the language's template")
     env = {name: fill(value, values) for name, value in step.env.items()}
     command = sandbox.command([found, *words[1:]], env, fetching=fetching)
-    result = run_command(command.argv, cwd=project.folder, env=command.env, shown=words[0])
+    result = run_command(command.argv, cwd=project.folder, env=command.env, shown=words[0], lifetime=lifetime)
     if result.code:
         raise BuildError(
             f"{label} failed with exit code {result.code}",

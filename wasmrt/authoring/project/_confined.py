@@ -103,11 +103,13 @@ def open_sandbox(template: Template, project: Project, toolchain: Toolchain) -> 
         variable: Path(os.environ.get(variable) or Path(usual).expanduser()).resolve()
         for variable, usual in template.homes.items()
     }
-    standing = {layer.name for layer in layers() if layer.standing}
     with TemporaryDirectory(prefix="tmp-", dir=toolchain.cache, ignore_cleanup_errors=True) as temporary:
-        yield BuildSandbox(
-            project.folder.resolve(), toolchain, template, homes, Path(temporary), tuple(sorted(_NEEDED - standing))
-        )
+        yield BuildSandbox(project.folder.resolve(), toolchain, template, homes, Path(temporary), missing_layers())
+
+
+def missing_layers() -> tuple[str, ...]:
+    """Return the isolation layers that builds need and this machine does not have."""
+    return tuple(sorted(_NEEDED - {layer.name for layer in layers() if layer.standing}))
 
 
 def _filter_existing(paths: Iterable[str]) -> list[str]:

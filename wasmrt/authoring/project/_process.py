@@ -14,6 +14,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from wasmrt.core.errors import BuildError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import BUILD_STEP_SECONDS, MAX_BUILD_LOG_BYTES, MAX_BUILD_OUTPUT_BYTES, MIB
 from wasmrt.sandbox.isolation.programs import end_group
 
@@ -39,6 +40,7 @@ def run_command(
     seconds: float = BUILD_STEP_SECONDS,
     bounds: Mapping[int, int] | None = None,
     shown: str | None = None,
+    lifetime: Lifetime | None = None,
 ) -> CommandResult:
     """Run a command until it exits. If an error occurs first, kill the command and its children.
 
@@ -49,9 +51,11 @@ def run_command(
         seconds: The time limit.
         bounds: Resource limits by RLIMIT_ number.
         shown: The name in error messages; None for the program's name.
+        lifetime: The call that the command is part of.
 
     Raises:
         BuildError: the command cannot be started, took longer than `seconds`, or printed too much.
+        DeadlineExceededError, CancelledError: the call has ended.
     """
     command = [str(word) for word in words]
     shown = shown or Path(command[0]).name
@@ -70,7 +74,7 @@ def run_command(
             raise BuildError(f"{shown} cannot be started ({error.strerror})") from error
         try:
             _set_limits(process, bounds or {})
-            return CommandResult(_wait(process, output, shown, seconds), _read_tail(output))
+            return CommandResult(_wait(process, output, shown, seconds, lifetime), _read_tail(output))
         except BaseException:
             end_group(process)
             raise
@@ -85,9 +89,13 @@ def _set_limits(process: subprocess.Popen[bytes], bounds: Mapping[int, int]) -> 
             resource.prlimit(process.pid, bound, (most, most))
 
 
-def _wait(process: subprocess.Popen[bytes], output: IO[bytes], shown: str, seconds: float) -> int:
+def _wait(
+    process: subprocess.Popen[bytes], output: IO[bytes], shown: str, seconds: float, lifetime: Lifetime | None
+) -> int:
     ends_at = time.monotonic() + seconds
     while True:
+        if lifetime is not None:
+            lifetime.check()
         # The output is a file, because a server that a compiler leaves running would keep a pipe open.
         if os.fstat(output.fileno()).st_size > MAX_BUILD_LOG_BYTES:
             raise BuildError(f"{shown} printed more than {MAX_BUILD_LOG_BYTES // MIB} MiB", output=_read_tail(output))
