@@ -5,16 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.agent.approvals import ApprovalRequest
+from wasmrt.agent.approvals import ApprovalRequest, Approver
 from wasmrt.agent.registry import _explain, _pipeline
-from wasmrt.agent.registry._output import clean
+from wasmrt.agent.registry._calls import ToolCall
+from wasmrt.agent.registry._executor import BlockingExecutor, run_without_loop
+from wasmrt.agent.registry._output import ToolAnswer, clean
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._state import Caller, denial_error
-from wasmrt.agent.registry._view import ToolView
+from wasmrt.agent.registry._view import ToolView, run_and_answer
 from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.audit import Receipt
+from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 def clean_text(view: ToolView, text: str) -> str:
@@ -40,6 +45,33 @@ def refuse_call(
     state.entry = view._services.store.find(name)
     state.decisions.append(decision._replace(policy=state.policy_digest))
     _pipeline.finish_failed(state, denial_error(decision))
+
+
+def nested_registry(registry: ToolRegistry, runtime: WasmToolRuntime, approver: Approver) -> ToolRegistry:
+    """Return an empty registry for the calls that a tool of `registry` makes, with separate tools and approvals.
+
+    It shares the policy, the rate limits, the leak and safety rules, and the receipts.
+    """
+    services = registry._services
+    nested = ToolRegistry(
+        runtime, policy=services.policy, approver=approver, rates=services.rates, detector=services.detector,
+        safety=services.safety, receipts=services.receipts, telemetry=services.telemetry,
+    )  # fmt: skip
+    nested._services.hashed = services.hashed
+    return nested
+
+
+def answer_nested(view: ToolView, name: str, params: Any, parent: ToolContext, lifetime: Lifetime | None) -> ToolAnswer:
+    """Run a call that a running tool makes. Its receipt names the call of that tool, whose context is `parent`.
+
+    `lifetime` limits the call. Approvals are requested as for other calls.
+    """
+    state = view._new_state(
+        name, params, parent.user, parent.trace_id, parent_id=parent.call_id, receipt_trace=parent.call_id,
+        within=lifetime,
+    )  # fmt: skip
+    state.direct, state.has_permit = lifetime is not None, False
+    return run_without_loop(run_and_answer(state, ToolCall("", name, params), BlockingExecutor()))
 
 
 def record_event(view: ToolView, receipt: Receipt) -> None:

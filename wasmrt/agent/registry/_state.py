@@ -85,7 +85,7 @@ class CallRequest:
     tools: ToolsOfCaller | None = None
     """The tools of the view that was called, for built-in tools that describe these tools."""
     parent_id: str = ""
-    """The ID of the call whose program makes this call; empty if no program makes it."""
+    """The ID of the call that makes this call; empty if no other call makes it."""
     chain: tuple[str, ...] = ()
     """The tools whose programs led to this call, outermost first."""
     receipt_trace: str = ""
@@ -106,7 +106,9 @@ class CallState:
     within: Lifetime | None = None
     """The lifetime of the program or job that makes the call."""
     direct: bool = False
-    """True if the program that makes this call keeps running, and keeps its permit, during the call."""
+    """True if the program that makes this call keeps running during the call."""
+    has_permit: bool = True
+    """True if the program that makes this call has a permit, which the call uses, too."""
     params: dict[str, Any] = field(default_factory=dict)
     entry: RegisteredTool | None = None
     """The tool. Its grant includes the access that was granted for this call."""

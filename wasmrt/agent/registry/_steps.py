@@ -58,7 +58,7 @@ def look_up(state: CallState) -> Step:
 
 def check_program(state: CallState) -> Step:
     """Decide whether a program may make this call. Calls that no program makes are not affected."""
-    if not state.request.parent_id:
+    if not state.request.chain:
         return "no program makes this call"
     if is_for_programs(state.known):
         return "programs may call the tool"

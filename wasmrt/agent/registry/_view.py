@@ -236,7 +236,7 @@ class ToolView:
         """
         asked = read_call(call)
         state = self._new_state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
-        return run_without_loop(_run_and_answer(state, asked, BlockingExecutor()))
+        return run_without_loop(run_and_answer(state, asked, BlockingExecutor()))
 
     async def aanswer(
         self,
@@ -258,7 +258,7 @@ class ToolView:
         asked = read_call(call)
         details = {"client": client, "data": data, "on_progress": on_progress, "approver": approver}
         state = self._new_state(asked.name, asked.arguments, user, trace, **details)
-        return await _run_and_answer(state, asked, AsyncExecutor())
+        return await run_and_answer(state, asked, AsyncExecutor())
 
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
@@ -363,7 +363,7 @@ class ToolView:
         return probe
 
 
-async def _run_and_answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
+async def run_and_answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
     try:
         output = await _pipeline.execute(state, executor)
     except ToolError as error:
