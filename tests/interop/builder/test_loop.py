@@ -1,0 +1,224 @@
+"""The loop of `build_software` with a scripted model. Programs in Python and Bash need no toolchain."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.interop.builder.conftest import Agent, MakeAgent, Script, requirement
+from wasmrt import Permission, ToolContext, ToolPolicy, ToolRegistry, ToolRule
+from wasmrt.authoring.builder import BuilderConfig, LlmSoftwareBuilder
+from wasmrt.core.errors import ConfigurationError, ToolErrorKind
+from wasmrt.interop.builder import builder_tool, open_workbench
+
+SCRIPT = requirement(name="greeter", software_type="script", language="bash")
+GREET = [("write_file", {"path": "main.sh", "content": "echo hi\n"})]
+GREET_TEST = [("write_file", {"path": "test.sh", "content": '[ "$(bash main.sh)" = hi ]\n'})]
+
+
+def test_a_program_is_written_tested_and_reported(agent: Agent) -> None:
+    model = Script(SCRIPT, GREET, GREET_TEST, "complete")
+    result = agent.build(model)
+    assert result["success"], result
+    assert (result["name"], result["iterations"], result["error"]) == ("greeter", 3, None)
+    assert (result["tests_passed"], result["tests_failed"], result["registered"]) == (1, 0, False)
+    assert (Path(result["artifact_path"]) / "main.sh").read_text() == "echo hi\n"
+    phases = [phase.partition(":")[0] for phase in result["phases"]]
+    assert phases == [
+        "Analyzing", "Scaffolding", "Implementing", "Implementing", "Building", "Validating", "Testing", "Complete",
+    ]  # fmt: skip
+    assert model.tools[0] == []
+    assert {"shell", "read_file", "write_file", "list_dir", "apply_patch", "http"} <= set(model.tools[1])
+
+
+def test_each_step_writes_a_receipt_that_names_the_build(agent: Agent) -> None:
+    agent.build(Script(SCRIPT, GREET, GREET_TEST, "complete"))
+    outer = next(each for each in agent.receipts if each["tool"] == "build_software")
+    inner = [each for each in agent.receipts if each["parent_id"] == outer["call_id"]]
+    names = [each["tool"] for each in inner]
+    assert names == ["write_file", "write_file", "build_project", "validate_project", "test_project"]
+    assert all(each["approval"]["how"] == "build" for each in inner)
+
+
+def test_every_build_requires_approval_and_its_steps_do_not(agent: Agent) -> None:
+    agent.build(Script(SCRIPT, GREET, GREET_TEST, "complete"))
+    assert [request.tool for request in agent.asked] == ["build_software"]
+    agent.answer = lambda _: False
+    model = Script(SCRIPT)
+    answer = agent.answer_to(model)
+    assert not answer.ok
+    assert model.seen == []
+
+
+def test_the_type_and_language_of_the_call_replace_those_of_the_analysis(agent: Agent) -> None:
+    model = Script(requirement(software_type="library", language="rust"), "a plan", "another plan")
+    result = agent.build(model, type="script", language="bash")
+    assert "Analyzing: script words in bash" in result["phases"]
+
+
+def test_a_model_that_only_plans_is_told_once_to_write_and_then_stopped(agent: Agent) -> None:
+    model = Script(SCRIPT, "First I would...", "Then I would...")
+    result = agent.build(model)
+    assert (result["success"], result["error"]) == (False, "LLM not executing tools - stuck in planning mode")
+    assert result["iterations"] == 2
+    assert "write_file" in model.seen[-1][-1]["content"]
+
+
+def test_a_text_after_a_tool_call_continues_the_build(agent: Agent) -> None:
+    model = Script(SCRIPT, GREET, "Next, the test.", GREET_TEST, "I have finished.")
+    assert agent.build(model)["success"]
+    assert model.seen[3][-1]["content"].startswith("Continue with the next step.")
+
+
+def test_a_failed_test_is_reported_to_the_model_and_fixed(agent: Agent) -> None:
+    wrong = [("write_file", {"path": "main.sh", "content": "echo wrong\n"})]
+    model = Script(SCRIPT, wrong, GREET_TEST, "complete", GREET, "complete")
+    result = agent.build(model)
+    assert result["success"]
+    assert any(phase.startswith("Fixing: test_project") for phase in result["phases"])
+    assert "bash test.sh failed with exit code 1" in model.seen[4][-1]["content"]
+
+
+def test_a_claim_of_success_is_not_believed(agent: Agent) -> None:
+    broken = [("write_file", {"path": "main.sh", "content": "exit 3\n"})]
+    model = Script(SCRIPT, broken, "complete: all tests passed")
+    result = agent.build(model, max_iterations=4)
+    assert (result["success"], result["error"]) == (False, "Maximum iterations exceeded")
+    assert (result["iterations"], result["tests_failed"], result["artifact_path"]) == (4, 1, None)
+
+
+def test_a_model_that_does_not_reply_before_the_deadline_ends_the_build(agent: Agent) -> None:
+    release = threading.Event()
+
+    def wait(_: Any) -> str:
+        release.wait(30)
+        return "late"
+
+    result = agent.build(Script(SCRIPT, wait), timeout_seconds=1)
+    release.set()
+    assert (result["success"], result["error"]) == (False, "Build timed out")
+
+
+def test_a_command_that_does_not_end_before_the_deadline_ends_the_build(agent: Agent) -> None:
+    endless = [("write_file", {"path": "test.sh", "content": "sleep 60\n"})]
+    result = agent.build(Script(SCRIPT, endless, "complete"), timeout_seconds=4)
+    assert result["error"] == "Build timed out"
+
+
+def test_a_failing_model_fails_the_call(agent: Agent) -> None:
+    def fail(_: Any) -> str:
+        raise ConnectionError("no route")
+
+    answer = agent.answer_to(Script(fail))
+    assert answer.error is not None
+    assert answer.error.kind is ToolErrorKind.EXECUTION_FAILED
+    assert answer.error.message == "LLM response failed: ConnectionError: no route"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("no JSON", "expected a JSON object, got none"),
+        ("{not json}", "it is "),
+        (requirement(name="../up"), "separator"),
+        (requirement(software_type="virus"), "expected 'software_type' as one of wasm_tool"),
+        (requirement(language="bash"), "cannot be written in bash"),
+        (requirement(capabilities=["root"]), "unknown capability 'root'"),
+        (requirement(colour="red"), "unknown key 'colour'; expected name"),
+    ],
+)
+def test_an_invalid_analysis_fails_the_call(agent: Agent, text: str, problem: str) -> None:
+    answer = agent.answer_to(Script(text))
+    assert answer.error is not None
+    assert answer.error.message.startswith("Failed to parse requirement: ")
+    assert problem in answer.error.message
+
+
+def test_commands_and_files_are_confined_to_the_project(agent: Agent, tmp_path: Path) -> None:
+    (tmp_path / "private.txt").write_text("a private line")
+    inside = [("shell", {"command": "echo inside > note.txt; cat note.txt"}), ("read_file", {"path": "note.txt"})]
+    outside = [
+        ("shell", {"command": f"cat {tmp_path}/private.txt"}),
+        ("read_file", {"path": "../../../private.txt"}),
+        ("shell", {"command": f"ln -s {tmp_path}/private.txt link.txt"}),
+        ("read_file", {"path": "link.txt"}),
+    ]
+    model = Script(SCRIPT, inside, outside, "stop")
+    agent.build(model, max_iterations=3)
+    results = model.last_results()
+    assert ["inside" in each for each in results] == [True, True, False, False, False, False]
+    assert not any("a private line" in each for each in results)
+
+
+def test_a_link_out_of_the_project_is_refused_before_its_files_are_read(agent: Agent, tmp_path: Path) -> None:
+    link = [("shell", {"command": f"ln -s {tmp_path} test-data"})]
+    model = Script(SCRIPT, GREET, GREET_TEST, link, "complete")
+    result = agent.build(model, max_iterations=4)
+    assert not result["success"]
+    assert "symbolic links out of its folder: test-data" in "".join(result["phases"])
+    inside = [("shell", {"command": "ln -s main.sh alias.sh"})]
+    assert agent.build(Script(SCRIPT, GREET, GREET_TEST, inside, "complete"))["success"]
+
+
+def test_a_command_has_no_network(agent: Agent) -> None:
+    connect = [("shell", {"command": "python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", 9))'"})]
+    model = Script(SCRIPT, connect, "stop")
+    agent.build(model, max_iterations=2)
+    assert "PermissionError" in model.last_results()[0]
+
+
+def test_a_request_to_a_host_asks_the_user(agent: Agent) -> None:
+    model = Script(SCRIPT, [("http", {"method": "GET", "url": "https://example.com/"})], "stop")
+    agent.answer = lambda request: request.tool == "build_software"
+    agent.build(model, max_iterations=2)
+    assert [request.tool for request in agent.asked] == ["build_software", "http"]
+
+
+@pytest.mark.parametrize("name", ["tool_install", "build_project", "build_software", "memory_write"])
+def test_the_model_of_a_build_has_only_the_offered_tools(agent: Agent, name: str) -> None:
+    model = Script(SCRIPT, [(name, {"name": "x"})], "stop")
+    agent.build(model, max_iterations=2)
+    assert [request.tool for request in agent.asked] == ["build_software"]
+    assert "Tool execution failed" in model.last_results()[0]
+
+
+def test_a_rule_of_the_operator_applies_in_a_build(make_agent: MakeAgent) -> None:
+    model = Script(SCRIPT, [("shell", {"command": "echo one"})], "stop")
+    agent = make_agent(ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ASK),)))
+    agent.build(model, max_iterations=2)
+    assert [request.tool for request in agent.asked] == ["build_software", "shell"]
+
+
+def test_a_failed_project_is_deleted_on_request(agent: Agent) -> None:
+    kept = agent.build(Script(SCRIPT, "plan"))
+    assert (agent.folder / "builds" / kept["build_id"]).is_dir()
+    gone = agent.build(Script(SCRIPT, "plan"), cleanup_on_failure=True)
+    assert not (agent.folder / "builds" / gone["build_id"]).exists()
+
+
+def test_a_repair_adds_the_error_to_the_description_and_keeps_type_and_language(agent: Agent) -> None:
+    runtime = agent.registry.runtime
+    assert runtime is not None
+    model = Script(SCRIPT, "plan", "plan", SCRIPT, GREET, GREET_TEST, "complete")
+    context, config = ToolContext(call_id="call-1"), BuilderConfig(build_dir=agent.folder / "builds")
+    builder = LlmSoftwareBuilder(model, partial(open_workbench, agent.registry, context), config)
+    failed = builder.build("Greet.")
+    repaired = builder.repair(failed, failed.error or "")
+    assert (failed.success, repaired.success) == (False, True)
+    assert "Previous build failed with error: LLM not executing tools" in model.seen[3][-1]["content"]
+    assert (repaired.requirement.software_type, repaired.requirement.language) == ("script", "bash")
+
+
+def test_a_registry_without_a_runtime_cannot_build() -> None:
+    with pytest.raises(ConfigurationError, match="requires a runtime"):
+        builder_tool(ToolRegistry(), model=Script("x"))
+
+
+@pytest.mark.parametrize("settings", [{"max_iterations": 0}, {"timeout_seconds": -1}, {"max_iterations": True}])
+def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError, match="expected a number from"):
+        BuilderConfig(**settings)

@@ -1,0 +1,158 @@
+"""The tools of one build: a registry whose files and processes are confined to the project."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
+from wasmrt.agent.builtin.extensions.sources import ToolSources
+from wasmrt.agent.builtin.extensions.tools import ExtensionTools
+from wasmrt.agent.builtin.host_tool import HostTool
+from wasmrt.agent.builtin.shell import ShellTool
+from wasmrt.agent.config import read_config_file
+from wasmrt.agent.policy import Permission
+from wasmrt.agent.registry import (
+    PROTECTED_TOOL_NAMES,
+    ToolAnswer,
+    ToolRegistry,
+    ToolView,
+    answer_nested,
+    nested_registry,
+)
+from wasmrt.authoring.builder import Outcome, ProjectSteps
+from wasmrt.authoring.project import Project
+from wasmrt.core.effects import Effect
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.places import find_places
+from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.runtime import WasmToolRuntime
+
+BUILDER = "build_software"
+_FILES = ("read_file", "write_file", "list_dir", "apply_patch", "apply_diff")
+_MODEL_TOOLS = ("shell", *_FILES)
+_STEPS = ("build_project", "validate_project", "test_project")
+_HTTP = "http"
+_INSTALL = "tool_install"
+_STEP_EFFECTS = (
+    Effect.READ_FILESYSTEM, Effect.WRITE_FILESYSTEM, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.NETWORK,
+)  # fmt: skip
+
+
+class _BuildApprover:
+    """Approves the calls that an approval of `build_software` covers, and asks the user about all others.
+
+    SECURITY: the covered tools can change only the new project folder. Not covered are installing, requests to hosts,
+    and tools for which the operator set the permission `ask`.
+    """
+
+    def __init__(self, registry: ToolRegistry, parent: ToolContext) -> None:
+        self._user: Approver = registry.approvals.approver
+        self._policy = registry.policy
+        self._by = f"{BUILDER} {parent.call_id}".strip()
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return the answer to a request."""
+        covered = request.tool in (*_MODEL_TOOLS, *_STEPS)
+        if covered and self._policy.permission_for((request.tool,)) is not Permission.ASK:
+            return ApprovalAnswer(approved=True, by=self._by, way="build")
+        return await self._user.ask(request)
+
+
+class _RegistryWorkbench:
+    """The tools of one build, as `Workbench`."""
+
+    def __init__(
+        self,
+        nested: ToolRegistry,
+        caller: ToolView,
+        parent: ToolContext,
+        lifetime: Lifetime,
+        refresh: Callable[[], None],
+    ) -> None:
+        self._nested = nested
+        self._model_tools = nested.only(_MODEL_TOOLS)
+        self._caller = caller
+        self._parent = parent
+        self._lifetime = lifetime
+        self._refresh = refresh
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """Return the definitions of the tools that the model may call."""
+        http = [self._caller.definition(_HTTP, "openai")] if _HTTP in self._caller else []
+        return [*self._model_tools.definitions("openai"), *http]
+
+    def call(self, name: str, arguments: Any) -> Outcome:
+        """Run a call of the model."""
+        # SECURITY: a request to a host is a call of the agent, under its view, its flow rules and its approver.
+        view = self._caller if name == _HTTP else self._model_tools
+        return _outcome(answer_nested(view, name, arguments, self._parent, self._lifetime))
+
+    def step(self, name: str, params: dict[str, Any]) -> Outcome:
+        """Run a step of the builder."""
+        lifetime = None if name == _INSTALL else self._lifetime
+        outcome = _outcome(answer_nested(self._nested, name, params, self._parent, lifetime))
+        if name == _INSTALL and outcome.ok:
+            self._refresh()
+        return outcome
+
+
+def _outcome(answer: ToolAnswer) -> Outcome:
+    return Outcome(answer.ok, answer.text, None if answer.output is None else answer.output.result)
+
+
+@contextmanager
+def open_workbench(
+    registry: ToolRegistry, parent: ToolContext, project: Project, steps: ProjectSteps, lifetime: Lifetime
+) -> Iterator[_RegistryWorkbench]:
+    """Open the tools of a build for a call of `build_software`, whose context is `parent`."""
+    assert registry.runtime is not None
+    # SECURITY: no secrets, and no files but the project's.
+    settings = replace(
+        registry.runtime.config, workspace=project.folder, secrets=None, audit=None, audit_record=False, undo=False,
+        memory=False, web_search=None,
+    )  # fmt: skip
+    caller = parent.tools if isinstance(parent.tools, ToolView) else registry
+    with (
+        WasmToolRuntime(settings) as runtime,
+        nested_registry(registry, runtime, _BuildApprover(registry, parent)) as nested,
+    ):
+        for name in _FILES:
+            nested.register(runtime.prepare_installed(name), builtin=True)
+        # SECURITY: commands have no network, and are confined even if the operator's shell is not.
+        config = read_config_file(find_places().config).shell
+        shell = ShellTool(
+            project.folder,
+            config._replace(network=(), session=False, unsafe_host=False, unsafe_write_git=False),
+            undo=False,
+        )
+        nested.on_close(shell.close)
+        nested.register(shell, builtin=True)
+        for step_name, run in zip(_STEPS, (steps.build, steps.validate, steps.test), strict=True):
+            nested.register(_step_tool(step_name, run, lifetime), builtin=True)
+        nested.register(_install_tool(registry, project), builtin=True)
+        refresh = partial(_refresh, registry)
+        yield _RegistryWorkbench(nested, caller, parent, lifetime, refresh)
+
+
+def _step_tool(name: str, run: Callable[[Lifetime], dict[str, Any]], lifetime: Lifetime) -> HostTool:
+    return HostTool(
+        name, f"A step of {BUILDER}.", {}, lambda _params, context: run(context.lifetime or lifetime),
+        effects=_STEP_EFFECTS, timeout_seconds=max(lifetime.remaining(), 1.0), in_programs=False,
+    )  # fmt: skip
+
+
+def _install_tool(registry: ToolRegistry, project: Project) -> HostTool:
+    """Return `tool_install` for the component of a build. Its question shows the digest and the grant."""
+    assert registry.runtime is not None
+    sources = ToolSources((project.build,), ())
+    tools = ExtensionTools(registry, registry.runtime, find_places(), sources, PROTECTED_TOOL_NAMES)
+    return next(tool for tool in tools.all() if tool.name == _INSTALL)
+
+
+def _refresh(registry: ToolRegistry) -> None:
+    if registry.installed is not None:
+        registry.installed.refresh()
