@@ -8,10 +8,11 @@ The registry's approver decides about calls that require approval; without an an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolCall, ToolView
+from wasmrt.authoring.builder import ChatModel
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError
 from wasmrt.interop.adapters._bridge import ToolDeclaration, missing_framework_error
 from wasmrt.interop.adapters._loop import Provider, Streaming, Turn, function_from
@@ -74,6 +75,16 @@ _CHAT: Provider[OpenAI, AsyncOpenAI, ChatCompletion] = Provider(
     streaming=Streaming({"stream_options": {"include_usage": True}}, _Chat),
 )
 run, arun = _CHAT.run, _CHAT.arun
+
+
+def chat_model(client: OpenAI, *, model: str, **request: Any) -> ChatModel:
+    """Return a client's model for `builder_tool`; `request` has further parameters of the request."""
+
+    def call(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        sent: dict[str, Any] = {"messages": messages, **({"tools": tools} if tools else {}), **request}
+        return _read(client.chat.completions.create(model=model, **sent)).messages[0]
+
+    return call
 
 
 def _read_response(reply: Response) -> Turn:
