@@ -62,6 +62,7 @@ _MORE = {
     "agent.jobs": "FunctionRunner JobContext JobResult JobTask",
     "agent.registry": "FunctionTool SchemaTool ToolView",
     "agent.safety": "wrap_tool_output",
+    "authoring.builder": "BuilderConfig BuildResult ChatModel LlmSoftwareBuilder",
     "capabilities": "AllowlistValidator LoginCapability OAuthConfig ToolLimits WorkspaceWriteCapability",
     "catalog.search": "WebSearch",
     "core.errors": (
@@ -77,6 +78,7 @@ _MORE = {
     "egress.leaks": "Action",
     "egress.rates": "RateLimiter",
     "egress.secrets": "Secret UserSecrets",
+    "interop.builder": "builder_tool",
     "interop.mcp.client": "McpClient",
     "interop.pages": "OperatorPages PageSources",
     "interop.web": "WebServer",
@@ -146,6 +148,10 @@ if TYPE_CHECKING:
     from wasmrt.agent.registry import ToolView as ToolView
     from wasmrt.agent.registry import tool as tool
     from wasmrt.agent.safety import wrap_tool_output as wrap_tool_output
+    from wasmrt.authoring.builder import BuilderConfig as BuilderConfig
+    from wasmrt.authoring.builder import BuildResult as BuildResult
+    from wasmrt.authoring.builder import ChatModel as ChatModel
+    from wasmrt.authoring.builder import LlmSoftwareBuilder as LlmSoftwareBuilder
     from wasmrt.capabilities import AllowlistValidator as AllowlistValidator
     from wasmrt.capabilities import Capabilities as Capabilities
     from wasmrt.capabilities import CredentialLocation as CredentialLocation
@@ -209,6 +215,7 @@ if TYPE_CHECKING:
     from wasmrt.egress.secrets import Secret as Secret
     from wasmrt.egress.secrets import UserSecrets as UserSecrets
     from wasmrt.egress.secrets import open_store as open_store
+    from wasmrt.interop.builder import builder_tool as builder_tool
     from wasmrt.interop.mcp.client import McpClient as McpClient
     from wasmrt.interop.mcp.client import McpServerConfig as McpServerConfig
     from wasmrt.interop.mcp.client import add_configured_servers as add_configured_servers

@@ -34,6 +34,19 @@ _REACH = "sandbox/escape/test_reach.py::"
 
 THREATS = (
     Threat(
+        threat="a model that writes software reaches files, hosts or tools, or installs what it wrote",
+        source=OURS,
+        tests=(
+            "interop/builder/test_loop.py::test_commands_and_files_are_confined_to_the_project",
+            "interop/builder/test_loop.py::test_a_link_out_of_the_project_is_refused_before_its_files_are_read",
+            "interop/builder/test_loop.py::test_a_request_to_a_host_asks_the_user",
+            "interop/builder/test_loop.py::test_a_rule_of_the_operator_applies_in_a_build",
+            "interop/builder/test_components.py::test_a_build_cannot_read_outside_of_its_project",
+            "interop/builder/test_components.py::test_a_component_that_requests_more_than_the_description_is_refused",
+            "interop/builder/test_components.py::test_a_tool_is_not_installed_if_the_user_refuses",
+        ),
+    ),
+    Threat(
         threat="CPU exhaustion",
         source=SEED,
         tests=(
