@@ -1,0 +1,153 @@
+"""Schedule: the times of a cron expression in an IANA time zone.
+
+A local time that a zone skips (spring) runs once, at the first second after the gap. A local time that occurs twice
+(autumn) runs at its first occurrence only.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import cached_property
+from typing import NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from cronsim import CronSim, CronSimError
+
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.core.limits import MAX_CRON_CHARS, MAX_ZONE_CHARS
+
+_SECOND = timedelta(seconds=1)
+_YEARS = range(1970, 2100)
+_FORM = "expected 5 fields (minute hour day month weekday), 6 (second first) or 7 (year last)"
+
+
+class _Fields(NamedTuple):
+    cron: str
+    """The expression with seconds and without a year."""
+    years: frozenset[int]
+    """The years in which it runs; empty if it runs in every year."""
+
+
+class Schedule:
+    """The times at which a cron expression runs.
+
+    Weekdays are 0 to 7 or names, and 0 and 7 are Sunday. If day and weekday are both given, a day that matches one of
+    them is enough, as in cron.
+
+    Raises:
+        InvalidParametersError: the expression or the zone is invalid, the expression never matches, or it matches twice
+            in a minute.
+    """
+
+    def __init__(self, expression: str, zone: str = "UTC") -> None:
+        self.expression, self.zone = expression, zone
+        self._fields = _split(expression)
+        self._zone = _find_zone(zone)
+        try:
+            seconds = CronSim(self._fields.cron, datetime(2000, 1, 1)).seconds
+        except (CronSimError, AssertionError) as error:
+            raise _invalid(f"{error}; {_FORM}".lower()) from error
+        # Two different seconds are less than a minute apart. One second is at least a minute apart.
+        if len(seconds) > 1:
+            raise _invalid("runs must be at least 60 seconds apart; write one number as the second")
+
+    def next_after(self, moment: datetime) -> datetime | None:
+        """Return the first time after `moment`, in UTC, or None if there is none within 50 years."""
+        local: datetime | None = moment.astimezone(self._zone).replace(tzinfo=None)
+        while local is not None and (local := self._next_local(local)) is not None:
+            found = _to_utc(local, self._zone)
+            if found > moment:  # else `moment` is in the second occurrence of a repeated hour
+                return found
+        return None
+
+    def check(self, now: datetime) -> datetime:
+        """Return the next time after `now`.
+
+        Raises:
+            InvalidParametersError: there is no next time.
+        """
+        found = self.next_after(now)
+        if found is None:
+            raise _invalid(f"{self.expression!r} has no next time")
+        return found
+
+    @cached_property
+    def _last_year(self) -> int:
+        return max(self._fields.years, default=_YEARS[-1])
+
+    def _next_local(self, local: datetime) -> datetime | None:
+        """Return the first matching local time after `local`, without regard to gaps and repeats."""
+        years = self._fields.years
+        while local.year <= self._last_year:
+            try:
+                local = next(CronSim(self._fields.cron, local))
+            except StopIteration:
+                return None
+            if not years or local.year in years:
+                return local
+            later = [year for year in years if year > local.year]
+            if not later:
+                return None
+            local = datetime(min(later), 1, 1) - _SECOND
+        return None
+
+
+def _split(expression: str) -> _Fields:
+    if len(expression) > MAX_CRON_CHARS or not expression.isascii():
+        raise _invalid(f"expected at most {MAX_CRON_CHARS} ASCII characters")
+    fields = expression.split()
+    if not 5 <= len(fields) <= 7:
+        raise _invalid(f"got {len(fields)} fields; {_FORM}")
+    if len(fields) == 7:
+        return _Fields(" ".join(fields[:6]), _read_years(fields[6]))
+    return _Fields(" ".join(fields if len(fields) == 6 else ["0", *fields]), frozenset())
+
+
+def _read_years(field: str) -> frozenset[int]:
+    """Return the years of the last field: numbers, ranges, lists and steps; empty for every year."""
+    if field == "*":
+        return frozenset()
+    years: set[int] = set()
+    for part in field.split(","):
+        span, slash, step = part.partition("/")
+        first, dash, last = ("1970", "-", "2099") if span == "*" else span.partition("-")
+        last = last if dash else ("2099" if slash else first)
+        numbers = (first, last, step if slash else "1")
+        if not all(number.isdigit() for number in numbers):
+            raise _invalid(f"bad year {part!r}; expected {_YEARS[0]} to {_YEARS[-1]}")
+        low, high, by = map(int, numbers)
+        if not (low in _YEARS and high in _YEARS and low <= high and by):
+            raise _invalid(f"bad year {part!r}; expected {_YEARS[0]} to {_YEARS[-1]}")
+        years.update(range(low, high + 1, by))
+    return frozenset(years)
+
+
+def _find_zone(name: str) -> ZoneInfo:
+    try:
+        if name and len(name) <= MAX_ZONE_CHARS:
+            return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        pass
+    raise InvalidParametersError(
+        f"invalid IANA timezone: {name[:MAX_ZONE_CHARS]!r}; expected a name such as Europe/Paris or UTC"
+    )
+
+
+def _to_utc(local: datetime, zone: tzinfo) -> datetime:
+    """Return the moment of a local time: its first occurrence, or the end of the gap that contains it."""
+    first, second = (local.replace(tzinfo=zone, fold=fold) for fold in (0, 1))
+    before, after = (each.utcoffset() for each in (first, second))
+    assert before is not None and after is not None
+    moment = (local - before).replace(tzinfo=UTC)
+    if before >= after:  # there is no gap (PEP 495)
+        return moment
+    low, high = (local - after).replace(tzinfo=UTC), moment  # the gap ends after `low`, at or before `high`
+    while high - low > _SECOND:
+        middle = low + (high - low) // 2
+        middle = middle.replace(microsecond=0)
+        low, high = (low, middle) if middle.astimezone(zone).utcoffset() == after else (middle, high)
+    return high
+
+
+def _invalid(reason: str) -> InvalidParametersError:
+    return InvalidParametersError(f"invalid cron schedule: {reason}")
