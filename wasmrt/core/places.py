@@ -58,6 +58,8 @@ class Places(_Directories):
     """Background jobs of agents, with their events and prompts."""
     projects = _DataPath("projects")
     """The folders of jobs that run commands, by user."""
+    routines = _DataPath("routines.sqlite3")
+    """The routines of all users, their runs and used triggers."""
     code_runs = _DataPath("code-runs")
     """Suspended code mode programs, with the results of their calls."""
     mcp_tokens = _DataPath("mcp-tokens.json")

@@ -11,8 +11,9 @@ from typing import Any
 
 from wasmrt.agent.builtin.host_tool import HostTool, Params
 from wasmrt.agent.builtin.memory import MemoryEntry, MemoryStore, Trust, decide_write, read_target
+from wasmrt.agent.builtin.secret_check import refuse_secrets
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import InvalidParametersError, MemoryStoreError
+from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import (
     MAX_MEMORY_PATH_BYTES,
@@ -22,7 +23,7 @@ from wasmrt.core.limits import (
     MAX_MEMORY_TREE_ENTRIES,
 )
 from wasmrt.core.model import ToolOutput
-from wasmrt.egress.leaks import Action, LeakDetector
+from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
 
 _DEFAULT_LIMIT = 5
@@ -127,7 +128,8 @@ class _MemoryCalls:
     def write(self, params: Params, context: ToolContext) -> dict[str, Any]:
         """Write a document. The result's labels follow from the tool's effects."""
         content, append = params["content"], params.get("append", True)
-        self._check_secrets(content, params.get("target", ""))
+        # SECURITY: the memory is stored in a file and can be read in every later conversation.
+        refuse_secrets(self._detector, content, params.get("target", ""))
         target = read_target(params.get("target", "daily_log"))
         written = self._store.write(
             context.user, target.path, f"{target.stamp}{content}" if content.strip() else content, append=append,
@@ -142,20 +144,6 @@ class _MemoryCalls:
         except MemoryStoreError as error:  # the text is stored; the next call computes the vectors
             answer["note"] = f"{error.message}; the text can be found by its words"
         return answer
-
-    def _check_secrets(self, *texts: str) -> None:
-        """Refuse text that contains a secret.
-
-        SECURITY: the memory is stored in a file and can be read in every later conversation.
-        """
-        for text in texts:
-            report = self._detector.scan(text)
-            found = sorted({match.rule for match in report.matches if match.action is not Action.WARN})
-            if found or report.should_block:
-                problem = f"looks like a secret ({', '.join(found)})" if found else "could not be searched for secrets"
-                message = f"nothing was written: the text {problem}"
-                hint = "leave out the secret, and write where it is stored instead"
-                raise InvalidParametersError(message, code="leak", hint=hint)
 
 
 def _trust(seen: frozenset[Label] | None) -> Trust:

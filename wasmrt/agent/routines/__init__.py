@@ -2,6 +2,36 @@
 
 from __future__ import annotations
 
+from wasmrt.agent.routines._engine import RoutineEngine
+from wasmrt.agent.routines._model import (
+    MAX_EVENT_CHARS,
+    ActionType,
+    Definition,
+    FireRefusedError,
+    Routine,
+    Run,
+    RunState,
+    TriggerType,
+)
+from wasmrt.agent.routines._read import changed_definition, read_definition
 from wasmrt.agent.routines._schedule import Schedule
+from wasmrt.agent.routines._store import RoutineStore, Trigger
+from wasmrt.agent.routines._tools import routine_tools
 
-__all__ = ["Schedule"]
+__all__ = [
+    "MAX_EVENT_CHARS",
+    "ActionType",
+    "Definition",
+    "FireRefusedError",
+    "Routine",
+    "RoutineEngine",
+    "RoutineStore",
+    "Run",
+    "RunState",
+    "Schedule",
+    "Trigger",
+    "TriggerType",
+    "changed_definition",
+    "read_definition",
+    "routine_tools",
+]

@@ -7,6 +7,7 @@ caller performs the actions.
 from __future__ import annotations
 
 from wasmrt.egress.leaks._detector import LeakDetector, WatchedSecrets
+from wasmrt.egress.leaks._linear import ExpressionError, compile_text_pattern
 from wasmrt.egress.leaks._model import (
     DECODE_LIMIT_RULE,
     SCAN_BUDGET_RULE,
@@ -24,7 +25,7 @@ from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
 from wasmrt.egress.leaks._streaming import StreamingRedactor
 
 __all__ = [
-    "DECODE_LIMIT_RULE", "SCAN_BUDGET_RULE", "SECRET_RULE", "Action", "Direction", "LeakDetector", "LeakMatch",
-    "LeakReport", "LeakScanner", "Overrides", "Rule", "Severity", "StreamingRedactor", "WatchedSecrets", "check_rule",
-    "cut_out", "load_custom_rules", "read_rule_file",
+    "DECODE_LIMIT_RULE", "SCAN_BUDGET_RULE", "SECRET_RULE", "Action", "Direction", "ExpressionError", "LeakDetector",
+    "LeakMatch", "LeakReport", "LeakScanner", "Overrides", "Rule", "Severity", "StreamingRedactor", "WatchedSecrets",
+    "check_rule", "compile_text_pattern", "cut_out", "load_custom_rules", "read_rule_file",
 ]  # fmt: skip

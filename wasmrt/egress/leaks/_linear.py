@@ -34,6 +34,23 @@ def compile_linear(expression: bytes, *, captures: bool = False) -> Any:
         raise ExpressionError(str(error)) from error
 
 
+def compile_text_pattern(expression: str, *, memory_bytes: int) -> Any:
+    """Compile an expression for text, whose `search(text)` returns a match or None.
+
+    Raises:
+        ExpressionError: the expression is invalid, has look-around or back-references, or is too large.
+    """
+    import re2
+
+    options = _options(memory_bytes)
+    options.encoding = re2.Options.Encoding.UTF8
+    options.never_capture = True
+    try:
+        return re2.compile(expression, options)
+    except (re2.error, UnicodeEncodeError) as error:
+        raise ExpressionError(str(error)) from error
+
+
 def compile_set(expressions: Iterable[bytes], *, memory_bytes: int) -> Any:
     """Compile expressions into one automaton, whose `Match(data)` returns the indexes of the matching expressions.
 

@@ -1,0 +1,310 @@
+"""RoutineEngine: start routines when they are due, on an event, on a webhook or on demand, and record the results."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from wasmrt.agent.approvals import DenyApprover, QueueApprover
+from wasmrt.agent.flows import Label
+from wasmrt.agent.jobs import AgentRunner, JobResult, Jobs, JobState, JobTask
+from wasmrt.agent.registry import ToolView, Trace, detector_of
+from wasmrt.agent.routines._context import RoutineContext
+from wasmrt.agent.routines._model import (
+    JOB_SECONDS,
+    MAX_EVENT_CHANNEL_CHARS,
+    MAX_EVENT_CHARS,
+    MAX_RUNS_AT_ONCE,
+    RUN_SECONDS,
+    ActionType,
+    FireRefusedError,
+    Routine,
+    Run,
+    RunState,
+    TriggerType,
+)
+from wasmrt.agent.routines._read import compile_pattern, find_hidden_text
+from wasmrt.agent.routines._store import RoutineStore, Trigger
+from wasmrt.agent.safety import wrap_tool_output
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError, WasmrtError
+from wasmrt.core.lifetime import Lifetime
+
+TICK_SECONDS = 15.0
+_OK = "ROUTINE_OK"
+_ENDING = f"If nothing needs the user's attention, reply EXACTLY with: {_OK}"
+_WATCH_SECONDS = 5.0
+_RETRIES = 2
+_RETRY_SECONDS = 1.0
+_MAX_CONTEXT_CHARS = 64 * 1024  # of one document
+_log = logging.getLogger("wasmrt.routines")
+
+
+class _Active(NamedTuple):
+    future: Future[None]
+    lifetime: Lifetime
+
+
+class RoutineEngine:
+    """Runs the routines of a store with the runner of the embedding program.
+
+    Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages.
+    `notify` receives each run that needs attention or has failed.
+
+    SECURITY: no user is present while a routine runs. A call that requires approval waits in the queue, or is denied.
+
+    Raises:
+        ConfigurationError: the approver of the tools is neither a queue nor a denial.
+    """
+
+    def __init__(
+        self, store: RoutineStore, tools: ToolView, runner: AgentRunner, *, jobs: Jobs | None = None,
+        notify: Callable[[Routine, Run, RunState, str], None] | None = None,
+    ) -> None:  # fmt: skip
+        approver = tools.approvals.approver
+        if not isinstance(approver, (QueueApprover, DenyApprover)):
+            raise ConfigurationError(
+                f"expected a QueueApprover or a DenyApprover for routines, got {type(approver).__name__}",
+                hint="pass a registry of load_registry(runtime, approver=QueueApprover(store))",
+            )
+        self.store = store
+        self._tools, self._runner, self._jobs, self._notify = tools, runner, jobs, notify
+        self._redact = detector_of(tools).redact
+        self._pool = ThreadPoolExecutor(MAX_RUNS_AT_ONCE, thread_name_prefix="routine")
+        self._active: dict[str, _Active] = {}
+        self._lock = threading.Lock()
+
+    # -- triggers --------------------------------------------------------------------------------------------------
+
+    def tick(self) -> list[Run]:
+        """Start every routine whose time has come, once each, and return the runs."""
+        self.store.recover()
+        started = []
+        for routine in self.store.due():
+            trigger = Trigger(TriggerType.CRON, f"cron {routine.next_ms}", routine.definition.schedule)
+            try:
+                run = self.fire(routine, trigger)
+            except ToolError as refused:  # it stays due, or was deleted
+                _log.info("%s", refused)
+                continue
+            started += [] if run is None else [run]
+        return started
+
+    def event(self, channel: str, text: str, *, user: str = "local", event_id: str = "") -> list[Run]:
+        """Start the user's routines whose pattern matches a message of a channel, and return the runs.
+
+        Messages with the same `event_id` start a routine once. The text counts as untrusted.
+
+        Raises:
+            InvalidParametersError: the channel or the text is too long.
+        """
+        if len(channel) > MAX_EVENT_CHANNEL_CHARS or len(text) > MAX_EVENT_CHARS:
+            raise InvalidParametersError(
+                f"expected at most {MAX_EVENT_CHANNEL_CHARS} characters of a channel and {MAX_EVENT_CHARS} of a text, "
+                f"got {len(channel)} and {len(text)}; shorten the text"
+            )
+        slot, started = f"event {channel} {event_id or secrets.token_hex(16)}", []
+        for routine in self.store.routines(user, TriggerType.EVENT):
+            found = routine.definition
+            if found.event_channel not in ("", channel) or compile_pattern(found.event_pattern).search(text) is None:
+                continue
+            try:
+                run = self.fire(routine, Trigger(TriggerType.EVENT, slot, channel), text)
+            except ToolError as refused:
+                _log.info("%s", refused)
+                continue
+            started += [] if run is None else [run]
+        return started
+
+    def run(self, user: str, name: str) -> Run:
+        """Start a routine by hand, regardless of its cooldown.
+
+        Raises:
+            ToolError: the user has no such routine, or it cannot be started now.
+        """
+        self.store.recover()
+        run = self.fire(self.store.get(user, name), Trigger(TriggerType.MANUAL, f"manual {secrets.token_hex(16)}"))
+        assert run is not None
+        return run
+
+    def fire(self, routine: Routine, trigger: Trigger, text: str = "") -> Run | None:
+        """Claim a slot of a routine and start its run, or return None if the slot was used before.
+
+        Raises:
+            FireRefusedError: the routine cannot be started now.
+        """
+        run = self.store.claim(routine, trigger)
+        if run is not None:
+            lifetime = Lifetime(JOB_SECONDS if routine.definition.action_type is ActionType.FULL_JOB else RUN_SECONDS)
+            with self._lock:
+                try:
+                    future = self._pool.submit(self._perform, routine, run, text, lifetime)
+                except RuntimeError:  # the engine was closed
+                    self.store.finish(run, RunState.FAILED, "the engine was closed")
+                    raise FireRefusedError("the engine of the routines is closed", hint="start it again") from None
+                self._active = {key: each for key, each in self._active.items() if not each.future.done()}
+                self._active[run.id] = _Active(future, lifetime)
+        return run
+
+    def wait(self, run: Run) -> None:
+        """Wait until a run that this engine started has ended."""
+        active = self._active.get(run.id)
+        if active is not None:
+            active.future.result()
+
+    def serve(self, stop: threading.Event) -> None:
+        """Start due routines every 15 seconds until `stop` is set, then end all runs."""
+        try:
+            while not stop.is_set():
+                try:
+                    self.tick()
+                except WasmrtError as error:
+                    _log.warning("cannot start routines: %s", error)
+                stop.wait(TICK_SECONDS)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Cancel all runs and wait for their end."""
+        with self._lock:
+            active = list(self._active.values())
+        for each in active:
+            each.lifetime.cancel()
+        self._pool.shutdown(wait=True, cancel_futures=False)
+
+    # -- runs ------------------------------------------------------------------------------------------------------
+
+    def _perform(self, routine: Routine, run: Run, text: str, lifetime: Lifetime) -> None:
+        """Run a routine, and record its result. Errors become failed runs."""
+        trace = self._tools.trace(f"routine-{run.id}", user=routine.user)
+        tokens: int | None = None
+        try:
+            result, tokens = self._run(routine, run, text, lifetime, trace)
+            state, summary = _judge(result)
+        except WasmrtError as error:
+            state, summary = RunState.FAILED, f"{error.code}: {error.message}"
+        except Exception as error:  # of the embedding program's runner
+            _log.warning("a runner failed", exc_info=True)
+            state, summary = RunState.FAILED, f"the runner failed: {type(error).__name__}"
+        finally:
+            trace.close()
+        summary = self._redact(summary)  # SECURITY: the history is stored and shown to models
+        self.store.finish(run, state, summary, tokens=tokens)
+        if self._notify is not None and state is not RunState.OK:
+            self._notify(routine, run, state, summary)
+
+    def _run(
+        self, routine: Routine, run: Run, text: str, lifetime: Lifetime, trace: Trace
+    ) -> tuple[JobResult, int | None]:
+        found = routine.definition
+        # SECURITY: the store's file may have been restored or edited, so the prompt is checked before each run.
+        if (reason := find_hidden_text(found.prompt)) is not None:
+            raise InvalidParametersError(f"the prompt {reason}", code="prompt-refused")
+        _label_prompt(routine, trace)
+        context = [*self._read_documents(routine, trace)]
+        if routine.last_summary:
+            trace.add_content(routine.last_summary, [Label.PRIVATE, Label.UNTRUSTED], source="previous run")
+            context.append(f"Result of the previous run:\n{routine.last_summary}")
+        if text:
+            # SECURITY: anyone who can write to the channel or the sender of the webhook may have written this text.
+            trace.add_content(text, [Label.UNTRUSTED], source=run.trigger_type)
+            context.append(wrap_tool_output(f"{run.trigger_type} message", text, redact=self._redact).text)
+        turns = found.max_iterations
+        if found.action_type is ActionType.LIGHTWEIGHT:
+            turns = found.max_tool_rounds + 1 if found.use_tools else 1
+        task = JobTask(found.name, f"{found.prompt}\n\n{_ENDING}", "\n\n".join(context), turns)
+        if found.action_type is ActionType.FULL_JOB:
+            return self._run_job(task, routine, lifetime, trace), None
+        view = self._tools.for_subagent() if found.use_tools else self._tools.only(())
+        job = RoutineContext(run, view, trace=trace.name, lifetime=lifetime, turns=turns)
+        return self._call_runner(task, job), job.tokens or None
+
+    def _run_job(self, task: JobTask, routine: Routine, lifetime: Lifetime, trace: Trace) -> JobResult:
+        """Run a full job to its end. If the run is cancelled, so is the job."""
+        jobs = self._jobs
+        if jobs is None or not jobs.modes:
+            hint = "configure jobs.command, or use action_type lightweight"
+            raise ConfigurationError("full jobs cannot be started here", code="no-jobs", hint=hint)
+        job = jobs.create(task, user=routine.user, mode=jobs.modes[0], labels=trace.labels)
+        try:
+            while (job := jobs.wait(job.id, user=routine.user, seconds=_WATCH_SECONDS)).ended_ms is None:
+                lifetime.check()
+        except ToolError:
+            jobs.cancel(job.id, user=routine.user, reason="the routine's run has ended")
+            raise
+        return JobResult(job.output, success=job.state not in (JobState.FAILED, JobState.CANCELLED))
+
+    def _call_runner(self, task: JobTask, job: RoutineContext) -> JobResult:
+        """Call the runner, at most twice more if its service failed and no tool was called."""
+        for attempt in range(_RETRIES + 1):
+            try:
+                found = self._runner.run(task, job)
+                if isinstance(found, Awaitable):
+                    found = asyncio.run(_await(found, job.lifetime))
+                job.lifetime.check()
+                return JobResult(found) if isinstance(found, str) else found
+            except WasmrtError as error:
+                if not error.retryable or attempt == _RETRIES or job.cancelled or job.calls:
+                    raise
+                job.lifetime.wait(_RETRY_SECONDS * 2**attempt)
+        raise AssertionError
+
+    def _read_documents(self, routine: Routine, trace: Trace) -> list[str]:
+        """Return the texts of the routine's documents. They are read as a call, which labels the trace."""
+        view, documents = self._tools.read_only(), []
+        for path in routine.definition.context_paths:
+            result = view.execute("read_file", {"path": path}, user=routine.user, trace=trace.name).result
+            content = result["content"] if isinstance(result, dict) and "content" in result else str(result)
+            documents.append(
+                wrap_tool_output("read_file", f"{path}\n{content[:_MAX_CONTEXT_CHARS]}", redact=self._redact).text
+            )
+        return documents
+
+
+def _label_prompt(routine: Routine, trace: Trace) -> None:
+    """Add the prompt to the trace.
+
+    SECURITY: only a prompt that a user approved counts as the user's text. Any other prompt has the labels of the
+    conversation that wrote it, and is untrusted if these are unknown.
+    """
+    if routine.approved:
+        trace.add_user_message(routine.definition.prompt)
+        return
+    labels = {Label.UNTRUSTED} if routine.labels is None else {*map(Label, routine.labels)} - {Label.TRUSTED}
+    labels = labels or {Label.TRUSTED}
+    trace.add_content(routine.definition.prompt, labels, source="routine")
+
+
+def _judge(result: JobResult) -> tuple[RunState, str]:
+    text = result.output.strip()
+    if not result.success:
+        return RunState.FAILED, text or "the run failed"
+    if not text:
+        return RunState.FAILED, "EmptyResponse: the model returned no text"
+    return (RunState.OK, _OK) if text == _OK else (RunState.ATTENTION, text)
+
+
+async def _await(found: Awaitable[JobResult | str], lifetime: Lifetime) -> JobResult | str:
+    """Wait for a coroutine, and cancel it if the run ends."""
+    task = asyncio.ensure_future(found)
+    loop = asyncio.get_running_loop()
+
+    def end() -> None:
+        loop.call_soon_threadsafe(task.cancel)
+
+    lifetime.on_end(end)
+    try:
+        return await asyncio.wait_for(task, lifetime.remaining())
+    except (TimeoutError, asyncio.CancelledError):
+        lifetime.check()
+        raise
+    finally:
+        lifetime.on_end(_do_nothing)  # the event loop is closed next
+
+
+def _do_nothing() -> None:
+    pass

@@ -1,0 +1,158 @@
+"""Read and check the definition of a routine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from functools import lru_cache
+from typing import Any
+
+from wasmrt.agent.routines._model import (
+    MAX_CONTEXT_PATH_CHARS,
+    MAX_CONTEXT_PATHS,
+    MAX_COOLDOWN_SECONDS,
+    MAX_EVENT_CHANNEL_CHARS,
+    MAX_EVENT_PATTERN_BYTES,
+    MAX_EVENT_PATTERN_CHARS,
+    MAX_ITERATIONS,
+    MAX_ROUTINE_DESCRIPTION_CHARS,
+    MAX_ROUTINE_NAME_BYTES,
+    MAX_ROUTINE_PROMPT_BYTES,
+    MAX_TOOL_ROUNDS,
+    ActionType,
+    Definition,
+    TriggerType,
+)
+from wasmrt.agent.routines._schedule import Schedule
+from wasmrt.agent.safety import Sanitizer, ThreatLevel, Validator
+from wasmrt.core.errors import InvalidParametersError
+from wasmrt.egress.leaks import ExpressionError, compile_text_pattern
+
+
+def read_definition(params: Mapping[str, Any]) -> Definition:
+    """Return the definition in the params of `routine_create`.
+
+    Raises:
+        InvalidParametersError: a value is missing, unknown or too large.
+    """
+    given = {key: value for key, value in params.items() if value is not None}
+    return check_definition(
+        Definition(
+            **given
+            | {
+                "trigger_type": _one_of(TriggerType, "trigger_type", given.get("trigger_type")),
+                "action_type": _one_of(ActionType, "action_type", given.get("action_type", ActionType.LIGHTWEIGHT)),
+                "context_paths": tuple(given.get("context_paths", ())),
+            }
+        )
+    )
+
+
+def changed_definition(found: Definition, params: Mapping[str, Any]) -> Definition:
+    """Return a definition with the changes in the params of `routine_update`.
+
+    Raises:
+        InvalidParametersError: a value is invalid, or the routine has no schedule.
+    """
+    keys = ("prompt", "schedule", "description", "timezone", "max_iterations")
+    changes = {key: params[key] for key in keys if params.get(key) is not None}
+    if {"schedule", "timezone"} & changes.keys() and found.trigger_type is not TriggerType.CRON:
+        raise InvalidParametersError("Cannot update schedule or timezone on a non-cron routine.")
+    return check_definition(replace(found, **changes))
+
+
+def check_definition(found: Definition) -> Definition:
+    """Return a definition if it is valid.
+
+    Raises:
+        InvalidParametersError: a value is missing or too large, or does not fit the trigger.
+    """
+    _check_text("name", found.name, MAX_ROUTINE_NAME_BYTES)
+    if not found.name.isprintable() or found.name != found.name.strip():
+        raise InvalidParametersError("expected a name of printable characters without spaces at its ends")
+    _check_text("prompt", found.prompt, MAX_ROUTINE_PROMPT_BYTES)
+    if (reason := find_hidden_text(found.prompt)) is not None:
+        raise InvalidParametersError(f"the prompt {reason}; write it as plain text", code="prompt-refused")
+    for key, text, limit in (
+        ("description", found.description, MAX_ROUTINE_DESCRIPTION_CHARS),
+        ("event_channel", found.event_channel, MAX_EVENT_CHANNEL_CHARS),
+    ):
+        if len(text) > limit:
+            raise InvalidParametersError(f"{key} has {len(text)} characters; expected at most {limit}")
+    for key, number, low, high in (
+        ("cooldown_secs", found.cooldown_secs, 0, MAX_COOLDOWN_SECONDS),
+        ("max_tool_rounds", found.max_tool_rounds, 1, MAX_TOOL_ROUNDS),
+        ("max_iterations", found.max_iterations, 1, MAX_ITERATIONS),
+    ):
+        if not low <= number <= high:
+            raise InvalidParametersError(f"expected {key} from {low} to {high}, got {number}")
+    _check_paths(found.context_paths)
+    _check_trigger(found)
+    return found
+
+
+def find_hidden_text(prompt: str) -> str | None:
+    """Return the reason why a prompt is refused: it has control tokens of models or invisible text. Else None.
+
+    SECURITY: a routine runs again and again without a user who reads its prompt.
+    """
+    flags = (*Validator().validate(prompt).flags, *Sanitizer().sanitize(prompt).flags)
+    found = sorted({str(flag.threat) for flag in flags if flag.level in (ThreatLevel.HIGH, ThreatLevel.CRITICAL)})
+    return f"contains {', '.join(found)}" if found else None
+
+
+@lru_cache(maxsize=256)
+def compile_pattern(pattern: str) -> Any:
+    """Compile an event pattern for `search`, in linear time.
+
+    Raises:
+        InvalidParametersError: the pattern is invalid or too complex.
+    """
+    try:
+        if len(pattern) <= MAX_EVENT_PATTERN_CHARS:
+            return compile_text_pattern(pattern, memory_bytes=MAX_EVENT_PATTERN_BYTES)
+        reason = f"expected at most {MAX_EVENT_PATTERN_CHARS} characters, got {len(pattern)}"
+    except ExpressionError as error:
+        reason = str(error)
+    raise InvalidParametersError(f"invalid or too complex regex: {reason}")
+
+
+def _check_trigger(found: Definition) -> None:
+    kind = found.trigger_type
+    if kind is TriggerType.CRON:
+        if not found.schedule.strip():
+            raise InvalidParametersError("cron trigger requires 'schedule'")
+        Schedule(found.schedule, found.timezone).check(datetime.now(UTC))
+    if kind is TriggerType.EVENT:
+        if not found.event_pattern:
+            raise InvalidParametersError("event trigger requires 'event_pattern'")
+        compile_pattern(found.event_pattern)
+    for key, value, owner in (
+        ("schedule", found.schedule, TriggerType.CRON),
+        ("event_pattern", found.event_pattern, TriggerType.EVENT),
+        ("event_channel", found.event_channel, TriggerType.EVENT),
+    ):
+        if value and kind is not owner:
+            raise InvalidParametersError(f"{key} requires trigger_type {owner}, got {kind}; leave out {key}")
+
+
+def _check_paths(paths: tuple[str, ...]) -> None:
+    if len(paths) > MAX_CONTEXT_PATHS:
+        raise InvalidParametersError(f"expected at most {MAX_CONTEXT_PATHS} context_paths, got {len(paths)}")
+    for path in paths:
+        if not isinstance(path, str) or not 0 < len(path) <= MAX_CONTEXT_PATH_CHARS:  # read_file decides on the rest
+            raise InvalidParametersError(f"expected paths in the workspace as context_paths, got {path!r:.100}")
+
+
+def _check_text(key: str, text: str, limit: int) -> None:
+    size = len(text.encode(errors="surrogatepass"))
+    if not text.strip() or size > limit:
+        raise InvalidParametersError(f"expected {key} with 1 to {limit} bytes, got {size}")
+
+
+def _one_of(kind: type[TriggerType] | type[ActionType], key: str, value: Any) -> Any:
+    try:
+        return kind(value)
+    except ValueError:
+        raise InvalidParametersError(f"unknown {key}: {value!s:.80}; expected {', '.join(kind)}") from None

@@ -1,0 +1,247 @@
+"""Tools for routines: routine_create, routine_list, routine_update, routine_delete and routine_history.
+
+Source of names, parameters and answers: IronClaw's routine tools, section 4.9.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import copy
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan
+from wasmrt.agent.builtin.secret_check import refuse_secrets
+from wasmrt.agent.routines._model import (
+    MAX_CONTEXT_PATH_CHARS,
+    MAX_CONTEXT_PATHS,
+    MAX_EVENT_CHANNEL_CHARS,
+    MAX_EVENT_PATTERN_CHARS,
+    MAX_HISTORY,
+    MAX_ITERATIONS,
+    MAX_ROUTINE_DESCRIPTION_CHARS,
+    MAX_TOOL_ROUNDS,
+    ActionType,
+    Definition,
+    Routine,
+    TriggerType,
+    timestamp,
+)
+from wasmrt.agent.routines._read import changed_definition, read_definition
+from wasmrt.agent.routines._store import RoutineStore
+from wasmrt.core.effects import Effect
+from wasmrt.core.labels import Label
+from wasmrt.core.limits import MAX_CRON_CHARS, MAX_ZONE_CHARS
+from wasmrt.core.model import ToolOutput
+from wasmrt.egress.leaks import LeakDetector
+from wasmrt.runtime.context import ToolContext
+
+_DEFAULT_HISTORY = 10
+_NAME = {"type": "string", "minLength": 1, "description": "The routine's name, unique among the user's routines"}
+_PROMPT = {"type": "string", "minLength": 1, "description": "What to do in each run"}
+_SCHEDULE = {
+    "type": "string", "maxLength": MAX_CRON_CHARS,
+    "description": "Cron expression: minute hour day month weekday; 6 fields begin with seconds, 7 end with a year",
+}  # fmt: skip
+_ZONE = {"type": "string", "maxLength": MAX_ZONE_CHARS, "description": "IANA time zone of the schedule, default UTC"}
+_DESCRIPTION = {"type": "string", "maxLength": MAX_ROUTINE_DESCRIPTION_CHARS}
+_ITERATIONS = {"type": "integer", "minimum": 1, "maximum": MAX_ITERATIONS, "description": "Turns of a full job"}
+_CREATE: dict[str, dict[str, Any]] = {
+    "name": _NAME,
+    "trigger_type": {"type": "string", "description": f"What starts it: {', '.join(TriggerType)}"},
+    "prompt": _PROMPT,
+    "description": _DESCRIPTION,
+    "schedule": _SCHEDULE,
+    "timezone": _ZONE,
+    "event_pattern": {
+        "type": "string", "maxLength": MAX_EVENT_PATTERN_CHARS,
+        "description": "For event: a regular expression (RE2) that is searched in each message",
+    },
+    "event_channel": {
+        "type": "string", "maxLength": MAX_EVENT_CHANNEL_CHARS,
+        "description": "For event: only messages of this channel",
+    },
+    "context_paths": {
+        "type": "array", "maxItems": MAX_CONTEXT_PATHS,
+        "items": {"type": "string", "maxLength": MAX_CONTEXT_PATH_CHARS},
+        "description": "Files of the workspace that each run reads",
+    },
+    "action_type": {
+        "type": "string", "description": "lightweight (one answer, the default) or full_job (a job with tools)",
+    },
+    "use_tools": {"type": "boolean", "default": False, "description": "Let a lightweight run call read-only tools"},
+    "max_tool_rounds": {"type": "integer", "minimum": 1, "maximum": MAX_TOOL_ROUNDS, "default": 3},
+    "max_iterations": _ITERATIONS,
+    "cooldown_secs": {"type": "integer", "minimum": 0, "default": 300, "description": "Least seconds between two runs"},
+}  # fmt: skip
+_UPDATE: dict[str, dict[str, Any]] = {
+    "name": _NAME,
+    "enabled": {"type": "boolean"},
+    "prompt": _PROMPT,
+    "schedule": _SCHEDULE,
+    "timezone": _ZONE,
+    "description": _DESCRIPTION,
+    "max_iterations": _ITERATIONS,
+}
+_HISTORY: dict[str, dict[str, Any]] = {
+    "name": _NAME,
+    "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HISTORY, "default": _DEFAULT_HISTORY},
+}
+
+
+@dataclass(eq=False)
+class RoutineTool(HostTool):
+    """A tool that requires approval of some calls. `asks` returns what the approver sees, or None for no approval."""
+
+    asks: Callable[[Params, str], str | None] = lambda params, user: None
+    user: str = "local"
+
+    def in_conversation(self, user: str, trace_id: str) -> Self:
+        """Return the tool for the calls of a user."""
+        bound = copy(self)
+        bound.user = user
+        return bound
+
+    def requires_approval(self, params: Any) -> bool:
+        """Return whether a call lets a routine use tools."""
+        return self.preview(params) is not None
+
+    def preview(self, params: Any) -> str | None:
+        """Return what the approver of a call sees, or None if the call requires no approval."""
+        return self.asks(params, self.user)
+
+    def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
+        """Run the tool."""
+        context = context or ToolContext()
+        shown = self.asks(params, context.user)
+        if shown is not None:
+            self._check_shown(Plan(shown, lambda _: None), params, context)
+        return super().execute(params, context)
+
+
+def routine_tools(
+    store: RoutineStore, tools: Callable[[], list[str]], *, detector: LeakDetector | None = None
+) -> tuple[HostTool, ...]:
+    """Return the tools for a store. Each call reaches only its user's routines.
+
+    `tools` returns the names of the tools that runs may call, for the approver.
+    """
+    calls = _RoutineCalls(store, tools, detector or LeakDetector())
+    write, read = [Effect.WRITE_MEMORY], [Effect.READ_MEMORY]
+    return (
+        RoutineTool(
+            "routine_create",
+            "Create a routine: a prompt that runs on a schedule (cron), on messages (event), on an HTTP request "
+            "(webhook) or on demand (manual). Use it if the user wants something to happen again or later.",
+            _CREATE, calls.create, required=["name", "trigger_type", "prompt"], effects=write, asks=calls.ask_create,
+            command=lambda _: "wasmrt run routine_create @FILE",
+        ),
+        HostTool(
+            "routine_list", "List the user's routines with their next times and states.", {}, calls.list, effects=read
+        ),
+        RoutineTool(
+            "routine_update", "Change a routine's prompt, schedule or description, or enable or disable it.",
+            _UPDATE, calls.update, required=["name"], effects=write, asks=calls.ask_update,
+            command=lambda _: "wasmrt run routine_update @FILE",
+        ),
+        HostTool(
+            "routine_delete", "Delete a routine and its history.",
+            {"name": _NAME}, calls.delete, required=["name"], effects=write,
+        ),
+        HostTool(
+            "routine_history", "Show the latest runs of a routine, newest first.",
+            _HISTORY, calls.history, required=["name"], effects=read,
+        ),
+    )  # fmt: skip
+
+
+class _RoutineCalls:
+    """The functions of the tools, thread-safe."""
+
+    def __init__(self, store: RoutineStore, tools: Callable[[], list[str]], detector: LeakDetector) -> None:
+        self._store, self._tools, self._detector = store, tools, detector
+
+    def ask_create(self, params: Params, user: str) -> str | None:
+        found = read_definition(params)
+        return self._describe(found, "Create") if found.may_use_tools else None
+
+    def ask_update(self, params: Params, user: str) -> str | None:
+        routine = self._store.get(user, params["name"])
+        found = changed_definition(routine.definition, params)
+        # SECURITY: without this, a model could replace the prompt that the user approved.
+        wakes = params.get("enabled") is True and not routine.enabled
+        return self._describe(found, "Change") if found.may_use_tools and (wakes or _differ(found, routine)) else None
+
+    def create(self, params: Params, context: ToolContext) -> dict[str, Any]:
+        found = read_definition(params)
+        _refuse_secrets(self._detector, found)
+        made = self._store.create(context.user, found, approved=context.shown is not None, labels=context.seen)
+        return {
+            "id": made.id, "name": made.name, "trigger_type": str(found.trigger_type),
+            "next_fire_at": timestamp(made.next_ms), "status": "created",
+        }  # fmt: skip
+
+    def list(self, params: Params, context: ToolContext) -> ToolOutput:
+        found = [each.as_dict() for each in self._store.routines(context.user)]
+        return ToolOutput({"count": len(found), "routines": found})
+
+    def update(self, params: Params, context: ToolContext) -> dict[str, Any]:
+        routine = self._store.get(context.user, params["name"])
+        found = changed_definition(routine.definition, params)
+        _refuse_secrets(self._detector, found)
+        same, enabled = not _differ(found, routine), params.get("enabled")
+        labels = routine.labels if same else context.seen
+        if not same and context.seen is not None:
+            labels = context.seen | {Label(each) for each in routine.labels or (Label.UNTRUSTED,)}
+        changed = self._store.update(
+            routine, found, enabled=routine.enabled if enabled is None else enabled,
+            approved=context.shown is not None or (same and routine.approved), labels=labels,
+        )  # fmt: skip
+        return {
+            "name": changed.name, "enabled": changed.enabled, "trigger_type": str(found.trigger_type),
+            "next_fire_at": timestamp(changed.next_ms) if changed.enabled else None, "status": "updated",
+        }  # fmt: skip
+
+    def delete(self, params: Params, context: ToolContext) -> dict[str, Any]:
+        self._store.delete(context.user, params["name"])
+        return {"name": params["name"], "deleted": True}
+
+    def history(self, params: Params, context: ToolContext) -> ToolOutput:
+        """Return runs. Their summaries may repeat text of events, webhooks and files."""
+        name = params["name"]
+        runs = self._store.history(context.user, name, params.get("limit", _DEFAULT_HISTORY))
+        labels = (Label.PRIVATE, Label.UNTRUSTED) if any(each.summary for each in runs) else None
+        return ToolOutput({"name": name, "runs": [each.as_dict() for each in runs]}, labels=labels)
+
+    def _describe(self, found: Definition, verb: str) -> str:
+        """Return what an approver sees: trigger, prompt and tools."""
+        channel = found.event_channel or "every channel"
+        when = {
+            TriggerType.CRON: f"at {found.schedule} ({found.timezone})",
+            TriggerType.EVENT: f"on messages of {channel} matching {found.event_pattern}",
+            TriggerType.WEBHOOK: "on its webhook",
+            TriggerType.MANUAL: "on demand",
+        }[found.trigger_type]
+        if found.action_type is ActionType.FULL_JOB:
+            how = f"a job of at most {found.max_iterations} turns"
+        else:
+            how = f"one answer with at most {found.max_tool_rounds} rounds of tools"
+        lines = [
+            f"{verb} the routine {found.name!r}, which runs {when} without a user present:",
+            f"  action: {how}; at least {found.cooldown_secs} seconds between runs",
+            f"  files: {', '.join(found.context_paths) or 'none'}",
+            f"  tools: {', '.join(self._tools()) or 'none'}",
+            "  prompt:",
+            *(f"    {line}" for line in found.prompt.splitlines()),
+        ]
+        return "\n".join(lines)
+
+
+def _differ(found: Definition, routine: Routine) -> bool:
+    """Return whether a definition differs in more than the description, which no run reads."""
+    return replace(found, description="") != replace(routine.definition, description="")
+
+
+def _refuse_secrets(detector: LeakDetector, found: Definition) -> None:
+    """Refuse a secret. SECURITY: definitions are stored in a file and sent to the model in every run."""
+    refuse_secrets(detector, found.prompt, found.description, found.event_pattern, found.name)
