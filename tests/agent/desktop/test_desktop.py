@@ -12,9 +12,9 @@ from click.testing import CliRunner, Result
 from tests.agent.desktop.conftest import call, x_server
 from tests.runtime.call.conftest import until
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry
+from wasmrt.agent import loading
 from wasmrt.agent.builtin.desktop import _clipboard, _programs, desktop_problem, desktop_tool
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.registry import _load
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.cli import cli
 from wasmrt.core.errors import (
@@ -284,7 +284,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_desktop_tools_are_disabled_by_default_and_listed_as_disabled(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_load, "TOOLS", ())  # do not compile components
+    monkeypatch.setattr(loading, "TOOLS", ())  # do not compile components
     for name in DESKTOP_NAMES:
         step = f"wasmrt config set --append desktop.tools {name}"
         assert step in wasmrt("run", name, "{}", code=2).stderr

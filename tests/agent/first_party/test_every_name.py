@@ -18,9 +18,10 @@ from tests.agent.first_party.web import PUBLIC, Web, page
 from tests.agent.skills.conftest import write_skill
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, WasmToolRuntime, load_registry, tool
+from wasmrt.agent import loading
 from wasmrt.agent.approvals import Approver
 from wasmrt.agent.builtin.desktop import _browser
-from wasmrt.agent.registry import ToolCall, ToolRegistry, _load, absent_tools
+from wasmrt.agent.registry import ToolCall, ToolRegistry, absent_tools
 from wasmrt.catalog.bundled import DESKTOP_NAMES, FOLDER, TOOLS, bundled_tool, own_tool, shipped_names
 from wasmrt.cli import cli
 from wasmrt.core.errors import InvalidNameError, ToolError
@@ -147,7 +148,7 @@ def call(request: pytest.FixtureRequest, machine: Path, registry: ToolRegistry, 
         return answer.output.result
 
     if request.param == "command":  # each command opens a registry; load one component instead of all
-        monkeypatch.setattr(_load, "TOOLS", tuple(tool for tool in TOOLS if tool.name == "echo"))
+        monkeypatch.setattr(loading, "TOOLS", tuple(tool for tool in TOOLS if tool.name == "echo"))
     ways = {"command": command, "python": lambda name, params: registry.execute(name, params).result, "model": model}
     return ways[request.param]
 

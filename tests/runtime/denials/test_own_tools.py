@@ -14,7 +14,8 @@ from click.testing import CliRunner
 from tests.agent.skills.conftest import write_skill
 from tests.runtime.denials.lines import Tree, in_configuration, read_configuration, said_to_a_person
 from wasmrt import CallbackApprover, ToolCall, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, load_registry
-from wasmrt.agent.registry import _load, absent_tools
+from wasmrt.agent import loading
+from wasmrt.agent.registry import absent_tools
 from wasmrt.catalog.bundled import CODE_TOOLS, DESKTOP_NAMES, FOLDER, HOST_TOOLS, SHELL_NAME, WEB_SEARCH
 from wasmrt.cli import cli
 from wasmrt.core.errors import NotAuthorizedError, UnknownToolError
@@ -27,7 +28,7 @@ Open = Callable[[Tree], Any]
 def opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Open:
     """Opens the registry of a configuration without components, which would have to be compiled."""
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(_load, "TOOLS", ())
+    monkeypatch.setattr(loading, "TOOLS", ())
     folder = find_places().config.parent
     folder.mkdir(parents=True)
     (tmp_path / "work").mkdir()
