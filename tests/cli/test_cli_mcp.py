@@ -18,6 +18,7 @@ from wasmrt.cli.shared.registry import print_problems
 from wasmrt.cli.shared.root import cli
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import ConfigurationError
+from wasmrt.egress.secrets import Secret
 from wasmrt.interop.mcp.client import KeptLogin, McpServerConfig
 
 HOSTILE = str(Path(hostile.__file__).resolve())
@@ -64,6 +65,7 @@ def test_removing_a_server_removes_the_login_of_the_user(home: Path) -> None:
     assert run("add", "site", url, "--yes", "--no-connect").exit_code == 0
     login = KeptLogin(open_secrets(), "local", McpServerConfig(name="site", url=url))
     login.set("access_token", "of-the-login")
+    open_secrets().set("local", "mcp_site_client_secret", Secret("of-the-client"))
     assert run("remove", "site").exit_code == 0
     assert open_secrets().list("local") == ()
 

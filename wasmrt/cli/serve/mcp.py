@@ -245,7 +245,7 @@ def check(ctx: click.Context, names: tuple[str, ...], user: str, as_json: bool) 
 @user_option
 @json_option
 def remove(name: str, user: str, as_json: bool) -> None:
-    """Remove a server, its installed package, the trust in its tools, and the user's login there.
+    """Remove a server, its installed package, the trust in its tools, and the user's login with its client secret.
 
     Its other secrets are not removed.
 
@@ -255,7 +255,7 @@ def remove(name: str, user: str, as_json: bool) -> None:
       wasmrt mcp remove notion --json
     """
     server, _ = find_server(find_places(), name)
-    KeptLogin(open_secrets(), user, server).forget()
+    KeptLogin(open_secrets(), user, server).remove()
     forget_server(find_places(), server.name)
     show_json({"removed": name}) if as_json else print_message(f"removed {name}")
 

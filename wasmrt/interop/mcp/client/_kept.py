@@ -173,7 +173,7 @@ class KeptServers:
 
     def _remove(self, server: McpServerConfig, context: ToolContext) -> dict[str, Any]:
         if self._parts.secrets is not None:
-            KeptLogin(self._parts.secrets, context.user, server).forget()
+            KeptLogin(self._parts.secrets, context.user, server).remove()
         forget_server(self._places, server.name)
         self._drop(server.name)
         return {"removed": server.name}

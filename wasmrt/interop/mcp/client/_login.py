@@ -78,6 +78,14 @@ class KeptLogin:
             if self._read(part):
                 self._write(part, "")
 
+    def remove(self) -> None:
+        """Remove all parts, and the client secret that was stored by hand.
+
+        SECURITY: otherwise a later server of the same name would get the client secret of this one at a login.
+        """
+        self.forget()
+        self._write("client_secret", "")
+
     def _read(self, part: str) -> str:
         try:
             return self._store.get(self._user, self._prefix + part).reveal()
