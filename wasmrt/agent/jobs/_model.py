@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from wasmrt.core.errors import ToolError
 from wasmrt.core.limits import KIB
 
-MAX_PARALLEL_JOBS = 5  # of all users
+MAX_PARALLEL_JOBS = 5  # all users together
 JOB_SECONDS = 3600.0  # the longest run
 JOB_WAIT_SECONDS = 600.0  # a job that `create_job` waits for fails after this time
 STUCK_SECONDS = 300.0  # a run without an event, a call or an iteration is stuck

@@ -40,7 +40,7 @@ _ENDING = f"If nothing needs the user's attention, reply EXACTLY with: {_OK}"
 _WATCH_SECONDS = 5.0
 _RETRIES = 2
 _RETRY_SECONDS = 1.0
-_MAX_CONTEXT_CHARS = 64 * 1024  # of one document
+_MAX_CONTEXT_CHARS = 64 * 1024  # for each document
 _log = logging.getLogger("wasmrt.routines")
 
 
@@ -187,7 +187,7 @@ class RoutineEngine:
             state, summary = _judge(result)
         except WasmrtError as error:
             state, summary = RunState.FAILED, f"{error.code}: {error.message}"
-        except Exception as error:  # of the embedding program's runner
+        except Exception as error:  # the embedding program's runner failed
             _log.warning("a runner failed", exc_info=True)
             state, summary = RunState.FAILED, f"the runner failed: {type(error).__name__}"
         finally:

@@ -139,7 +139,7 @@ def _to_utc(local: datetime, zone: tzinfo) -> datetime:
     before, after = (each.utcoffset() for each in (first, second))
     assert before is not None and after is not None
     moment = (local - before).replace(tzinfo=UTC)
-    if before >= after:  # there is no gap (PEP 495)
+    if before >= after:  # not in a gap (PEP 495)
         return moment
     low, high = (local - after).replace(tzinfo=UTC), moment  # the gap ends after `low`, at or before `high`
     while high - low > _SECOND:

@@ -75,7 +75,7 @@ def remove_build_folders(max_bytes: int, *, unused_since: float | None = None) -
         except BlockingIOError:
             return None
         for path in _list(root):
-            if path.name.startswith(_REMOVED):  # of a process that was killed
+            if path.name.startswith(_REMOVED):  # left by a killed process
                 shutil.rmtree(path, ignore_errors=True)
         folders, removed = build_folders(), []
         excess = sum(folder.size_bytes for folder in folders) - max_bytes

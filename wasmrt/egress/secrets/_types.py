@@ -109,7 +109,7 @@ def replace_secret(
         SecretError: the store cannot be read or written, or the name is invalid.
     """
     # Delete the login first. If it were deleted last, a crash in between would let it overwrite the new value later.
-    with suppress(SecretNotFoundError):  # raised if there was no login
+    with suppress(SecretNotFoundError):  # raised without a login
         store.remove(user, name + OAUTH_SUFFIX)
     store.set(user, name, secret, expires_at=expires_at)
 

@@ -199,7 +199,7 @@ def _has_living(group: int) -> bool:
         os.killpg(group, 0)
     except (ProcessLookupError, PermissionError):
         return False
-    for process in Path("/proc").glob("[0-9]*/stat"):  # a process that nobody reaps belongs to the group for ever
+    for process in Path("/proc").glob("[0-9]*/stat"):  # a process that is not reaped stays in the group
         with suppress(OSError):
             state, _, its_group = process.read_bytes().rpartition(b")")[2].split(None, 3)[:3]
             if int(its_group) == group and state not in (b"Z", b"X"):

@@ -9,7 +9,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import wasmrt
 from wasmrt.agent.builtin.desktop._programs import no_desktop_error, run
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
@@ -17,6 +16,8 @@ from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_SCREENSHOT_BYTES, MIB
 from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.component import printable_line
 
+_LIBRARY = Path(__file__).parents[4]
+"""The folder that contains this package."""
 _PROGRAM = "import sys; sys.path += sys.argv[1:]; from wasmrt.agent.builtin.x11.program import main; main()"
 _MAX_ANSWER_BYTES = MAX_SCREENSHOT_BYTES * 4 // 3 + MIB
 _MAX_PARTS = 10_000
@@ -70,7 +71,7 @@ def ask_display(lifetime: Lifetime | None, do: str, **request: Any) -> dict[str,
     Raises:
         ToolError: there is no display, or it refused or failed.
     """
-    folders = [str(Path(wasmrt.__file__).parent.parent), find_display()]
+    folders = [str(_LIBRARY), find_display()]
     ran = run(
         [sys.executable, "-I", "-c", _PROGRAM, *folders], json.dumps({"do": do} | request).encode(), lifetime,
         max_bytes=_MAX_ANSWER_BYTES,

@@ -222,7 +222,7 @@ class _Watch:
 
 
 def _keep_log(call: GuestCall, frame: Frame) -> None:
-    call.enter_host()  # endless logging stops at the deadline and at the maximum number of host calls
+    call.enter_host()  # unbounded logging stops at the deadline and at the maximum number of host calls
     place, entry = read_log(frame)
     if place == len(call.logs) < MAX_LOG_ENTRIES:
         call.logs.append(entry)

@@ -62,7 +62,7 @@ class WorkerHome:
             try:
                 return self._load(key, data)
             except InvalidComponentError:
-                pass  # over the pool's limits, or invalid: the other engine tells which
+                pass  # over the pool's limits, or invalid: the other engine finds out
         return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
 
     def close(self) -> None:
