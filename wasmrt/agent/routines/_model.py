@@ -41,7 +41,7 @@ CLAIM_SECONDS = 7 * 86400.0  # time for which used slots are stored
 
 
 class TriggerType(StrEnum):
-    """What starts a routine."""
+    """Trigger of a routine."""
 
     CRON = "cron"
     EVENT = "event"
