@@ -31,6 +31,7 @@ _CODE = "agent/code_mode/test_hostile.py::"
 _LIMITS = "sandbox/escape/test_limits.py::"
 _ANSWERS = "sandbox/escape/test_answers.py::"
 _REACH = "sandbox/escape/test_reach.py::"
+_JOBS = "agent/jobs/test_runs.py::"
 
 THREATS = (
     Threat(
@@ -66,6 +67,27 @@ THREATS = (
             _LIMITS + "test_a_second_memory_of_a_module_counts_against_the_limit",
         ),
         attacks=_names(*MEMORY),
+    ),
+    Threat(
+        threat="a job acts for another user, with more tools than its creator, or next to a second run of itself",
+        source=OURS,
+        tests=(
+            _JOBS + "test_calls_of_a_job_are_calls_of_its_user_and_name_the_job_as_parent",
+            _JOBS + "test_a_job_never_has_more_tools_than_its_creator",
+            _JOBS + "test_a_paused_run_that_another_process_continues_can_do_nothing_more",
+            _JOBS + "test_a_job_with_narrowed_tools_is_not_continued_with_more",
+            "agent/jobs/test_kills.py::test_killed_processes_lose_no_job_and_run_none_twice",
+        ),
+    ),
+    Threat(
+        threat="a model reaches the jobs of another user, starts jobs in jobs, or leads a command out of its project",
+        source=OURS,
+        tests=(
+            "agent/jobs/test_tools.py::test_a_job_of_another_user_is_not_found_by_any_tool",
+            "agent/jobs/test_tools.py::test_a_job_cannot_create_jobs",
+            "agent/jobs/test_command.py::test_a_link_out_of_the_projects_is_refused",
+            "agent/jobs/test_command.py::test_the_command_reaches_only_its_project",
+        ),
     ),
     Threat(
         threat="a tool reaches agents although its user did not agree to that, or the operator denies it",

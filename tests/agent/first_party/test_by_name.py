@@ -16,13 +16,22 @@ from tests.agent.first_party.conftest import Run
 from tests.agent.first_party.names import ON_ITSELF
 from tests.agent.first_party.web import PUBLIC, Web, page
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
-from wasmrt import CallbackApprover, PreparedTool, ToolRegistry, WasmToolRuntime, load_registry
+from wasmrt import (
+    CallbackApprover,
+    FunctionRunner,
+    PreparedTool,
+    ToolRegistry,
+    WasmToolRuntime,
+    add_jobs,
+    load_registry,
+)
 from wasmrt.agent.builtin.desktop import desktop_tool
 from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, ToolCall
 from wasmrt.catalog.bundled import (
     CODE_TOOLS,
     DESKTOP_NAMES,
     HOST_TOOLS,
+    JOB_TOOLS,
     SHELL_ALIASES,
     SHELL_NAME,
     TOOLS,
@@ -101,6 +110,7 @@ def wasmrt(home: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 @pytest.fixture(scope="package")
 def registry(runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
     with load_registry(runtime, approver=CallbackApprover(lambda request: True)) as registry:
+        add_jobs(registry, FunctionRunner(lambda tools: str.upper))
         yield registry
 
 
@@ -222,7 +232,7 @@ def test_docs_page_lists_every_tool_with_its_properties(
 ) -> None:
     listed = rows()
     every = {tool.name: (tool.aliases, prepared(tool.name)) for tool in TOOLS}
-    every |= {name: ((), registry.get(name)) for name in (*HOST_TOOLS, *ON_ITSELF)}
+    every |= {name: ((), registry.get(name)) for name in (*HOST_TOOLS, *ON_ITSELF, *JOB_TOOLS)}
     every[SHELL_NAME] = SHELL_ALIASES, registry.get(SHELL_NAME)
     registry.add_code_mode()
     every |= {name: ((), registry.get(name)) for name in CODE_TOOLS}
@@ -235,10 +245,10 @@ def test_docs_page_lists_every_tool_with_its_properties(
         required = schema.get("required", [])
         written = sorted((param, "*" if param in required else "") for param in schema["properties"])
         assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, name
-        assert limits.endswith("; off by default") == (name in (*DESKTOP_NAMES, *CODE_TOOLS)), name
+        assert limits.endswith("; off by default") == (name in (*DESKTOP_NAMES, *CODE_TOOLS, *JOB_TOOLS)), name
         traits = tool.traits if name in DESKTOP_NAMES else registry.traits(name)
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
-        asks = getattr(tool, "default_permission", "") == "ask"
+        asks = getattr(tool, "default_permission", "") == "ask" or (name in JOB_TOOLS and tool.requires_approval({}))
         assert approval == ("always" if asks else traits.confirmation()), name
 
 

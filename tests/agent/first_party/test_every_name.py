@@ -22,7 +22,7 @@ from wasmrt.agent import loading
 from wasmrt.agent.approvals import Approver
 from wasmrt.agent.builtin.desktop import _browser
 from wasmrt.agent.registry import ToolCall, ToolRegistry, absent_tools
-from wasmrt.catalog.bundled import DESKTOP_NAMES, FOLDER, TOOLS, bundled_tool, own_tool, shipped_names
+from wasmrt.catalog.bundled import DESKTOP_NAMES, FOLDER, JOB_TOOLS, TOOLS, bundled_tool, own_tool, shipped_names
 from wasmrt.cli import cli
 from wasmrt.core.errors import InvalidNameError, ToolError
 from wasmrt.core.places import find_places
@@ -78,6 +78,7 @@ CALLS: dict[str, tuple[Row, ...]] = {
     ),
     "page": (("browser.open_url", {"url": "https://example.com/"}, "made by a script"),),
 }
+JOB = {"title": "Notes", "description": "Read the notes.", "wait": True}
 ROWS = {name: (params, found) for calls in CALLS.values() for name, params, found in calls}
 CONFIG = """
 desktop.tools = {desktop}
@@ -85,6 +86,7 @@ desktop.applications = ["org.example.Paint"]
 code_mode.enabled = true
 extensions.sources = ["{sources}"]
 skills.sources = ["{sources}"]
+jobs.command = ["/bin/sh", "-c", "cat > task.json; echo said"]
 tools.filter.allow_external = true
 network.hosts = {{ "example.com" = ["{public}"] }}
 """
@@ -169,6 +171,17 @@ def test_shell_runs_by_each_of_its_names(call: Way) -> None:
     check(call, "shell")
 
 
+@needs_seccomp
+@needs_landlock
+def test_job_tools_run_by_name(call: Way) -> None:
+    created = call("create_job", JOB)
+    assert created["output"] == "said"
+    job = {"job_id": created["job_id"]}
+    assert job.items() <= call("list_jobs", {})["jobs"][0].items()
+    assert call("job_status", job)["status"] == "completed"
+    assert call("job_events", job)["events"][0]["event_type"] == "result"
+
+
 @pytest.mark.usefixtures("desktop", "shown")
 @pytest.mark.skipif(shutil.which("xclip") is None, reason="no xclip here")
 def test_desktop_tools_run_by_name(call: Way, paint: None) -> None:
@@ -243,7 +256,7 @@ def test_tools_cannot_register_a_spelling_of_an_existing_name(registry: ToolRegi
 
 
 def test_every_documented_and_registered_tool_is_tested(registry: ToolRegistry) -> None:
-    tried = {name for name, _ in NAMES} | set(ROWS)
+    tried = {name for name, _ in NAMES} | set(ROWS) | set(JOB_TOOLS)
     assert tried == set(shipped_names())
     written = {name for row in rows().values() for name in _names(row[0])}
     assert tried == written
