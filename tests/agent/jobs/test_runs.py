@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,11 @@ from wasmrt import (
     Jobs,
     JobTask,
     LimitError,
+    ToolContext,
     ToolError,
     ToolRegistry,
     ToolView,
+    tool,
 )
 from wasmrt.agent.jobs import JobState
 from wasmrt.core.errors import CancelledError
@@ -286,3 +290,44 @@ def test_the_example_mails_a_note_after_an_approval(tmp_path: Path) -> None:
     assert asked == ["job_prompt", "send"]
     assert found["events"] == ["message", "tool_use", "tool_result", "tool_use", "tool_result", "message", "result"]
     assert len((Path(__file__).parents[3] / "examples" / "jobs.py").read_text().splitlines()) <= 60
+
+
+def test_tasks_and_messages_are_stored_without_secrets(registry: ToolRegistry, home: Path) -> None:
+    secret = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
+    jobs = Jobs(registry, runner := Steered())
+    job = jobs.create(JobTask(secret, f"use {secret}", f"or {secret}"))
+    assert runner.started.wait(SECONDS)
+    jobs.prompt(job.id, f"it is {secret}")
+    ended = jobs.wait(job.id, seconds=SECONDS)
+    assert ended.output.startswith("it is ") and secret not in str(ended)
+    assert secret.encode() not in b"".join(file.read_bytes() for file in (home / "data").iterdir() if file.is_file())
+
+
+def test_a_cancellation_ends_all_calls_that_run_at_the_same_time(registry: ToolRegistry) -> None:
+    begun = threading.Barrier(3, timeout=SECONDS)
+    ended: list[str] = []
+
+    @tool(effects=[])
+    def wait_long(context: ToolContext) -> str:
+        """Wait for the end of the call."""
+        begun.wait()
+        assert context.lifetime is not None
+        ended.append("cancelled" if context.lifetime.cancelled.wait(SECONDS) else "late")
+        return ""
+
+    registry.register(wait_long)
+
+    def work(_: JobTask, job: JobContext) -> str:
+        with ThreadPoolExecutor(2) as pool:
+            list(pool.map(lambda _: job.tools.execute("wait_long"), range(2)))
+        return ""
+
+    jobs = Jobs(registry, Calling(work))
+    job = jobs.create(TASK)
+    begun.wait()
+    run = jobs._runs[job.id]
+    run.lifetime.cancel()
+    assert run.ended.wait(SECONDS)
+    while len(ended) < 2:
+        pass
+    assert ended == ["cancelled", "cancelled"]
