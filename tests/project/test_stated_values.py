@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,23 +11,13 @@ from wasmrt import (
     RateLimitConfig,
     ResourceLimits,
     WasmRuntimeConfig,
-    WasmToolRuntime,
-    load_registry,
     tool,
 )
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.core.limits import KIB, MAX_HTTP_REQUESTS, MCP_IDLE_SECONDS, MIB
-from wasmrt.core.traits import ToolDomain
 from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.sandbox.guest.engine._ticker import TICK_SECONDS
 from wasmrt.sandbox.guest.settings import OptLevel
-
-_ORCHESTRATOR = (
-    "echo time json http html_to_markdown memory_search memory_write memory_read memory_tree "
-    "tool_search tool_auth tool_activate tool_list skill_list skill_search"
-)
-_CONTAINER = "read_file write_file list_dir apply_patch shell"
-_WRITES_FILES = "tool_install tool_remove skill_install skill_remove"
 
 
 @tool(effects=[])
@@ -68,12 +57,3 @@ _DEFAULTS: dict[str, tuple[Any, Any]] = {
 def test_a_default_is_as_stated(name: str) -> None:
     value, stated = _DEFAULTS[name]
     assert value == stated
-
-
-def test_a_tool_has_the_stated_domain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
-    (tmp_path / "work").mkdir()
-    with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path / "work")) as runtime:
-        registry = load_registry(runtime)
-        found = {name: registry.traits(name).domain for name in f"{_ORCHESTRATOR} {_CONTAINER} {_WRITES_FILES}".split()}
-    assert {name for name, domain in found.items() if domain is ToolDomain.ORCHESTRATOR} == set(_ORCHESTRATOR.split())

@@ -42,6 +42,7 @@ from wasmrt.catalog.bundled import (
 from wasmrt.cli import cli
 from wasmrt.core.limits import MIB
 from wasmrt.core.names import offered_name
+from wasmrt.core.traits import ToolDomain
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.runtime.config_extensions import DesktopSettings
 
@@ -250,6 +251,13 @@ def test_docs_page_lists_every_tool_with_its_properties(
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
         asks = getattr(tool, "default_permission", "") == "ask" or (name in JOB_TOOLS and tool.requires_approval({}))
         assert approval == ("always" if asks else traits.confirmation()), name
+
+
+def test_each_tool_has_the_stated_domain(registry: ToolRegistry) -> None:
+    container = "read_file write_file list_dir apply_patch shell tool_install tool_remove skill_install skill_remove"
+    orchestrator = "echo time json http html_to_markdown tool_search tool_auth tool_activate tool_list skill_list"
+    for name in (*container.split(), *orchestrator.split(), "skill_search", *HOST_TOOLS):
+        assert (registry.traits(name).domain is ToolDomain.CONTAINER) == (name in container.split()), name
 
 
 def test_missing_names_of_the_specifications_have_a_reason(
