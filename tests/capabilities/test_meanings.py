@@ -256,11 +256,24 @@ def test_a_new_sentence_names_the_tools_for_which_it_is_new() -> None:
 def test_the_sentences_say_which_requests_may_delete_and_which_secret_goes_where() -> None:
     issues = EndpointPattern(GITHUB, "/repos/*/*/issues/", ("GET", "PATCH"))
     assert "DELETE" not in said(granted(issues, to=(GITHUB,)))
-    assert "may send any request with every method: GET, POST, PUT, PATCH, DELETE," in said(
+    assert '"any request" means every method: GET, POST, PUT, PATCH, DELETE,' in said(
         granted(EndpointPattern.host(GITHUB))
     )
     assert "a segment . or .., also if percent-encoded" in said(granted(EndpointPattern.host(GITHUB)))
     assert "percent-encoded" not in said(Capabilities.none().with_workspace_read(["notes/"]))
+
+
+def test_the_sentences_have_the_exceptions_of_hosts_addresses_and_files() -> None:
+    everywhere = granted(EndpointPattern.host("*.example.org"))
+    assert "at every subdomain, but not example.org itself" in said(everywhere)
+    assert not everywhere.explain_http("GET", "https://example.org/").allowed
+    assert everywhere.explain_http("GET", "https://a.b.example.org/").allowed
+    one = granted(EndpointPattern.host(GITHUB))
+    assert "subdomain" not in said(one) and "an address that is not public, unless an operator exempts it" in said(one)
+    assert not one.explain_http("GET", f"https://{GITHUB}/", ["10.0.0.7"]).allowed
+    written = Capabilities.none().with_workspace_write(["out/"])
+    assert "may not write the agent's identity files, such as AGENTS.md, or capability files" in said(written)
+    assert not written.explain_workspace_write("out/AGENTS.md").allowed
 
 
 def test_each_secret_is_listed_only_with_the_hosts_that_get_it() -> None:

@@ -183,6 +183,7 @@ def test_explanation_and_diff_describe_writing():
     assert allowed == [
         "may write files under out/",
         "may write at most 1 KiB to 1 file in a call, each of at most 512 bytes",
+        "may not write the agent's identity files, such as AGENTS.md, or capability files",
     ]
     others = [" ".join(kind.act) for kind in KINDS if kind is not WorkspaceWriteCapability]
     assert (lacking, rest) == (f"may not {join_words(others, 'or')}", "may not do anything else")

@@ -131,7 +131,7 @@ def test_only_additions_of_an_update_are_red_and_come_first(
     assert [" ".join(piece.split()) for piece in red] == [
         "+ asks for more: may send any request to https://other.example.com, every path",
         "+ new: may send any request to https://other.example.com, every path",
-        "+ new: may send any request with every method: GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS",
+        '+ new: "any request" means every method: GET, POST, PUT, PATCH, DELETE, HEAD and OPTIONS',
         "+ new: its parameters can go to api.example.com and other.example.com",
     ]
     assert said.index("asks for more") < said.index("no longer asks") < said.index("may GET https://api.example.com")

@@ -318,13 +318,14 @@ class WorkspaceWriteCapability(_Prefixed):
             if prefix not in written:
                 yield f"asks to write {format_prefix(prefix)}, which is refused: {protected_problem(prefix)}"
             else:
-                yield self.describe(prefix) + ("" if prefix else ", except the agent's identity files")
+                yield self.describe(prefix)
         if written:
             files = "file" if self.max_files == 1 else "files"
             yield (
                 f"may write at most {format_bytes(self.max_bytes)} to {self.max_files:,} {files} in a call, each of at "
                 f"most {format_bytes(self.max_file_bytes)}{', and remove existing files' if self.remove else ''}"
             )
+            yield "may not write the agent's identity files, such as AGENTS.md, or capability files"
 
     def added_settings(self, before: Self | None) -> Iterator[Change]:
         if self.remove and not (before and before.remove):

@@ -45,6 +45,8 @@ def format_endpoint(entry: EndpointPattern) -> str:
         at = "" if entry.methods == () else "at "
         return f"{methods} {at}{ANYWHERE} over {scheme.removesuffix('://')}{shown}, {path}"
     public = ", at public addresses only" if entry.public_only else ""
+    if host.startswith("*."):
+        public += f", at every subdomain, but not {host.removeprefix('*.')} itself"
     return f"{methods} {scheme}{host}{shown}{path if path[0] == '/' else f', {path}'}{public}"
 
 
@@ -99,10 +101,13 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
             yield f"may {format_endpoint(entry)}" + (f", {join_words(places)}" if places else "")
     allowed = [reach.entry for reach in found if not reach.refused]
     if any(not entry.methods for entry in allowed):
-        yield f"may send any request with every method: {join_words(METHODS)}"
+        yield f'"any request" means every method: {join_words(METHODS)}'
     if allowed:
         yield f"may send those requests {bounds}"
-        yield "may not send a request whose path has a segment . or .., also if percent-encoded, or follow redirects"
+        yield (
+            "may not send a request whose path has a segment . or .., also if percent-encoded, follow redirects, or "
+            "reach an address that is not public, unless an operator exempts it"
+        )
     used = [mapping for reach in found for mapping in reach.credentials]
     for mapping in credentials:
         if mapping not in used:
