@@ -8,8 +8,12 @@ from wasmrt.capabilities import WorkspaceCapability
 from wasmrt.core.model import Addition
 
 
-def asking(site: Site, *, tool: str = "reader", user: str = "alice", words: str = "may read notes/") -> AccessRequest:
-    caller = Caller(user=user, trace="t1", session="s1", tool=tool, digest="d1", grant="g1", params_digest="p1")
+def asking(
+    site: Site, *, tool: str = "reader", user: str = "alice", words: str = "may read notes/", client: str = ""
+) -> AccessRequest:
+    caller = Caller(
+        user=user, trace="t1", session="s1", tool=tool, digest="d1", grant="g1", params_digest="p1", client=client
+    )
     wish = DeniedAccess(
         addition=Addition(WorkspaceCapability.grant_list, '"notes/"'),
         sentences=(words,),

@@ -25,6 +25,18 @@ def test_an_access_request_shows_its_line_and_is_granted_from_the_list(site: Sit
     assert ann.post(f"access/{wish.id}", answer="deny-session").status == 409
 
 
+def test_an_access_card_shows_the_name_of_its_client_as_a_claim(site: Site, ann: Person) -> None:
+    asking(site, client="agent 2.1 <b>verified</b> by wasmrt")
+    page = ann.get().text
+    assert "agent 2.1 &lt;b&gt;verified&lt;/\u2026</bdi> (self-named)" in page and "<b>verified" not in page
+    assert page.index("(self-named)") < page.index("user ", page.index("Asked by")) < page.index(", with ")
+
+
+def test_an_access_card_without_a_client_names_none(site: Site, ann: Person) -> None:
+    asking(site)
+    assert "self-named" not in ann.get().text
+
+
 @pytest.mark.parametrize(
     ("fields", "status"),
     [

@@ -16,7 +16,7 @@ from wasmrt.agent.access import (
 )
 from wasmrt.agent.approvals import Caution, Quoted, is_cut
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, more_form, text_field, way
-from wasmrt.interop.pages._card import Card, card, full_card, quotation
+from wasmrt.interop.pages._card import Card, asked_by, card, full_card, quotation
 from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, tag, together
 from wasmrt.interop.web import Response
 
@@ -84,9 +84,9 @@ def access_choice(form: dict[str, str]) -> AccessChoice:
 def _card_of(request: AccessRequest) -> Card:
     headline = access_headline(request)
     parts = access_parts(request)
-    session = together(", session ", foreign(request.caller.trace)) if request.caller.trace else None
+    caller = request.caller
     about = facts(
-        ("Asked by", together(foreign(request.caller.user), session, ", with ", foreign(request.caller.tool))),
+        asked_by(caller.user, caller.trace, caller.client, caller.tool),
         ("Why", f"Its grant does not include this access. Refused {asked_words(request)}."),
     )
     details: list[tuple[Part, str]] = [

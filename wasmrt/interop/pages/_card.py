@@ -10,6 +10,7 @@ from typing import NamedTuple
 from wasmrt.agent.approvals import Caution, Phrase, bounded, start_of
 from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, hidden, in_html, tag, together
 
+_MAX_CLIENT_CHARS = 24
 _MAX_DETAILS = 4
 _MAX_VALUE_CHARS = 90
 _MAX_CAUTIONS = 3
@@ -48,6 +49,17 @@ class Card(NamedTuple):
     def stops(self) -> bool:
         """True if there is evidence that others steer the call."""
         return any(each.stops for each in self.cautions)
+
+
+def asked_by(user: str, trace: str, client: str, tool: str = "") -> tuple[str, Html]:
+    """Return the row of a card that names who asks: the client, the user, the session, and the tool.
+
+    SECURITY: the name of a client is a claim, and is marked as one.
+    """
+    named = together(foreign(start_of(client, _MAX_CLIENT_CHARS)), " (self-named), ") if client else None
+    session = together(", session ", foreign(trace)) if trace else None
+    using = together(", with ", foreign(tool)) if tool else None
+    return "Asked by", together(named, "user ", foreign(user), session, using)
 
 
 def card(frame: Frame, shown: Card) -> Html:

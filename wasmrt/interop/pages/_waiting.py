@@ -16,12 +16,11 @@ from wasmrt.agent.approvals import (
     changes_shown,
     is_cut,
     request_lines,
-    start_of,
     summarize,
 )
 from wasmrt.interop.pages._access import access_card, access_outcome
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, edit_fields, more_form, way, widening_fields
-from wasmrt.interop.pages._card import Card, card, full_card, moment, quotation
+from wasmrt.interop.pages._card import Card, asked_by, card, full_card, moment, quotation
 from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, in_html, tag, together
 from wasmrt.interop.web import Response
 
@@ -31,7 +30,6 @@ _STATES = {
     State.OUTDATED: "is outdated: its tool has been updated",
     State.EXPIRED: "has expired",
 }
-_MAX_CLIENT_CHARS = 24
 _SCOPES = {"once": "for this call", "session": "for similar calls of its session", "always": "from now on"}
 
 
@@ -137,11 +135,8 @@ def _card_of(request: ApprovalRequest) -> Card:
 
 
 def _about(request: ApprovalRequest, summary: Summary) -> Html:
-    client = together(foreign(start_of(request.client, _MAX_CLIENT_CHARS)), " (self-named), ")
-    session = together(", session ", foreign(request.trace)) if request.trace else None
-    who = together(client if request.client else None, "user ", foreign(request.user), session)
     return facts(
-        ("Asked by", who),
+        asked_by(request.user, request.trace, request.client),
         ("Why", in_html(summary.why)),
     )
 
