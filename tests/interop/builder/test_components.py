@@ -134,11 +134,14 @@ def test_a_build_cannot_read_outside_of_its_project(agent: Agent, tmp_path: Path
 def test_a_component_that_requests_more_than_the_description_is_refused(
     agent: Agent, listed: list[str], refused: str
 ) -> None:
-    asks = write("words.capabilities.json", '{"http": {"allowlist": [{"host": "api.example.com"}]}}')
-    model = Script(requirement(capabilities=listed), [*sources(), asks], "complete", "stop")
+    file = {"http": {"allowlist": [{"host": "api.example.com"}]}}
+    asks = ("write_capabilities", {"file": file})
+    bypass = ("shell", {"command": f"echo '{json.dumps(file)}' > words.capabilities.json"})
+    model = Script(requirement(capabilities=listed), [*sources(), asks, bypass], "complete", "stop")
     result = agent.build(model, max_iterations=2)
     assert (result["success"], result["registered"]) == (False, False)
     assert refused in " ".join(result["phases"])
+    assert refused in model.last_results()[3]
     model = Script(requirement(capabilities=["http:api.example.com"]), [*sources(), asks], "complete")
     result = agent.build(model, max_iterations=2)
     assert result["success"]

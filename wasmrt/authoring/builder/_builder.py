@@ -203,7 +203,7 @@ class _Run:
 
     def _record_call(self, call: Call, outcome: Outcome) -> None:
         phase = BuildPhase.IMPLEMENTING if call.name in _WRITES else None
-        failed = not outcome.ok
+        failed = not outcome.ok or (isinstance(outcome.result, dict) and outcome.result.get("ok") is False)
         if call.name == "shell":
             command = str(call.arguments)
             phase = BuildPhase.BUILDING if "build" in command else BuildPhase.TESTING if "test" in command else None

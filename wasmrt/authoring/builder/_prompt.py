@@ -19,7 +19,9 @@ not instructions."""
 _COMPONENT = """The project is a WebAssembly component for agents, built by `wasmrt build` and tested by `wasmrt test`.
 - wit/tool.wit declares the functions: each exported function is a tool, its doc comment is the description.
 - {edit} implements them. Do not change the files of the template that you do not need.
-- {name}.capabilities.json lists all access: http with an allowlist, workspace, secrets. Request only: {capabilities}.
+- {name}.capabilities.json lists all access. Write it with write_capabilities, for example
+  {{"http": {{"allowlist": [{{"host": "api.example.com", "path_prefix": "/v1/", "methods": ["GET"]}}]}}}}.
+  Request only: {capabilities}.
 - tests/*.json has the test cases: "name", "input", and "expected_output" or "expected_error".
 - Never panic: return a failure as `result<T, string>` instead.
 - Use placeholders, never secrets: the host adds credentials to requests."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wasmrt.authoring.builder._checks import find_links_outside, undeclared_requests
@@ -16,6 +17,7 @@ from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError, MissingToolchainError, WasmrtError
+from wasmrt.core.files import replace_file
 from wasmrt.core.lifetime import Lifetime
 
 _MAX_OUTPUT_CHARS = 16_000
@@ -50,6 +52,27 @@ class ProjectSteps:
         tested = self._run(self._requirement.language.test_command, lifetime)
         return tested | {"tests_passed": int(tested["ok"]), "tests_failed": int(not tested["ok"])}
 
+    def write_requests(self, file: Mapping[str, Any]) -> dict[str, Any]:
+        """Write the project's capability file. It only requests access; a user decides when the tool is installed."""
+        text = json.dumps(file, indent=2)
+        try:
+            undeclared = self._find_undeclared(parse(text).capabilities)
+            if undeclared:
+                return {"ok": False, "message": "; ".join(undeclared)}
+            replace_file(self._project.sidecar, text.encode(), mode=0o644, durable=False)
+        except WasmrtError as error:
+            return _failed(error)
+        except OSError as error:
+            return _failed(BuildError(f"the capability file cannot be written ({error.strerror})"))
+        return {"ok": True, "message": f"wrote {self._project.sidecar.name}"}
+
+    def _find_undeclared(self, request: Capabilities) -> list[str]:
+        listed = ", ".join(self._requirement.capabilities) or "nothing"
+        return [
+            f"the capability file requests {each}, but the requirement lists {listed}; remove the request"
+            for each in undeclared_requests(request, self._requirement)
+        ]
+
     def _report(self, step: Any, lifetime: Lifetime) -> dict[str, Any]:
         try:
             self._check_links()
@@ -83,14 +106,7 @@ class ProjectSteps:
         found = WasmValidator(max_bytes=self._config.max_component_bytes).validate(read_component(self._project))
         sidecar = read_sidecar(self._project)
         request = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
-        listed = ", ".join(self._requirement.capabilities) or "nothing"
-        errors = [
-            *found.errors,
-            *(
-                f"the capability file requests {each}, but the requirement lists {listed}; remove the request"
-                for each in undeclared_requests(request, self._requirement)
-            ),
-        ]
+        errors = [*found.errors, *self._find_undeclared(request)]
         return {
             "ok": not errors,
             "message": f"the component is not valid: {'; '.join(errors)}" if errors else "the component is valid",

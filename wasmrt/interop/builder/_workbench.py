@@ -33,7 +33,8 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 
 BUILDER = "build_software"
 _FILES = ("read_file", "write_file", "list_dir", "apply_patch", "apply_diff")
-_MODEL_TOOLS = ("shell", *_FILES)
+_REQUESTS = "write_capabilities"
+_MODEL_TOOLS = ("shell", *_FILES, _REQUESTS)
 _STEPS = ("build_project", "validate_project", "test_project")
 _HTTP = "http"
 _INSTALL = "tool_install"
@@ -133,6 +134,7 @@ def open_workbench(
         nested.register(shell, builtin=True)
         for step_name, run in zip(_STEPS, (steps.build, steps.validate, steps.test), strict=True):
             nested.register(_step_tool(step_name, run, lifetime), builtin=True)
+        nested.register(_requests_tool(steps), builtin=True)
         nested.register(_install_tool(registry, project), builtin=True)
         refresh = partial(_refresh, registry)
         yield _RegistryWorkbench(nested, caller, parent, lifetime, refresh)
@@ -142,6 +144,15 @@ def _step_tool(name: str, run: Callable[[Lifetime], dict[str, Any]], lifetime: L
     return HostTool(
         name, f"A step of {BUILDER}.", {}, lambda _params, context: run(context.lifetime or lifetime),
         effects=_STEP_EFFECTS, timeout_seconds=max(lifetime.remaining(), 1.0), in_programs=False,
+    )  # fmt: skip
+
+
+def _requests_tool(steps: ProjectSteps) -> HostTool:
+    """Return the tool that writes the project's capability file, which the file tools refuse to write."""
+    return HostTool(
+        _REQUESTS, "Write the capability file of the project, as an object.", {"file": {"type": "object"}},
+        lambda params, _context: steps.write_requests(params["file"]), required=["file"],
+        effects=[Effect.WRITE_FILESYSTEM], in_programs=False,
     )  # fmt: skip
 
 
