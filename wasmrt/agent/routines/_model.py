@@ -50,7 +50,7 @@ class TriggerType(StrEnum):
 
 
 class ActionType(StrEnum):
-    """What a routine does: one answer of the model, or a job."""
+    """Action of a routine: one answer of the model, or a job."""
 
     LIGHTWEIGHT = "lightweight"
     FULL_JOB = "full_job"
