@@ -41,6 +41,7 @@ def test_a_full_minute_is_refused_with_the_time_to_retry(limiter: RateLimiter) -
     with pytest.raises(RateLimitedError, match="2 requests per minute") as caught:
         limiter.check_and_record("ann", "tool", rates)
     assert 50 < caught.value.retry_after_seconds <= 60
+    assert caught.value.limit_type == caught.value.as_dict()["limit_type"] == "minute"
     assert caught.value.retryable
 
 
@@ -52,6 +53,7 @@ def test_a_full_hour_is_refused_without_using_up_the_minute(limiter: RateLimiter
         with pytest.raises(RateLimitedError, match="per hour") as caught:
             limiter.check_and_record("ann", "tool", rates)
         assert 3500 < caught.value.retry_after_seconds <= 3600
+        assert caught.value.limit_type == "hour"
     assert limiter.remaining("ann", "tool", rates) == (98, 0)
 
 

@@ -282,9 +282,13 @@ class RateLimitedError(ToolError):
     kind = ToolErrorKind.RATE_LIMITED
     retryable = True
 
-    def __init__(self, message: str, *, retry_after_seconds: float, hint: str | None = None) -> None:
+    def __init__(
+        self, message: str, *, retry_after_seconds: float, hint: str | None = None, limit_type: str = ""
+    ) -> None:
         super().__init__(message, hint=hint)
         self.retry_after_seconds = retry_after_seconds
+        self.limit_type = limit_type
+        """The window that is full, `minute` or `hour`; empty if it is not known."""
 
     def for_model(self) -> str:
         """Return the message, with the time after which the model can repeat the call."""
@@ -292,7 +296,7 @@ class RateLimitedError(ToolError):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data."""
-        return super().as_dict() | {"retry_after_seconds": self.retry_after_seconds}
+        return super().as_dict() | {"retry_after_seconds": self.retry_after_seconds, "limit_type": self.limit_type}
 
 
 class ExternalServiceError(ToolError):

@@ -66,6 +66,7 @@ class RateLimiter:
         raise RateLimitedError(
             f"the tool may send {limit} requests per {full.name}",
             retry_after_seconds=wait,
+            limit_type=full.name,
             hint=f"wait {wait:.0f} s" + (f", or {raised}" if raised else "; no setting raises it"),
         )
 
