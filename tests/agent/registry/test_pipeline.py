@@ -35,6 +35,7 @@ from wasmrt.agent.policy import ExternalFilter, Permission, Preset, ToolRule
 from wasmrt.agent.safety import Policy, PolicyAction
 from wasmrt.core.errors import DeadlineExceededError, NotAuthorizedError, RateLimitedError
 from wasmrt.core.model import Decision
+from wasmrt.egress.leaks import Action, LeakDetector
 
 
 def under(*tools: Any, source: ToolSource | None = None, **policy: Any) -> ToolRegistry:
@@ -249,6 +250,26 @@ def test_a_rule_shortens_a_tools_timeout() -> None:
     with pytest.raises(DeadlineExceededError):
         registry.execute("slow")
     release.set()
+
+
+def test_raw_text_of_a_function_is_kept_without_secrets_and_its_duration_measured() -> None:
+    token = "ghp_" + "k3Jd8sQmZ1xPv7Lr" + "Tn0WbY5cHfG2uA9eRoXi"
+
+    @tool(effects=[])
+    def raw(text: bool) -> ToolOutput:
+        """Return raw text."""
+        return ToolOutput(result=1, raw=f"own {token}" if text else 5)  # type: ignore[arg-type]
+
+    registry = under(raw)
+    output = registry.execute("raw", {"text": True})
+    assert output.raw is not None and output.raw.startswith("own ") and token not in output.raw
+    assert output.result == 1 and output.duration > 0
+    with pytest.raises(ToolError, match="raw must be a string, got int"):
+        registry.execute("raw", {"text": False})
+    blocking = ToolRegistry(detector=LeakDetector(overrides={"github-pat": Action.BLOCK}))
+    blocking.register(raw)
+    with pytest.raises(ToolError, match="raw text was withheld"):
+        blocking.execute("raw", {"text": True})
 
 
 def test_a_secret_in_a_functions_output_is_redacted_or_the_output_is_withheld() -> None:

@@ -65,14 +65,30 @@ def _remove_secrets(state: CallState, output: ToolOutput, text: str) -> ToolOutp
     if report.should_block:
         reason = "could not be scanned for secrets" if report.unscanned else "contains a secret"
         raise LeakError(f"the tool's output {reason} and was withheld", hint="remove the secrets from its output")
+    own = None if output.raw is None else _clean_raw(detector, output.raw)
     if all(match.action is Action.WARN for match in report.matches):
-        return output._replace(raw=text)
+        return output._replace(raw=text if own is None else own)
     clean = _redact_value(detector, output.result)
     text = write_json(clean)
     # SECURITY: a secret that spans several values cannot be removed from them.
     if detector.redact(text) != text:
         raise LeakError("the tool's output contains a secret that spans several values, and was withheld")
-    return output._replace(result=clean, raw=text)
+    return output._replace(result=clean, raw=text if own is None else own)
+
+
+def _clean_raw(detector: LeakDetector, raw: object) -> str:
+    """Return the raw text that a function set itself, without secrets."""
+    if not isinstance(raw, str):
+        raise GuestOutputError(f"raw must be a string, got {type(raw).__name__}", hint="set raw to text, or to None")
+    if len(raw) > MAX_TOOL_OUTPUT_BYTES:
+        raise GuestOutputError(
+            f"the tool's raw text is over {MAX_TOOL_OUTPUT_BYTES:,} characters", code="output-too-large",
+            hint="return less data from the tool",
+        )  # fmt: skip
+    # SECURITY: raw is as untrusted as the result.
+    if detector.scan(raw).should_block:
+        raise LeakError("the tool's raw text was withheld", hint="remove the secrets from its output")
+    return detector.redact(raw)
 
 
 def _redact_value(detector: LeakDetector, value: Any) -> Any:
