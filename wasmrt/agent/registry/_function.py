@@ -216,10 +216,9 @@ async def _await_result(name: str, run: Callable[[], Any], started: float) -> To
 
 
 def _to_output(result: Any, started: float) -> ToolOutput:
-    duration = time.monotonic() - started
     if isinstance(result, ToolOutput):
-        return result if result.duration else result._replace(duration=duration)
-    return ToolOutput(result=json_result(result), duration=duration)
+        return result
+    return ToolOutput(result=json_result(result), duration=time.monotonic() - started)
 
 
 def _to_tool_error(name: str, error: BaseException) -> ToolError:
