@@ -12,8 +12,8 @@ from wasmrt.capabilities.file import capability_schema
 
 _NESTED = "capabilities"
 _DESCRIBING = (
-    "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt caps schema` describes "
-    "all keys."
+    "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt advanced caps-schema` "
+    "prints all keys."
 )
 
 
@@ -48,7 +48,9 @@ def _rows(
     nested = list(_inside(path, field))
     same = described.setdefault(json.dumps([schema for _, schema in nested]), path) if nested else path
     if same != path:
-        meaning += f" Keys as in `{same}`."
+        meaning = (
+            f"As `{same}`." if same.rpartition(".")[2] == path.rpartition(".")[2] else f"{meaning} Keys as in `{same}`."
+        )
         nested = []
     kind = _type(field)
     yield f"- `{path}`{'' if kind == 'string' else f' ({kind})'}: {meaning}"
