@@ -100,7 +100,7 @@ def test_the_form_of_vs_code_asks_for_its_inputs_as_secrets(file: Path) -> None:
     ({"url": "https://a.test/", "headers": {"X-Api-Key": "x"}}, "the header 'X-Api-Key'", "bearer"),
     ({"url": "http://a.test/"}, "https://", "this machine"),
     ({"type": "ws", "url": "https://a.test/"}, "type is 'ws'", "correct the file"),
-    ({}, "neither command nor url", "write one"),
+    ({}, "neither command nor url", "add one"),
     ("x", "not an object", "write it like"),
 ])  # fmt: skip
 def test_an_entry_that_cannot_be_used_is_refused_with_its_reason_and_does_not_stop_the_others(

@@ -357,7 +357,7 @@ def test_login_stores_a_token_that_the_tool_can_use(
     wasmrt("auth", component, "--capabilities", file)  # a repeated login at the same server does not ask
 
 
-def test_a_login_does_not_replace_a_secret_from_elsewhere(
+def test_a_login_replaces_a_secret_that_a_user_set_only_with_replace(
     wasmrt: Cli, oauth: tuple[OAuthServer, ScriptedServer, Browser], tmp_path: Path
 ) -> None:
     _, running, browser = oauth

@@ -510,7 +510,7 @@ THREATS = (
         threat="a response that hides an injected secret beyond a limit of the scanner",
         source=OURS,
         tests=(
-            "egress/gateway/test_not_scanned.py::test_content_beyond_a_scanner_limit_is_withheld_or_found_also_in_streams",
+            "egress/gateway/test_not_scanned.py::test_secrets_beyond_a_scanner_limit_are_found_or_the_content_is_withheld",
             "egress/gateway/test_not_scanned.py::test_a_response_that_cannot_be_decoded_is_denied_with_its_reason",
             "egress/leaks/test_more_encodings.py::test_a_secret_is_found_in_each_encoding",
             "egress/leaks/test_more_encodings.py::test_a_secret_is_not_shown_by_a_stream_in_any_encoding",

@@ -35,7 +35,7 @@ def _said(result: dict[str, Any]) -> str:
     return str(result["content"][0]["text"])
 
 
-def test_program_over_mcp_is_parked_and_continued_by_the_same_call(world: World) -> None:
+def test_a_program_over_mcp_is_suspended_and_resumed_by_the_same_call(world: World) -> None:
     with world.serve() as line:
         for done in (0, 1):
             waits = line.call("run_code", {"code": CODE})

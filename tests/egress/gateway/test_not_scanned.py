@@ -65,7 +65,7 @@ BOUNDS = (members, layers, bytes_of_bombs, escapes, candidates, closed_archive)
     secret=st.text("abcDEF123xyzQRS", min_size=16, max_size=40),
 )
 @pytest.mark.ci("slow")
-def test_content_beyond_a_scanner_limit_is_withheld_or_found_also_in_streams(
+def test_secrets_beyond_a_scanner_limit_are_found_or_the_content_is_withheld(
     behind: Callable[[bytes, int], bytes], size: int, cut: int, secret: str
 ) -> None:
     scanner = DETECTOR.scanner({"token": secret}).partial

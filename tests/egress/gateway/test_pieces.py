@@ -163,7 +163,7 @@ def test_a_piece_stored_by_a_server_is_redacted_in_responses_without_a_credentia
     assert w.get("/", call).body == b"[REDACTED:secret:token]"
 
 
-def test_a_word_that_a_secret_contains_is_kept(world: MakeWorld) -> None:
+def test_a_word_that_is_a_part_of_a_secret_is_not_redacted(world: MakeWorld) -> None:
     w = world(lambda r, c: http_response(b"the production system, 20261121 and Production"))
     mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
     call = w.call(mapping, secrets={"token": "acme-production-20261121" + "-x7"})

@@ -225,7 +225,7 @@ def test_only_the_pages_own_files_are_served(site: Site) -> None:
         assert site.send("GET", f"/{name}").status == 403
 
 
-def test_pages_below_a_base_path_answer_only_there(tmp_path: Path) -> None:
+def test_pages_with_a_base_path_are_served_only_below_it(tmp_path: Path) -> None:
     with served_site(tmp_path, base="/approvals/") as site:
         ann = site.person()
         assert ann.root.startswith("/approvals/")

@@ -51,7 +51,7 @@ class Project:
 
     @property
     def component(self) -> Path:
-        """The output of a build."""
+        """The path of the built component."""
         return self.build / f"{self.name}.wasm"
 
     @property

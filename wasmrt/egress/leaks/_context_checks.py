@@ -178,7 +178,7 @@ _EXAMPLE_PASSWORDS = (
 
 
 def is_url_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether the password of a URL is not one of the words that are common in manuals."""
+    """Return whether the password of a URL looks real, unlike the placeholders that are common in manuals."""
     value = data[start:end]
     if re.fullmatch(_EXAMPLE_PASSWORDS, value) or not is_password(data, begin, start, end):
         return False

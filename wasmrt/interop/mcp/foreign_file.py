@@ -140,7 +140,9 @@ def _read_command(found: ForeignServer, entry: Mapping[str, Any]) -> McpServerCo
 def _read_url(found: ForeignServer, entry: Mapping[str, Any]) -> McpServerConfig:
     url = entry.get("url", entry.get("serverUrl"))
     if url is None:
-        raise ConfigurationError("it has neither command nor url", hint="write one of them in the file")
+        raise ConfigurationError(
+            "the server has neither command nor url", hint="add one of them to its entry in the file"
+        )
     for key in ("args", "env", "cwd"):
         if entry.get(key):
             raise ConfigurationError(f"{key} is only for servers with a command", hint="remove it from the file")

@@ -75,7 +75,7 @@ class WorkspaceWriter:
         return self._granted.max_file_bytes
 
     def new_budget(self, *, call_id: str, tool: str, user: str, within: str = "") -> WriteBudget:
-        """Return the budget of a new call, with its journal. `within` is the ID of the run of the calling program."""
+        """Return the budget of a new call, with its journal. `within` is the run ID of the calling program."""
         if self._journal is None:
             return WriteBudget()
         program = program_of(within)

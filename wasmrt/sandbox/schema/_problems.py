@@ -252,8 +252,8 @@ _DESCRIBERS: dict[str, Callable[[ValidationError, Mapping[str, Any]], str]] = {
 def pattern_problem(pattern: str) -> str:
     """Describe the problem of a pattern that the non-backtracking engine refused.
 
-    The engine does not report the reason. If the pattern compiles without its counted repetitions, they made it too
-    large. If it compiles in the backtracking engine, it uses lookaround or backreferences. Otherwise it is invalid.
+    The engine does not report the reason. If the pattern compiles without its counted repetitions, it is too large.
+    If it compiles in the backtracking engine, it uses lookaround or backreferences. Otherwise it is invalid.
     """
     if any(count[3] is not None and int(count[1]) > int(count[3]) for count in _COUNT.finditer(pattern)):
         return "an invalid pattern"

@@ -284,7 +284,7 @@ def printed_text(command: Command) -> str | None:
 def decodes(commands: Sequence[Command]) -> bool:
     """Return whether the commands of a substitution produce text that is not readable in the script.
 
-    This applies to decoders, and to commands that translate the output of an `echo` before them.
+    Examples are a decoder such as `base64 -d`, and `tr` with text from an `echo` as its input.
     """
     for command in commands:
         if command.name in DECODERS:

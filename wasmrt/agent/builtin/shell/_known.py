@@ -75,7 +75,7 @@ class Problem(NamedTuple):
 def kind_of(program: str) -> Kind | None:
     """Return the kind of a program, given by name or by path; None if it is not listed.
 
-    A program outside of the system's folders runs the workspace's code, whatever its name.
+    A path outside of the system's folders is always a `RUNNER`: the workspace's code may be there.
     """
     folder, _, name = program.rpartition("/")
     if "/" in program and folder not in _SYSTEM:

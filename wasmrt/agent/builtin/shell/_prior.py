@@ -52,7 +52,7 @@ class Copies(NamedTuple):
 
 
 class PriorContents:
-    """The copies of the workspaces of one shell tool, in temporary files without a name. Thread-safe."""
+    """Copies of the files in the workspaces of one shell tool, in unnamed temporary files. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -86,7 +86,7 @@ class McpClient:
         """Connect, and return the server's facts and tools.
 
         Raises:
-            WasmrtError: the server may not be started, cannot be reached, or exceeds a limit.
+            WasmrtError: the server is not allowed to start, cannot be reached, or exceeds a limit.
         """
         return self._parts.loop.run(self._look(user), Lifetime(seconds + MCP_LIST_SECONDS))
 
@@ -102,7 +102,7 @@ class McpClient:
         """Call a tool, and return the SDK's result. The server's definition of the tool must equal `tool`.
 
         Raises:
-            ToolError: the server may not be started, cannot be reached or failed, or its tool has changed.
+            ToolError: the server is not allowed to start, cannot be reached or failed, or its tool has changed.
         """
         try:
             return self._parts.loop.run(self._call(tool, arguments, lifetime, user, on_progress), lifetime)

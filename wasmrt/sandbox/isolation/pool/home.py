@@ -143,7 +143,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         except DeadlineExceededError as error:
             raise ComponentTooLargeError(
                 f"compiling the component took longer than {COMPILE_SECONDS:.0f} s",
-                hint="repeat it when the machine is less busy, or build the component smaller",
+                hint="try again when the machine is less busy, or make the component smaller",
             ) from error
         except ClosedError as error:
             raise ComponentTooLargeError(

@@ -40,7 +40,7 @@ class ProgramKey(NamedTuple):
 
 
 class Template:
-    """One template process, started at once. Threads may share it; each waits no longer than its call lasts.
+    """One template process, started at once. Threads may share it; each waits until its call's deadline at most.
 
     Raises:
         InternalError: it cannot be started.
