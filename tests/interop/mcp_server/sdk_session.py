@@ -21,7 +21,7 @@ FIRST_OF_2 = "2"
 
 async def main(where: dict[str, Any], version: str) -> None:
     async with AsyncExitStack() as stack:
-        call, names = await (_connect_2 if version >= FIRST_OF_2 else _connect_1)(where, stack)
+        call, names = await (connect_2 if version >= FIRST_OF_2 else _connect_1)(where, stack)
         found = {
             "names": await names(),
             "allowed": await call("time", {"operation": "now"}),
@@ -66,7 +66,7 @@ async def _connect_1(where: dict[str, Any], stack: AsyncExitStack) -> tuple[Any,
     return call, names
 
 
-async def _connect_2(where: dict[str, Any], stack: AsyncExitStack) -> tuple[Any, Any]:
+async def connect_2(where: dict[str, Any], stack: AsyncExitStack) -> tuple[Any, Any]:
     import httpx2
     from mcp import Client, MCPError, StdioServerParameters
     from mcp.client.streamable_http import streamable_http_client
