@@ -30,6 +30,7 @@ from wasmrt.core.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import check_prepared_name, did_you_mean, offered_name
 from wasmrt.core.places import find_places
+from wasmrt.core.setting_commands import set_command
 from wasmrt.egress.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Receipt, ReceiptWriter
@@ -47,7 +48,7 @@ from wasmrt.sandbox.component import ToolSpec, check_header
 from wasmrt.sandbox.guest.artifacts import DiskCache
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
 from wasmrt.sandbox.guest.runner import GuestHome
-from wasmrt.sandbox.guest.settings import EngineConfig, Isolation
+from wasmrt.sandbox.guest.settings import HAS_WORKERS, EngineConfig, Isolation
 
 if TYPE_CHECKING:
     from concurrent.futures import Future, ThreadPoolExecutor
@@ -350,6 +351,9 @@ def _open_guest_home(config: WasmRuntimeConfig) -> GuestHome:
         from wasmrt.sandbox.guest.component import InProcessHome
 
         return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
+    if not HAS_WORKERS:  # SECURITY: guests never run without the isolation that the operator set
+        hint = f"run without process isolation: {set_command('guests.isolation', str(Isolation.IN_PROCESS))}"
+        raise ConfigurationError("worker processes need Linux", hint=hint)
     from wasmrt.sandbox.isolation.pool.home import WorkerHome
 
     required = config.isolation is Isolation.REQUIRED

@@ -87,7 +87,9 @@ class Isolation(StrEnum):
     """Guests run in the host's process, where a bug in the engine exposes everything that the host can access."""
 
 
-DEFAULT_ISOLATION = Isolation.PROCESS if os.uname().sysname == "Linux" else Isolation.IN_PROCESS
+HAS_WORKERS = os.uname().sysname == "Linux"
+"""True if this system can run worker processes, which need sealed memfds and pidfds."""
+DEFAULT_ISOLATION = Isolation.PROCESS if HAS_WORKERS else Isolation.IN_PROCESS
 """The default isolation. Only Linux has the memfds, pidfds and confinement that workers need."""
 
 
