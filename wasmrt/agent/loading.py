@@ -237,9 +237,11 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
         groups["desktop"] = desktop_tools(config.desktop, runtime.open_gateway)
     if config.jobs.command:
         from wasmrt.agent.jobs import SANDBOX, CommandRunner, add_jobs
+        from wasmrt.agent.routines import RoutineStore, register_routine_tools
 
         runner = CommandRunner(config.jobs.command, config.jobs.as_shell_settings(config.shell))
         add_jobs(registry, modes={SANDBOX: runner}, max_parallel=config.jobs.max_parallel)
+        register_routine_tools(registry, RoutineStore(places.routines))  # `wasmrt routines serve` runs them
     for group, tools in groups.items():
         for tool in tools:
             registry.register(tool, builtin=True, group=group)

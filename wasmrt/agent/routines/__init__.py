@@ -16,7 +16,7 @@ from wasmrt.agent.routines._model import (
 from wasmrt.agent.routines._read import changed_definition, read_definition
 from wasmrt.agent.routines._schedule import Schedule
 from wasmrt.agent.routines._store import RoutineStore, Trigger
-from wasmrt.agent.routines._tools import routine_tools
+from wasmrt.agent.routines._tools import add_routines, register_routine_tools, routine_tools
 
 __all__ = [
     "MAX_EVENT_CHARS",
@@ -31,7 +31,9 @@ __all__ = [
     "Schedule",
     "Trigger",
     "TriggerType",
+    "add_routines",
     "changed_definition",
     "read_definition",
+    "register_routine_tools",
     "routine_tools",
 ]

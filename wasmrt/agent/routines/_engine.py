@@ -33,6 +33,8 @@ from wasmrt.agent.routines._store import RoutineStore, Trigger
 from wasmrt.agent.safety import wrap_tool_output
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.places import find_places
+from wasmrt.runtime.workspace import UserFolders
 
 TICK_SECONDS = 15.0
 _OK = "ROUTINE_OK"
@@ -50,7 +52,7 @@ class _Active(NamedTuple):
 
 
 class RoutineEngine:
-    """Runs the routines of a store with the runner of the embedding program.
+    """Runs the routines of a store with the runner of the embedding program, or all of them as jobs.
 
     Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages.
     `notify` receives each run that needs attention or has failed.
@@ -62,7 +64,7 @@ class RoutineEngine:
     """
 
     def __init__(
-        self, store: RoutineStore, tools: ToolView, runner: AgentRunner, *, jobs: Jobs | None = None,
+        self, store: RoutineStore, tools: ToolView, runner: AgentRunner | None = None, *, jobs: Jobs | None = None,
         notify: Callable[[Routine, Run, RunState, str], None] | None = None,
     ) -> None:  # fmt: skip
         approver = tools.approvals.approver
@@ -71,6 +73,9 @@ class RoutineEngine:
                 f"expected a QueueApprover or a DenyApprover for routines, got {type(approver).__name__}",
                 hint="pass a registry of load_registry(runtime, approver=QueueApprover(store))",
             )
+        if runner is None and (jobs is None or not jobs.modes):
+            hint = "pass a runner, or jobs with a runner"
+            raise ConfigurationError("expected a runner of routines, got none", code="no-runner", hint=hint)
         self.store = store
         self._tools, self._runner, self._jobs, self._notify = tools, runner, jobs, notify
         self._redact = detector_of(tools).redact
@@ -217,7 +222,7 @@ class RoutineEngine:
         if found.action_type is ActionType.LIGHTWEIGHT:
             turns = found.max_tool_rounds + 1 if found.use_tools else 1
         task = JobTask(found.name, f"{found.prompt}\n\n{_ENDING}", "\n\n".join(context), turns)
-        if found.action_type is ActionType.FULL_JOB:
+        if found.action_type is ActionType.FULL_JOB or self._runner is None:
             return self._run_job(task, routine, lifetime, trace), None
         view = self._tools.for_subagent() if found.use_tools else self._tools.only(())
         job = RoutineContext(run, view, trace=trace.name, lifetime=lifetime, turns=turns)
@@ -227,8 +232,9 @@ class RoutineEngine:
         """Run a full job to its end. If the run is cancelled, so is the job."""
         jobs = self._jobs
         if jobs is None or not jobs.modes:
-            hint = "configure jobs.command, or use action_type lightweight"
+            hint = "pass jobs, or use action_type lightweight"
             raise ConfigurationError("full jobs cannot be started here", code="no-jobs", hint=hint)
+        task = task._replace(project_dir=_create_project(routine))
         job = jobs.create(task, user=routine.user, mode=jobs.modes[0], labels=trace.labels)
         try:
             while (job := jobs.wait(job.id, user=routine.user, seconds=_WATCH_SECONDS)).ended_ms is None:
@@ -240,6 +246,7 @@ class RoutineEngine:
 
     def _call_runner(self, task: JobTask, job: RoutineContext) -> JobResult:
         """Call the runner, at most twice more if its service failed and no tool was called."""
+        assert self._runner is not None
         for attempt in range(_RETRIES + 1):
             try:
                 found = self._runner.run(task, job)
@@ -277,6 +284,15 @@ def _label_prompt(routine: Routine, trace: Trace) -> None:
     labels = {Label.UNTRUSTED} if routine.labels is None else {*map(Label, routine.labels)} - {Label.TRUSTED}
     labels = labels or {Label.TRUSTED}
     trace.add_content(routine.definition.prompt, labels, source="routine")
+
+
+def _create_project(routine: Routine) -> str:
+    """Create the folder of a routine's jobs, and return its name below the projects of the user."""
+    root = find_places().projects
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = UserFolders(root)(routine.user) / f"routine-{routine.id}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder.name
 
 
 def _judge(result: JobResult) -> tuple[RunState, str]:

@@ -41,7 +41,7 @@ CLAIM_SECONDS = 7 * 86400.0  # time for which used slots are stored
 
 
 class TriggerType(StrEnum):
-    """Trigger of a routine."""
+    """The cause of a run."""
 
     CRON = "cron"
     EVENT = "event"
@@ -50,7 +50,7 @@ class TriggerType(StrEnum):
 
 
 class ActionType(StrEnum):
-    """Action of a routine: one answer of the model, or a job."""
+    """The action of a run: one answer of the model, or a job."""
 
     LIGHTWEIGHT = "lightweight"
     FULL_JOB = "full_job"

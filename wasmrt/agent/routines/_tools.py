@@ -12,6 +12,9 @@ from typing import Any, Self
 
 from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan
 from wasmrt.agent.builtin.secret_check import refuse_secrets
+from wasmrt.agent.jobs import AgentRunner
+from wasmrt.agent.registry import ToolRegistry, detector_of
+from wasmrt.agent.routines._engine import RoutineEngine
 from wasmrt.agent.routines._model import (
     MAX_CONTEXT_PATH_CHARS,
     MAX_CONTEXT_PATHS,
@@ -33,6 +36,7 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_CRON_CHARS, MAX_ZONE_CHARS
 from wasmrt.core.model import ToolOutput
+from wasmrt.core.places import find_places
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
 
@@ -245,3 +249,40 @@ def _differ(found: Definition, routine: Routine) -> bool:
 def _refuse_secrets(detector: LeakDetector, found: Definition) -> None:
     """Refuse a secret. SECURITY: definitions are stored in a file and sent to the model in every run."""
     refuse_secrets(detector, found.prompt, found.description, found.event_pattern, found.name)
+
+
+def add_routines(
+    registry: ToolRegistry, runner: AgentRunner | None = None, *, store: RoutineStore | None = None, **settings: Any
+) -> RoutineEngine:
+    """Register the tools of routines in a registry, and return the engine that runs them. The registry closes it.
+
+    `settings` are further arguments of `RoutineEngine`. Call `serve` of the engine in a thread to start routines.
+
+    Raises:
+        ConfigurationError: the approver of the registry is neither a queue nor a denial, or there is no runner.
+        InvalidNameError: the registry already has these tools.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, add_routines
+        >>> class Shout:
+        ...     def run(self, task, job):
+        ...         return task.title.upper()
+        >>> with ToolRegistry() as registry:
+        ...     engine = add_routines(registry, Shout())
+        ...     params = {"name": "hello", "trigger_type": "manual", "prompt": "Greet."}
+        ...     _ = registry.execute("routine_create", params)
+        ...     engine.wait(engine.run("local", "hello"))
+        ...     registry.execute("routine_history", {"name": "hello"}).result["runs"][0]["result_summary"]
+        'HELLO'
+    """
+    store = store or RoutineStore(find_places().routines)
+    engine = RoutineEngine(store, registry, runner, **settings)
+    registry.on_close(engine.close)
+    register_routine_tools(registry, store)
+    return engine
+
+
+def register_routine_tools(registry: ToolRegistry, store: RoutineStore) -> None:
+    """Register the tools of routines in a registry whose routines another process runs."""
+    for tool in routine_tools(store, lambda: registry.for_subagent().tool_names(), detector=detector_of(registry)):
+        registry.register(tool, builtin=True, group="routines")

@@ -27,7 +27,7 @@ def serve_over_http(options: ServeOptions, address: str) -> int:
     Raises:
         ConfigurationError: the address is not a loopback address or is in use, or the token file cannot be used.
     """
-    host, port = _address(address)
+    host, port = read_address(address)
     users = UserTokens(find_places().mcp_tokens)
     return asyncio.run(_serve(options, users, host, port))
 
@@ -96,7 +96,12 @@ def _access(config: OperatorConfig, stack: ExitStack) -> tuple[Access | None, st
     return AccessTokens(config.resource, keys), config.resource.origin
 
 
-def _address(text: str) -> tuple[str, int]:
+def read_address(text: str) -> tuple[str, int]:
+    """Return the host and the port of an option `--http`.
+
+    Raises:
+        ConfigurationError: the text is not an address.
+    """
     host, _, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") or _HOST
     if not port.isascii() or not port.isdigit() or int(port) > 65535:

@@ -43,6 +43,7 @@ COMMANDS = {
     "remove": "Remove a tool with all its versions and grants.",
     "replay": "Repeat a recorded call, and compare the results.",
     "rollback": "Activate an older version of a tool.",
+    "routines": "Manage and run routines: prompts that run by themselves.",
     "run": "Call a tool once.",
     "secret": "Manage the credentials that tools use but never see.",
     "serve": "Serve tools to MCP clients, over stdio or HTTP.",
@@ -56,7 +57,7 @@ FOLDERS = {
     "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
     "author": ("new", "build", "test", "dev", "pack"),
     "grant": ("install", "remove", "rollback", "grant", "approvals", "caps", "policy"),
-    "serve": ("serve", "mcp"),
+    "serve": ("serve", "mcp", "routines"),
     "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),
 }
 """The commands in each folder of wasmrt/cli, in the order of the help page."""
