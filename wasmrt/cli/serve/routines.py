@@ -7,6 +7,7 @@ from shlex import quote
 import click
 
 from wasmrt.agent.routines import Routine, RoutineStore, Run
+from wasmrt.cli.serve.routines_engine import open_engine, serve_routines
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import confirm_change, print_message, show, show_columns, show_json, show_json_list
@@ -76,8 +77,6 @@ def run(name: str, user: str, as_json: bool) -> int:
       wasmrt routines run report
       wasmrt routines run report --json
     """
-    from wasmrt.cli.serve.routines_engine import open_engine  # loads the tools
-
     _store().get(user, name)
     with open_engine() as engine:
         started = engine.run(user, name)
@@ -154,8 +153,6 @@ def serve(address: str | None) -> int:
       wasmrt routines serve
       wasmrt routines serve --http 127.0.0.1:8932
     """
-    from wasmrt.cli.serve.routines_engine import serve_routines  # loads the tools
-
     return serve_routines(address)
 
 
