@@ -113,6 +113,8 @@ CODE_TOOLS = (RUN_CODE.name, "search_tools")
 CREATE_JOB = "create_job"
 JOB_TOOLS = (CREATE_JOB, "list_jobs", "job_status", "cancel_job", "job_events", "job_prompt")
 """Tools for background jobs, available if the operator or the program has set a runner: `wasmrt.agent.jobs`."""
+ROUTINE_TOOLS = ("routine_create", "routine_list", "routine_update", "routine_delete", "routine_history")
+"""Tools for routines, available if jobs are: `wasmrt.agent.routines`."""
 _IN_REGISTRY = "use load_registry(runtime); wasmrt tools describe NAME shows the tool"
 _IN_WORKSPACE = f"the shell runs commands in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
 OWN_TOOLS = (
@@ -129,7 +131,7 @@ OWN_TOOLS = (
     ),
     *(
         OwnTool(name, CREATE_JOB, f"it is for agents; wasmrt tools describe {name} shows the tool")
-        for name in JOB_TOOLS
+        for name in (*JOB_TOOLS, *ROUTINE_TOOLS)
     ),
 )
 SHIPPED: tuple[BundledTool | OwnTool, ...] = (*OWN_TOOLS, *TOOLS)

@@ -27,11 +27,13 @@ from wasmrt import (
 )
 from wasmrt.agent.builtin.desktop import desktop_tool
 from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, ToolCall
+from wasmrt.agent.routines import RoutineStore, register_routine_tools
 from wasmrt.catalog.bundled import (
     CODE_TOOLS,
     DESKTOP_NAMES,
     HOST_TOOLS,
     JOB_TOOLS,
+    ROUTINE_TOOLS,
     SHELL_ALIASES,
     SHELL_NAME,
     TOOLS,
@@ -109,9 +111,10 @@ def wasmrt(home: Path, web: Web, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 
 
 @pytest.fixture(scope="package")
-def registry(runtime: WasmToolRuntime) -> Iterator[ToolRegistry]:
+def registry(runtime: WasmToolRuntime, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ToolRegistry]:
     with load_registry(runtime, approver=CallbackApprover(lambda request: True)) as registry:
         add_jobs(registry, FunctionRunner(lambda tools: str.upper))
+        register_routine_tools(registry, RoutineStore(tmp_path_factory.mktemp("routines") / "routines.sqlite3"))
         yield registry
 
 
@@ -233,7 +236,7 @@ def test_docs_page_lists_every_tool_with_its_properties(
 ) -> None:
     listed = rows()
     every = {tool.name: (tool.aliases, prepared(tool.name)) for tool in TOOLS}
-    every |= {name: ((), registry.get(name)) for name in (*HOST_TOOLS, *ON_ITSELF, *JOB_TOOLS)}
+    every |= {name: ((), registry.get(name)) for name in (*HOST_TOOLS, *ON_ITSELF, *JOB_TOOLS, *ROUTINE_TOOLS)}
     every[SHELL_NAME] = SHELL_ALIASES, registry.get(SHELL_NAME)
     registry.add_code_mode()
     every |= {name: ((), registry.get(name)) for name in CODE_TOOLS}
@@ -246,7 +249,9 @@ def test_docs_page_lists_every_tool_with_its_properties(
         required = schema.get("required", [])
         written = sorted((param, "*" if param in required else "") for param in schema["properties"])
         assert sorted(re.findall(r"`([^`]+)`(\*?)", params)) == written, name
-        assert limits.endswith("; off by default") == (name in (*DESKTOP_NAMES, *CODE_TOOLS, *JOB_TOOLS)), name
+        assert limits.endswith("; off by default") == (
+            name in (*DESKTOP_NAMES, *CODE_TOOLS, *JOB_TOOLS, *ROUTINE_TOOLS)
+        ), name
         traits = tool.traits if name in DESKTOP_NAMES else registry.traits(name)
         assert sorted(re.findall(r"`([^`]+)`", effects)) == sorted(traits.effects), name
         asks = getattr(tool, "default_permission", "") == "ask" or (name in JOB_TOOLS and tool.requires_approval({}))

@@ -22,7 +22,16 @@ from wasmrt.agent import loading
 from wasmrt.agent.approvals import Approver
 from wasmrt.agent.builtin.desktop import _browser
 from wasmrt.agent.registry import ToolCall, ToolRegistry, absent_tools
-from wasmrt.catalog.bundled import DESKTOP_NAMES, FOLDER, JOB_TOOLS, TOOLS, bundled_tool, own_tool, shipped_names
+from wasmrt.catalog.bundled import (
+    DESKTOP_NAMES,
+    FOLDER,
+    JOB_TOOLS,
+    ROUTINE_TOOLS,
+    TOOLS,
+    bundled_tool,
+    own_tool,
+    shipped_names,
+)
 from wasmrt.cli import cli
 from wasmrt.core.errors import InvalidNameError, ToolError
 from wasmrt.core.places import find_places
@@ -256,7 +265,7 @@ def test_tools_cannot_register_a_spelling_of_an_existing_name(registry: ToolRegi
 
 
 def test_every_documented_and_registered_tool_is_tested(registry: ToolRegistry) -> None:
-    tried = {name for name, _ in NAMES} | set(ROWS) | set(JOB_TOOLS)
+    tried = {name for name, _ in NAMES} | set(ROWS) | {*JOB_TOOLS, *ROUTINE_TOOLS}
     assert tried == set(shipped_names())
     written = {name for row in rows().values() for name in _names(row[0])}
     assert tried == written

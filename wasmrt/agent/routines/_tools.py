@@ -33,6 +33,7 @@ from wasmrt.agent.routines._model import (
 from wasmrt.agent.routines._read import changed_definition, read_definition
 from wasmrt.agent.routines._store import RoutineStore
 from wasmrt.core.effects import Effect
+from wasmrt.core.errors import WasmrtError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_CRON_CHARS, MAX_ZONE_CHARS
 from wasmrt.core.model import ToolOutput
@@ -112,7 +113,10 @@ class RoutineTool(HostTool):
 
     def preview(self, params: Any) -> str | None:
         """Return what the approver of a call sees, or None if the call requires no approval."""
-        return self.asks(params, self.user)
+        try:
+            return self.asks(params, self.user)
+        except (WasmrtError, KeyError, TypeError):  # the call fails with this error
+            return None
 
     def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
         """Run the tool."""
