@@ -14,7 +14,8 @@ from wasmrt.agent.jobs import SANDBOX, CommandRunner, Jobs
 from wasmrt.agent.loading import load_registry
 from wasmrt.agent.routines import Routine, RoutineEngine, RoutineStore, Run, RunState
 from wasmrt.cli.serve.http import read_address
-from wasmrt.cli.shared.output import print_message, status
+from wasmrt.cli.shared.output import print_message
+from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registry import print_problems, register_configured_servers
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
