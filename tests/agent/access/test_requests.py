@@ -89,7 +89,7 @@ def test_denied_access_is_not_requested_again_in_its_conversation(agent: Agent) 
     assert agent.reads("notes/a.md", trace="next week") != "access-requested"
 
 
-def test_a_call_that_needs_two_entries_succeeds_after_two_once_answers(program: Program) -> None:
+def test_a_call_that_needs_two_entries_succeeds_after_two_approvals_for_one_call(program: Program) -> None:
     install(component=agent_read("@0.4.1").component())
     agent = program()
     agent.answer("notes/a.md")

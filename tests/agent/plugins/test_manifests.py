@@ -127,7 +127,7 @@ max_lenght = 3
         ('type = "integer"\nmin = true', "min"),
     ],
 )
-def test_limit_of_the_wrong_type_is_a_mistake(argument: str, key: str) -> None:
+def test_a_limit_of_the_wrong_type_is_an_error(argument: str, key: str) -> None:
     assert list(problems(f"{HEAD}{ARGS}[args.properties.x]\n{argument}")) == [f"args.properties.x.{key}"]
 
 

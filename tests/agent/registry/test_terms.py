@@ -123,7 +123,7 @@ def test_tools_are_registered_in_groups_from_sources() -> None:
     assert registry.execute("c_old").result == "made"
 
 
-def test_a_wrapped_tool_has_only_its_read_only_actions_or_is_none() -> None:
+def test_a_read_only_wrapper_keeps_only_actions_without_changes_or_is_none() -> None:
     done: list[str] = []
 
     @tool(actions={"list": ["network"], "close": ["external-write"]})
