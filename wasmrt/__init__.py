@@ -30,7 +30,6 @@ _PUBLIC = {
     "agent.loading": "load_registry",
     "agent.policy": "Permission Preset ToolPolicy ToolRule",
     "agent.registry": ("ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource tool"),
-    "agent.routines": "RoutineEngine add_routines",
     "capabilities": (
         "Capabilities CredentialLocation CredentialMapping EndpointPattern HttpCapability RateLimitConfig "
         "SecretsCapability ToolInvokeCapability WorkspaceCapability merge"
@@ -148,8 +147,6 @@ if TYPE_CHECKING:
     from wasmrt.agent.registry import ToolSource as ToolSource
     from wasmrt.agent.registry import ToolView as ToolView
     from wasmrt.agent.registry import tool as tool
-    from wasmrt.agent.routines import RoutineEngine as RoutineEngine
-    from wasmrt.agent.routines import add_routines as add_routines
     from wasmrt.agent.safety import wrap_tool_output as wrap_tool_output
     from wasmrt.authoring.builder import BuilderConfig as BuilderConfig
     from wasmrt.authoring.builder import BuildResult as BuildResult

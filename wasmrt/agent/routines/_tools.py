@@ -267,7 +267,8 @@ def add_routines(
         InvalidNameError: the registry already has these tools.
 
     Example:
-        >>> from wasmrt import ToolRegistry, add_routines
+        >>> from wasmrt import ToolRegistry
+        >>> from wasmrt.agent.routines import add_routines
         >>> class Shout:
         ...     def run(self, task, job):
         ...         return task.title.upper()
