@@ -61,6 +61,7 @@ _MORE = {
     "agent.builtin.shell": "ShellSettings",
     "agent.jobs": "FunctionRunner JobContext JobResult JobTask",
     "agent.registry": "FunctionTool SchemaTool ToolView",
+    "agent.routines": "RoutineEngine add_routines",
     "agent.safety": "wrap_tool_output",
     "authoring.builder": "BuilderConfig BuildResult ChatModel LlmSoftwareBuilder",
     "capabilities": "AllowlistValidator LoginCapability OAuthConfig ToolLimits WorkspaceWriteCapability",
@@ -147,6 +148,8 @@ if TYPE_CHECKING:
     from wasmrt.agent.registry import ToolSource as ToolSource
     from wasmrt.agent.registry import ToolView as ToolView
     from wasmrt.agent.registry import tool as tool
+    from wasmrt.agent.routines import RoutineEngine as RoutineEngine
+    from wasmrt.agent.routines import add_routines as add_routines
     from wasmrt.agent.safety import wrap_tool_output as wrap_tool_output
     from wasmrt.authoring.builder import BuilderConfig as BuilderConfig
     from wasmrt.authoring.builder import BuildResult as BuildResult

@@ -19,8 +19,8 @@ from wasmrt.agent.jobs._model import EVENT_TYPES, JobResult, JobTask
 from wasmrt.agent.jobs._project import check_project
 from wasmrt.agent.jobs._runner import JobContext
 from wasmrt.core.errors import ConfigurationError, ToolError, ToolErrorKind
-from wasmrt.core.limits import KIB
-from wasmrt.core.strict_json import JsonError, parse_json
+from wasmrt.core.limits import KIB, MAX_JSON_DEPTH, MAX_JSON_PARTS
+from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.isolation.programs import not_started, run_to_end, starting
 
 _POLL_SECONDS = 0.5
@@ -103,8 +103,8 @@ class _Lines:
 
     def _take_line(self, line: bytes) -> None:
         if line.startswith(b"{") and len(line) <= _MAX_LINE_BYTES:
-            with suppress(JsonError, UnicodeDecodeError):
-                found = parse_json(line.decode())
+            with suppress(JsonError):
+                found = read_json(line, max_bytes=_MAX_LINE_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
                 if isinstance(found, dict) and found.get("event_type") in EVENT_TYPES:
                     data = found.get("data")
                     self._job.emit(found["event_type"], data if isinstance(data, dict) else {"content": data})

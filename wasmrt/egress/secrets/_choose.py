@@ -9,6 +9,7 @@ from pathlib import Path
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
+from wasmrt.core.setting_commands import set_command
 from wasmrt.egress.secrets._command import CommandSecrets
 from wasmrt.egress.secrets._environment import EnvironmentSecrets
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
@@ -96,7 +97,7 @@ def open_store(
         return CommandSecrets(command)
     if chosen == "vault":
         if vault is None:
-            hint = "set secrets.vault_address with wasmrt config set"
+            hint = f"run: {set_command('secrets.vault_address', 'https://vault.example.com:8200')}"
             raise ConfigurationError("the secrets backend 'vault' needs the address of the server", hint=hint)
         return vault()
     if chosen == "keyring":
