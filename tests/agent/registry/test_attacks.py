@@ -49,6 +49,7 @@ from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import EVERY_EFFECT, NETWORKING
 from wasmrt.core.errors import GuestError, InvalidNameError, InvalidParametersError
 from wasmrt.core.model import Reason
+from wasmrt.core.tool_defaults import Offer
 from wasmrt.core.traits import Confirmation, Risk, SubagentAccess, TraitRestrictions
 from wasmrt.egress.leaks import Action, LeakDetector
 
@@ -658,7 +659,7 @@ def test_a_tool_of_an_external_component_is_external() -> None:
     registry = under()
     with WasmToolRuntime(WasmRuntimeConfig(isolation="in-process")) as runtime:
         echo = runtime.prepare_installed("echo")
-        echo.installed = True
+        echo.offer = Offer(agreed=True, command="wasmrt grant echo")
         wrapped = ReadOnlyToolWrapper.wrap(echo)
         assert wrapped is not None
         with pytest.raises(InvalidNameError):  # wrapping a tool does not permit a protected name

@@ -79,10 +79,10 @@ def test_an_unknown_backend_gets_the_nearest_suggestion(tmp_path: Path, wrong: s
 
 
 def test_an_unknown_backend_without_a_similar_one_gets_the_whole_list(tmp_path: Path) -> None:
-    for wrong in ("vault", "x" * 10_000):
+    for wrong in ("1password", "x" * 10_000):
         with pytest.raises(ConfigurationError) as caught:
             open_store(tmp_path, environ={"WASMRT_SECRETS_BACKEND": wrong})
-        assert caught.value.hint == "choose one of auto, keyring, file, environment, command"
+        assert caught.value.hint == "choose one of auto, keyring, file, environment, command, vault"
         assert len(caught.value.message) < 200
 
 

@@ -167,7 +167,7 @@ def test_a_revoked_answer_does_not_apply_to_the_next_call(site: Site, ann: Perso
 @pytest.mark.parametrize("answer", ["allow-once", "allow-session", "allow-always"])
 def test_an_answer_after_the_call_was_cancelled_has_no_effect(site: Site, ann: Person, answer: str) -> None:
     session = begin(site, elicitation={}).headers["mcp-session-id"]
-    (stream, _), _ = ask_old(site, session)
+    (stream, _events), _ = ask_old(site, session)  # collecting the events would end the stream
     request = waiting(site)
     stream.__exit__(None, None, None)
     while site.world.store.state(request) is State.PENDING:

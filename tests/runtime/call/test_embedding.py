@@ -232,7 +232,7 @@ def test_one_file_configures_the_command_and_a_program(home: Path) -> None:
         ("[limits]\nmemory = 1", "limits.memory is not known"),
         ("[rates]\ncalls_per_minute = 'x'", "rates.calls_per_minute"),
         ("[workspace]\nper_user = true", "requires the key path"),
-        ("[secrets]\nbackend = 'vault'", "secrets.backend must be one of"),
+        ("[secrets]\nbackend = 'cloud'", "secrets.backend must be one of"),
         ("[explain]\nservices = 'absent.toml'", "cannot be read"),
     ],
 )

@@ -67,10 +67,9 @@ def answer_nested(view: ToolView, name: str, params: Any, parent: ToolContext, l
     `lifetime` limits the call. Approvals are requested as for other calls.
     """
     state = view._new_state(
-        name, params, parent.user, parent.trace_id, parent_id=parent.call_id, receipt_trace=parent.call_id,
-        within=lifetime,
-    )  # fmt: skip
-    state.direct, state.has_permit = lifetime is not None, False
+        name, params, parent.user, parent.trace_id, parent_id=parent.call_id, receipt_trace=parent.call_id
+    )
+    state.within, state.direct, state.has_permit = lifetime, lifetime is not None, False
     return run_without_loop(run_and_answer(state, ToolCall("", name, params), BlockingExecutor()))
 
 

@@ -142,7 +142,8 @@ def remove(name: str, user: str, yes: bool, as_json: bool) -> None:
 
 @routines.command("serve")
 @click.option("--http", "address", metavar="[HOST:]PORT", help="Also accept webhooks on this loopback address.")
-def serve(address: str | None) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print each run that needs attention as a line of JSON.")
+def serve(address: str | None, as_json: bool) -> int:
     """Run the routines of all users when they are due, until Ctrl-C.
 
     The setting jobs.command is the program that works on them, confined. Calls that require approval wait in the queue
@@ -152,8 +153,9 @@ def serve(address: str | None) -> int:
     Examples:
       wasmrt routines serve
       wasmrt routines serve --http 127.0.0.1:8932
+      wasmrt routines serve --json
     """
-    return serve_routines(address)
+    return serve_routines(address, as_json=as_json)
 
 
 def _store() -> RoutineStore:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from wasmrt.agent.jobs import SANDBOX, CommandRunner, Jobs
 from wasmrt.agent.loading import load_registry
 from wasmrt.agent.routines import Routine, RoutineEngine, RoutineStore, Run, RunState
 from wasmrt.cli.serve.http import read_address
-from wasmrt.cli.shared.output import print_message
+from wasmrt.cli.shared.output import print_message, show
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registry import print_problems, register_configured_servers
 from wasmrt.core.errors import ConfigurationError
@@ -27,8 +28,10 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 
 
 @contextmanager
-def open_engine() -> Iterator[RoutineEngine]:
+def open_engine(*, as_json: bool = False) -> Iterator[RoutineEngine]:
     """Open an engine that runs routines with the setting `jobs.command`, and end its runs afterwards.
+
+    Runs that need attention are printed on stderr, or as lines of JSON on stdout.
 
     SECURITY: no user is present, so calls that require approval wait in the queue, whatever approver is configured.
 
@@ -48,20 +51,22 @@ def open_engine() -> Iterator[RoutineEngine]:
             register_configured_servers(registry)
             print_problems(registry.problems)
             with Jobs(registry, modes=modes, max_parallel=config.jobs.max_parallel) as jobs:
-                engine = RoutineEngine(RoutineStore(places.routines), registry, jobs=jobs, notify=_notify)
+                engine = RoutineEngine(
+                    RoutineStore(places.routines), registry, jobs=jobs, notify=_show_run if as_json else _notify
+                )
                 try:
                     yield engine
                 finally:
                     engine.close()
 
 
-def serve_routines(address: str | None) -> int:
+def serve_routines(address: str | None, *, as_json: bool) -> int:
     """Run routines until SIGINT or SIGTERM; with an address, accept webhooks there.
 
     Raises:
         ConfigurationError: the setting `jobs.command` is missing, or the address cannot be used.
     """
-    with open_engine() as engine:
+    with open_engine(as_json=as_json) as engine:
         return asyncio.run(_serve(engine, address))
 
 
@@ -86,3 +91,8 @@ async def _serve(engine: RoutineEngine, address: str | None) -> int:
 
 def _notify(routine: Routine, run: Run, state: RunState, summary: str) -> None:
     print_message(f"{routine.name}: {state}: {summary}")
+
+
+def _show_run(routine: Routine, run: Run, state: RunState, summary: str) -> None:
+    found = {"routine": routine.name, "user": routine.user, "run": run.id, "state": state, "summary": summary}
+    show(json.dumps(found, ensure_ascii=False))
