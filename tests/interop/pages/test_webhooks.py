@@ -81,7 +81,7 @@ def test_a_signed_request_starts_a_run_with_its_body_as_untrusted_text(site: Sit
         )
     head, _, body = answer.partition(b"\r\n\r\n")
     assert head.startswith(b"HTTP/1.1 202 ")
-    site.engine.close()
+    site.engine.wait(site.store.history("ann", "report", 1)[0])
     run = site.store.history("ann", "report", 1)[0]
     assert (run.id, run.trigger_type, run.state) == (json.loads(body)["run_id"], "webhook", "ok")
     assert "deployed" in site.model.contexts[0]
