@@ -32,7 +32,7 @@ TOOLS = {
 }
 UNUSED = NETWORK | SECRETS | INSTALLING | ELSEWHERE | TOOLS
 UNUSED |= {"wasmrt.authoring.project", "wasmrt.testing", "tempfile", "logging"}
-SHARED = ("calls", "errors", "groups", "options", "output", "root", "runtime", "tools")
+SHARED = ("calls", "errors", "groups", "options", "output", "progress", "root", "runtime", "tools")
 COMMAND = {"shared", *(f"shared.{name}" for name in SHARED), "use", "use.run", "use.component"}
 
 
