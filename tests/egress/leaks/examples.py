@@ -74,12 +74,10 @@ def _sized(kind: str, size: int, random: Random) -> str:
 def _word(groups: tuple[str, ...], length: int, random: Random) -> str:
     """Return random text that mixes all groups and repeats no character, like most real tokens."""
     letters: list[str] = []
-    every = "".join(groups)
     while len(letters) < length:
-        group = groups[len(letters)] if len(letters) < len(groups) else every
-        letter = random.choice(group)
-        if len(group) == 1 or letter not in letters[-1:]:
-            letters.append(letter)
+        group = groups[len(letters) % len(groups)] if len(letters) < len(groups) else "".join(groups)
+        choices = [c for c in group if len(group) == 1 or c not in letters[-1:]]
+        letters.append(random.choice(choices))
     while True:
         random.shuffle(letters)
         if letters[0] not in "-_+/" or set(letters) <= set("-_+/"):
