@@ -274,8 +274,7 @@ def test_a_file_is_explained_in_plain_sentences():
         "Authorization header",
         "may send those requests 60 times a minute and 1,000 times an hour, each with at most 1 MiB out, 10 MiB back "
         "and 30 seconds",
-        "may not send a request whose path has a segment . or .., also if percent-encoded, follow redirects, or reach "
-        "an address that is not public, unless an operator exempts it",
+        "may not send path segments . or .., also encoded, follow redirects, or reach non-public addresses",
         "may read files under context/",
         "its parameters and data that it reads under context/ can go to api.example.com",
     ]

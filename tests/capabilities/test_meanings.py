@@ -259,7 +259,7 @@ def test_the_sentences_say_which_requests_may_delete_and_which_secret_goes_where
     assert '"any request" means every method: GET, POST, PUT, PATCH, DELETE,' in said(
         granted(EndpointPattern.host(GITHUB))
     )
-    assert "a segment . or .., also if percent-encoded" in said(granted(EndpointPattern.host(GITHUB)))
+    assert "path segments . or .., also encoded" in said(granted(EndpointPattern.host(GITHUB)))
     assert "percent-encoded" not in said(Capabilities.none().with_workspace_read(["notes/"]))
 
 
@@ -269,7 +269,7 @@ def test_the_sentences_have_the_exceptions_of_hosts_addresses_and_files() -> Non
     assert not everywhere.explain_http("GET", "https://example.org/").allowed
     assert everywhere.explain_http("GET", "https://a.b.example.org/").allowed
     one = granted(EndpointPattern.host(GITHUB))
-    assert "subdomain" not in said(one) and "an address that is not public, unless an operator exempts it" in said(one)
+    assert "subdomain" not in said(one) and "non-public addresses" in said(one)
     assert not one.explain_http("GET", f"https://{GITHUB}/", ["10.0.0.7"]).allowed
     written = Capabilities.none().with_workspace_write(["out/"])
     assert "may not write the agent's identity files, such as AGENTS.md, or capability files" in said(written)

@@ -104,10 +104,7 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
         yield f'"any request" means every method: {join_words(METHODS)}'
     if allowed:
         yield f"may send those requests {bounds}"
-        yield (
-            "may not send a request whose path has a segment . or .., also if percent-encoded, follow redirects, or "
-            "reach an address that is not public, unless an operator exempts it"
-        )
+        yield "may not send path segments . or .., also encoded, follow redirects, or reach non-public addresses"
     used = [mapping for reach in found for mapping in reach.credentials]
     for mapping in credentials:
         if mapping not in used:
