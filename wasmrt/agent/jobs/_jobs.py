@@ -306,11 +306,11 @@ class Jobs:
             elif run.idle_seconds() > STUCK_SECONDS and self._is_resumable(job_id):
                 self._give_up(job_id, run, f"no progress for {STUCK_SECONDS:g} s")
         now = time.monotonic()
-        if self._runs:
+        if runs := list(self._runs.values()):  # before the query, which does not know runs that start meanwhile
             renews = now - self._renewed > self._lease_seconds / 3
             held = self._store.renew(self._process, self._lease_end()) if renews else self._store.held(self._process)
             self._renewed = now if renews else self._renewed
-            for run in list(self._runs.values()):
+            for run in runs:
                 if run.owner not in held:
                     run.lifetime.cancel()
         if now - self._checked > min(_CHECK_SECONDS, self._lease_seconds):
