@@ -42,7 +42,7 @@ def linked_files(start: Path) -> Iterator[Path]:
 
 def reference() -> str:
     """Return the page of the public names, which the generator fills from their docstrings."""
-    names = "\n".join(f"::: wasmrt.{name}" for name in wasmrt.__all__ if name[0] != "_")
+    names = "\n".join(f"::: wasmrt.{name}" for name in wasmrt.__all__)
     return f"# Python reference\n\nThe public names of `wasmrt`, generated from their docstrings.\n\n{names}\n"
 
 

@@ -29,7 +29,7 @@ _PUBLIC = {
     "agent.jobs": "AgentRunner Jobs add_jobs",
     "agent.loading": "load_registry",
     "agent.policy": "Permission Preset ToolPolicy ToolRule",
-    "agent.registry": ("ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource tool"),
+    "agent.registry": "ReadOnlyToolWrapper Tool ToolAnswer ToolCall ToolCallAccumulator ToolRegistry ToolSource tool",
     "capabilities": (
         "Capabilities CredentialLocation CredentialMapping EndpointPattern HttpCapability RateLimitConfig "
         "SecretsCapability ToolInvokeCapability WorkspaceCapability merge"

@@ -274,7 +274,8 @@ def test_a_file_is_explained_in_plain_sentences():
         "Authorization header",
         "may send those requests 60 times a minute and 1,000 times an hour, each with at most 1 MiB out, 10 MiB back "
         "and 30 seconds",
-        "may not send path segments . or .., also encoded, follow redirects, or reach non-public addresses",
+        "may not send path segments . or .., also encoded, follow redirects, or reach non-public addresses "
+        "unless exempt",
         "may read files under context/",
         "its parameters and data that it reads under context/ can go to api.example.com",
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from weakref import WeakSet
 
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
 
@@ -22,7 +23,7 @@ class Lifetime:
             lifetime of the outer call.
     """
 
-    __slots__ = ("_ended_by", "_inner", "_on_end", "_wake", "deadline", "started")
+    __slots__ = ("__weakref__", "_ended_by", "_inner", "_on_end", "_wake", "deadline", "started")
 
     def __init__(self, seconds: float, *, within: Lifetime | None = None) -> None:
         self.started = time.monotonic()
@@ -31,7 +32,7 @@ class Lifetime:
         self._ended_by: BaseException | None = None
         self._wake: threading.Event | None = None
         self._on_end: Callable[[], None] | None = None
-        self._inner: tuple[Lifetime, ...] = ()
+        self._inner: WeakSet[Lifetime] | None = None
         if within is not None:
             within._add_inner(self)
 
@@ -104,7 +105,9 @@ class Lifetime:
     def _add_inner(self, inner: Lifetime) -> None:
         """Cancel the lifetime of an inner call when this one is cancelled. Inner calls may run at the same time."""
         with _wake_lock:
-            self._inner = (*(each for each in self._inner if not each.is_over), inner)
+            if self._inner is None:
+                self._inner = WeakSet()  # a call that has ended drops its lifetime
+            self._inner.add(inner)
         if self._ended_by is not None:
             inner.cancel()
 
@@ -112,7 +115,10 @@ class Lifetime:
         if self._ended_by is None:
             self._ended_by = error
         self.cancelled.set()
-        for inner in self._inner:
-            inner.cancel()
+        if self._inner is not None:
+            with _wake_lock:
+                running = list(self._inner)
+            for inner in running:
+                inner.cancel()
         if self._on_end is not None:
             self._on_end()

@@ -10,6 +10,7 @@ from itertools import islice
 from blake3 import blake3
 
 from wasmrt.core.errors import InvalidNameError
+from wasmrt.core.lookalikes import LOOKALIKES
 from wasmrt.core.normal_form import normalize
 
 MAX_NAME_LENGTH = 64
@@ -93,15 +94,6 @@ def shortened(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
     return f"{kept}-{digest[:_DIGEST_DIGITS]}"
 
 
-_LOOKALIKES = str.maketrans(
-    "\u0430\u0432\u0435\u043a\u043c\u043d\u043e\u0440\u0441\u0442\u0443\u0445"
-    "\u0455\u0456\u0458\u04bb\u0501\u051b\u051d"
-    "\u03b1\u03b5\u03b9\u03ba\u03bd\u03bf\u03c1\u03c4\u03c5\u03c7\u0131",
-    "abekmhopctyxsijhdqwaeikvoptuxi",
-)
-"""Lower-case letters of the Cyrillic and Greek alphabets, and the dotless i, that look like ASCII letters."""
-
-
 def folded(name: str) -> str:
     """Return `name` without differences that models, clients and people confuse.
 
@@ -109,7 +101,7 @@ def folded(name: str) -> str:
     """
     if not name.isascii():
         # SECURITY: otherwise a tool could imitate a protected name in a list that a person reads.
-        name = path_key(name).translate(_LOOKALIKES)
+        name = path_key(name).translate(LOOKALIKES)
     return name.lower().replace("-", "_")
 
 

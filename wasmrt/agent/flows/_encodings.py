@@ -6,38 +6,15 @@ import base64
 import re
 from collections.abc import Callable, Iterator
 
+from wasmrt.core.lookalikes import LOOKALIKES
+
 _ALIKE = {
-    "a": "аαɑ⍺ａᴀᎪⲁ",
-    "b": "ЬьƄƅβʙᏼⲃ",
-    "c": "сϲᴄⅽᏟⲥ",
-    "d": "ԁɗⅾđᴅᎠ",
-    "e": "еєҽɛε℮əᴇᎬⲉ",
-    "f": "ƒғꜰ",
-    "g": "ɡցɢᏀ",
-    "h": "һհħʜᎻⲏ",
-    "i": "іιıɩӏǀɪᎥⲓ",
-    "j": "јϳʝᴊᎫ",
-    "k": "кκĸᴋᏦⲕ",
-    "l": "ⅼłʟᏞ",
-    "m": "мⅿᴍμᎷⲙ",
-    "n": "пηոռɴⲛ",
-    "o": "оοσօᴏø०٥ᎤⲟჿՕ",
-    "p": "рρþᴘᏢⲣ",
-    "q": "ԛզǫ",
-    "r": "гᴦɾʀᎡᏒ",
-    "s": "ѕꜱʂᏚ",
-    "t": "тτţᴛᎢⲧ",
-    "u": "υսʋцᴜ",
-    "v": "νѵᴠᏙ",
-    "w": "ԝωѡᴡᎳ",
-    "x": "хχⲭ",
-    "y": "уүγʏᎽⲩ",
-    "z": "ᴢʐζᏃⲍ",
     ".": "。．｡․",
     "@": "＠﹫",
     "-": "‐‑‒–—―−﹣",
     "/": "⁄∕⧸",
 }
+"""Other characters than letters, with those that look like them."""
 _UNLIKE = {"Η": "h", "Ν": "n", "Υ": "y", "В": "b", "Н": "h"}
 """Capital letters that look like a Latin letter, but whose lowercase forms look like a different one."""
 _SETS = (0x1F150, 0x1F170, 0x1F1E6)
@@ -51,7 +28,7 @@ CAPITALS |= {first + place: chr(ord("a") + place) for first in _SETS for place i
 _MARKS = (*range(0x300, 0x370), *range(0x1AB0, 0x1B00), *range(0x1DC0, 0x1E00), *range(0x20D0, 0x2100))
 """Combining marks, which remain after Unicode decomposes a letter."""
 CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS, *_INVISIBLE, *range(0xFE00, 0xFE10)))
-CONFUSABLES |= {ord(char): plain for plain, alike in _ALIKE.items() for char in alike}
+CONFUSABLES |= LOOKALIKES | {ord(char): plain for plain, alike in _ALIKE.items() for char in alike}
 
 
 _WORDS = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,6}")

@@ -65,7 +65,7 @@ def _remove_secrets(state: CallState, output: ToolOutput, text: str) -> ToolOutp
     if report.should_block:
         reason = "could not be scanned for secrets" if report.unscanned else "contains a secret"
         raise LeakError(f"the tool's output {reason} and was withheld", hint="remove the secrets from its output")
-    own = None if output.raw is None else _clean_raw(detector, output.raw)
+    own = None if output.raw in (None, text) else _clean_raw(detector, output.raw)
     if all(match.action is Action.WARN for match in report.matches):
         return output._replace(raw=text if own is None else own)
     clean = _redact_value(detector, output.result)
@@ -86,9 +86,10 @@ def _clean_raw(detector: LeakDetector, raw: object) -> str:
             hint="return less data from the tool",
         )  # fmt: skip
     # SECURITY: raw is as untrusted as the result.
-    if detector.scan(raw).should_block:
+    report = detector.scan(raw)
+    if report.should_block:
         raise LeakError("the tool's raw text was withheld", hint="remove the secrets from its output")
-    return detector.redact(raw)
+    return detector.redact(raw) if report.matches or report.unscanned else raw
 
 
 def _redact_value(detector: LeakDetector, value: Any) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +40,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import NOTHING_USED, Decision, Reason, ToolOutput
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
+from wasmrt.core.strict_json import write_json
 from wasmrt.core.tool_defaults import ToolDefaults
 from wasmrt.core.traits import Traits
 from wasmrt.egress.gateway import NetworkConfig
@@ -329,7 +329,7 @@ class ShellTool(ToolDefaults):
         if held is not None:
             result["directory"] = held.start.folder or "."
         result |= shown_changes(seen.changes)
-        raw = json.dumps(result, ensure_ascii=False)
+        raw = write_json(result)
         usage = NOTHING_USED._replace(wall_seconds=duration, output_bytes=len(raw.encode()))
         return ToolOutput(
             result=result, raw=raw, duration=duration, usage=usage, logs=(), decisions=decisions,

@@ -104,7 +104,10 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
         yield f'"any request" means every method: {join_words(METHODS)}'
     if allowed:
         yield f"may send those requests {bounds}"
-        yield "may not send path segments . or .., also encoded, follow redirects, or reach non-public addresses"
+        yield (
+            "may not send path segments . or .., also encoded, follow redirects, or reach non-public addresses "
+            "unless exempt"
+        )
     used = [mapping for reach in found for mapping in reach.credentials]
     for mapping in credentials:
         if mapping not in used:
