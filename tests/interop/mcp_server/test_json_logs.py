@@ -13,7 +13,7 @@ import pytest
 from tests.interop.mcp_server.processes import lines, served, wasmrt
 from tests.interop.mcp_server.world import META
 from wasmrt import ToolRegistry, tool
-from wasmrt.core.errors import InvalidParametersError
+from wasmrt.core.errors import InvalidParametersError, UnknownToolError
 from wasmrt.interop.mcp.server.http import UserTokens
 
 _PRIVATE = "not-a-real-" + "value-4711"
@@ -70,6 +70,9 @@ def test_calls_of_a_registry_are_logged_with_names_and_codes_only(caplog: pytest
         registry.execute("shout", {"text": _PRIVATE})
         with pytest.raises(InvalidParametersError):
             registry.execute("shout", {"text": 7, _PRIVATE: 1})
-    first, second = [record.getMessage() for record in caplog.records if record.name == "wasmrt.calls"]
+        with pytest.raises(UnknownToolError):
+            registry.execute(_PRIVATE)
+    first, second, third = [record.getMessage() for record in caplog.records if record.name == "wasmrt.calls"]
     assert first.endswith("of shout: ok") and second.endswith("of shout: failed")
+    assert third.endswith("of : failed")
     assert _PRIVATE not in caplog.text.lower()

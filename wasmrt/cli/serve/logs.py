@@ -21,9 +21,8 @@ def log_as_json() -> None:
     """Write everything that this process prints and logs from now on to stderr as lines of JSON."""
     stream = _JsonLines(sys.stderr)
     sys.stdout = sys.stderr = stream
-    root, own = logging.getLogger(), logging.getLogger(_OWN)
-    root.addHandler(_JsonHandler(stream))
-    own.setLevel(logging.INFO)
+    logging.getLogger().addHandler(_JsonHandler(stream))
+    logging.getLogger(_OWN).setLevel(logging.INFO)
 
 
 class _JsonLines(io.TextIOBase):
@@ -78,8 +77,8 @@ class _JsonHandler(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write a record, without its traceback."""
-        if record.name == CALLS_LOGGER:
-            event: dict[str, Any] = {"event": "call"} | dict(record.args if isinstance(record.args, dict) else {})
+        if record.name == CALLS_LOGGER and isinstance(record.args, dict):
+            event: dict[str, Any] = {"event": "call"} | {name: value for name, value in record.args.items() if value}
         else:
             event = {"event": "log", "logger": record.name}
             if record.name == _OWN or record.name.startswith(f"{_OWN}."):

@@ -16,4 +16,4 @@ def log_call(*, tool: str, call_id: str, seconds: float, error: str | None) -> N
     if _log.isEnabledFor(logging.INFO):
         outcome = "ok" if error is None else "failed"
         fields = {"tool": tool, "call_id": call_id, "outcome": outcome, "seconds": round(seconds, 6), "error": error}
-        _log.info("call %(call_id)s of %(tool)s: %(outcome)s", {name: value for name, value in fields.items() if value})
+        _log.info("call %(call_id)s of %(tool)s: %(outcome)s", fields)
