@@ -170,6 +170,7 @@ def test_text_of_a_tainted_conversation_taints_the_job_and_results_taint_the_rea
     add_jobs(registry, Calling(work))
     trace = registry.trace("talk")
     registry.execute("create_job", TASK | {"wait": True}, trace="calm")
+    trace.add_user_message("Write a report about the page.")
     trace.add_content("a page", source="web")
     registry.execute("create_job", TASK | {"wait": True}, trace="talk")
     assert [Label.UNTRUSTED in labels for labels in seen] == [False, True]

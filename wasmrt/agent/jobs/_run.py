@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -26,6 +26,7 @@ from wasmrt.agent.jobs._store import JobStore, Owned, Spent
 from wasmrt.agent.registry import Caller, ToolView, Trace, bind_view, detector_of
 from wasmrt.catalog.bundled import CREATE_JOB
 from wasmrt.core.errors import BudgetExceededError, CancelledError, ConfigurationError, ToolError, WasmrtError
+from wasmrt.core.labels import Label
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.strict_json import JsonError, write_json
@@ -93,7 +94,7 @@ class Run:
         self.lifetime.check()
         found = self._store.take_prompts(self._job.id, self.owner)
         for prompt in found:
-            self._trace.add_content(prompt.content, prompt.labels or (), source="job_prompt")
+            self._trace.add_content(prompt.content, _labels_of_text(prompt.labels), source="job_prompt")
             self.emit("message", {"role": "user", "content": prompt.content})
         return found
 
@@ -170,7 +171,7 @@ class Run:
         """Run the job to its end, and store its result."""
         job = self._job
         try:
-            self._trace.add_content("\n".join(job.task[:3]), job.labels or (), source=CREATE_JOB)
+            self._trace.add_content("\n".join(job.task[:3]), _labels_of_text(job.labels), source=CREATE_JOB)
             if job.state is JobState.PENDING:
                 self._store.move(job.id, JobState.IN_PROGRESS, "started", owner=self.owner)
             result = _call(runner, job, self)
@@ -226,6 +227,12 @@ class Run:
         part = MAX_EVENT_CHARS // max(len(data), 1) // 8  # a character takes at most six in JSON text
         cut = {str(key)[:100]: _as_text(value)[:part] for key, value in list(json.loads(text).items())[:16]}
         return write_json(cut | {"truncated": True})
+
+
+def _labels_of_text(conversation: Iterable[str] | None) -> set[str]:
+    """Return the labels of text from a conversation. After trusted and untrusted content, the text is untrusted."""
+    labels = set(conversation or ())
+    return labels - {Label.TRUSTED} if Label.UNTRUSTED in labels else labels
 
 
 def _as_text(value: Any) -> str:
