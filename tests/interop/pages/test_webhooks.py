@@ -13,28 +13,17 @@ from typing import Any
 import pytest
 from wasmrt.testing import MemorySecrets
 
+from tests.agent.routines.conftest import Model, add
 from tests.interop.web.served import served
 from wasmrt import ToolRegistry
 from wasmrt.agent.approvals import DenyApprover
-from wasmrt.agent.jobs import JobContext, JobTask
-from wasmrt.agent.routines import Routine, RoutineEngine, RoutineStore, read_definition
+from wasmrt.agent.routines import Routine, RoutineEngine, RoutineStore
 from wasmrt.egress.secrets import Secret
 from wasmrt.interop.pages import WEBHOOKS, RoutineWebhooks, webhook_secret
 from wasmrt.interop.web import Request, Response
 
 NOW = 1_800_000_000
 KEY = "correct horse battery staple"
-
-
-class Model:
-    """Records the contexts of its tasks."""
-
-    def __init__(self) -> None:
-        self.contexts: list[str] = []
-
-    def run(self, task: JobTask, job: JobContext) -> str:
-        self.contexts.append(task.context)
-        return "ROUTINE_OK"
 
 
 class Site:
@@ -49,8 +38,7 @@ class Site:
         self.routine = self.add("report", "webhook")
 
     def add(self, name: str, trigger: str) -> Routine:
-        params = {"name": name, "trigger_type": trigger, "prompt": "Read the message.", "cooldown_secs": 0}
-        routine = self.store.create("ann", read_definition(params), labels=())
+        routine: Routine = add(self.store, name, trigger_type=trigger, cooldown_secs=0)
         self.secrets.set("ann", webhook_secret(routine.id), Secret(KEY))
         return routine
 
@@ -84,7 +72,7 @@ def test_a_signed_request_starts_a_run_with_its_body_as_untrusted_text(site: Sit
     site.engine.wait(site.store.history("ann", "report", 1)[0])
     run = site.store.history("ann", "report", 1)[0]
     assert (run.id, run.trigger_type, run.state) == (json.loads(body)["run_id"], "webhook", "ok")
-    assert "deployed" in site.model.contexts[0]
+    assert "deployed" in site.model.tasks[0].context
 
 
 @pytest.mark.parametrize(

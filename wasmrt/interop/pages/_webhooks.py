@@ -18,7 +18,6 @@ from wasmrt.interop.web import Request, Response, plain
 WEBHOOKS = "/api/webhooks/"
 TIMESTAMP, SIGNATURE = "x-wasmrt-timestamp", "x-wasmrt-signature"
 _MAX_AGE_SECONDS = 300
-_STATUS = {"routine-cooldown": 429, "routine-busy": 429, "routine-disabled": 409}
 
 
 def webhook_secret(routine_id: str) -> str:
@@ -75,7 +74,7 @@ class RoutineWebhooks:
             # SECURITY: the signature is the slot, so that a recorded request starts no second run.
             run = self._engine.fire(routine, Trigger(TriggerType.WEBHOOK, f"webhook {signature}", request.client), text)
         except FireRefusedError as refused:
-            return plain(_STATUS.get(refused.code, 409), refused.message)
+            return plain(409 if refused.code == "routine-disabled" else 429, refused.message)
         except ToolError:  # deleted since it was found
             return plain(404)
         if run is None:
