@@ -18,6 +18,7 @@ from wasmrt.cli.serve.http import read_address
 from wasmrt.cli.shared.output import print_message, show
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registry import print_problems, register_configured_servers
+from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
@@ -71,21 +72,17 @@ def serve_routines(address: str | None, *, as_json: bool) -> int:
 
 
 async def _serve(engine: RoutineEngine, address: str | None) -> int:
-    stop, ended = threading.Event(), asyncio.Event()
+    stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
     async with AsyncExitStack() as stack:
         if address is not None:
             host, port = read_address(address)
-            secrets = read_config_file(find_places().config).open_secrets()
-            server = WebServer(RoutineWebhooks(engine, secrets), host=host, port=port)
+            server = WebServer(RoutineWebhooks(engine, open_secrets()), host=host, port=port)
             await stack.enter_async_context(server)
             print_message(f"accepting webhooks at {server.url}{WEBHOOKS}ID")
         print_message("running routines when they are due; press Ctrl-C to stop")
-        ticking = asyncio.ensure_future(asyncio.to_thread(engine.serve, stop))
-        await ended.wait()
-        stop.set()
-        await ticking
+        await asyncio.to_thread(engine.serve, stop)
     return 0
 
 
