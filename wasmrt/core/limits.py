@@ -362,8 +362,3 @@ MAX_SCREENSHOT_BYTES = 2_500_000
 MAX_SCREEN_COORDINATE = 32_767  # X11 has 16-bit coordinates
 MAX_TYPED_CHARS = 2000
 MAX_INPUT_REPEATS = 50  # of a key combination, and steps of a wheel
-
-
-# Routines: prompts that run by schedule, event or webhook.
-MAX_CRON_CHARS = 256
-MAX_ZONE_CHARS = 64

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from contextlib import suppress
 from dataclasses import replace
@@ -16,15 +17,15 @@ import pytest
 from tests.agent.routines.conftest import START, Clock, Model, add
 from wasmrt import ApprovalAnswer, ApprovalStore, CallbackApprover, QueueApprover, ToolContext, ToolRegistry, tool
 from wasmrt.agent.flows import Label
-from wasmrt.agent.jobs import JobContext, JobResult, JobTask
-from wasmrt.agent.routines import FireRefusedError, RoutineEngine, RoutineStore, Trigger, TriggerType
+from wasmrt.agent.jobs import JobContext, JobResult, Jobs, JobTask
+from wasmrt.agent.routines import FireRefusedError, RoutineEngine, RoutineStore, RunState, Trigger, TriggerType
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError, InvalidParametersError, ToolError
 
 HOURLY = {"trigger_type": "cron", "schedule": "0 * * * *"}
 
 
 def finish(engine: RoutineEngine, runs: list[Any]) -> list[Any]:
-    """Wait for runs, and return the history of the first routine's runs, oldest first."""
+    """Wait for runs, and return them."""
     for run in runs:
         engine.wait(run)
     return runs
@@ -61,6 +62,7 @@ def test_missed_times_start_one_run_after_downtime(store: RoutineStore, engine: 
         ("", "failed", "EmptyResponse: the model returned no text"),
         (lambda task, job: JobResult("no access", success=False), "failed", "no access"),
         (lambda task, job: 1 / 0, "failed", "the runner failed: ZeroDivisionError"),
+        (lambda task, job: sys.exit(), "failed", "the runner failed: SystemExit"),
     ],
 )
 def test_the_answer_of_the_model_decides_the_state_of_a_run(
@@ -72,6 +74,37 @@ def test_the_answer_of_the_model_decides_the_state_of_a_run(
     run = store.history("ann", "report", 1)[0]
     assert (run.state, run.summary) == (state, summary)
     assert store.get("ann", "report").consecutive_failures == (state == "failed")
+
+
+def test_a_run_without_a_trace_is_recorded_as_failed(
+    store: RoutineStore, engine: RoutineEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wasmrt.agent.registry._services.MAX_FLOW_TRACES", 0)
+    add(store)
+    finish(engine, [engine.run("ann", "report")])
+    assert store.history("ann", "report", 1)[0].summary == "too-many-traces: 0 traces are open"
+
+
+def test_a_full_job_has_the_folder_of_its_routine_and_is_cancelled_with_its_run(
+    tmp_path: Path, store: RoutineStore, registry: ToolRegistry, model: Model, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hold(task: JobTask, job: JobContext) -> str:
+        begun.set()
+        job.lifetime.wait(30)
+        return ""
+
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
+    begun, routine = threading.Event(), add(store, action_type="full_job")
+    with Jobs(registry, model, path=tmp_path / "jobs.sqlite3") as jobs:
+        engine = RoutineEngine(store, registry, jobs=jobs)
+        finish(engine, [engine.run("ann", "report")])
+        model.reply = hold
+        engine.run("ann", "report")
+        begun.wait(30)
+        engine.close()
+        assert [job.state for job in jobs.all(user="ann")] == ["cancelled", "completed"]
+    assert [run.state for run in store.history("ann", "report", 2)] == ["failed", "ok"]
+    assert {Path(task.project_dir).name for task in model.tasks} == {f"routine-{routine.id}"}
 
 
 def test_a_run_is_repeated_twice_if_the_service_of_the_model_fails(
@@ -217,7 +250,7 @@ def test_only_500_runs_of_a_routine_are_stored(store: RoutineStore, monkeypatch:
     for number in range(9):
         run = store.claim(routine, Trigger(TriggerType.MANUAL, str(number), str(number)))
         assert run is not None
-        store.finish(run, "ok", "")  # type: ignore[arg-type]
+        store.finish(run, RunState.OK, "")
     assert [run.detail for run in store.history("ann", "report", 50)] == ["8", "7", "6", "5", "4"]
 
 

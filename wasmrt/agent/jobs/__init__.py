@@ -16,6 +16,8 @@ from wasmrt.agent.jobs._model import (
     Prompt,
     Transition,
 )
+from wasmrt.agent.jobs._project import create_project
+from wasmrt.agent.jobs._run import read_result
 from wasmrt.agent.jobs._runner import AgentRunner, Budget, JobContext, ResumableRunner
 from wasmrt.agent.jobs._tools import add_jobs, job_tools
 
@@ -37,5 +39,7 @@ __all__ = [
     "ResumableRunner",
     "Transition",
     "add_jobs",
+    "create_project",
     "job_tools",
+    "read_result",
 ]

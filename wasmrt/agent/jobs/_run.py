@@ -240,11 +240,21 @@ def _as_text(value: Any) -> str:
 
 
 def _call(runner: AgentRunner, job: Job, run: Run) -> JobResult:
-    """Return the result of a runner; a coroutine runs in an event loop, and is cancelled if the job ends."""
+    """Return the result of a runner."""
     resumed = job.state is JobState.IN_PROGRESS and isinstance(runner, ResumableRunner)
     returned = (runner.resume if resumed and isinstance(runner, ResumableRunner) else runner.run)(job.task, run)
+    return read_result(returned, run.lifetime)
+
+
+def read_result(returned: JobResult | str | Awaitable[JobResult | str], lifetime: Lifetime) -> JobResult:
+    """Return the result in what a runner returned; a coroutine runs in an event loop until `lifetime` ends.
+
+    Raises:
+        ConfigurationError: it is neither a `JobResult` nor a text.
+        CancelledError, DeadlineExceededError: `lifetime` has ended.
+    """
     if isinstance(returned, Awaitable):
-        returned = asyncio.run(_await_result(returned, run.lifetime))
+        returned = asyncio.run(_await_result(returned, lifetime))
     if isinstance(returned, str):
         return JobResult(returned)
     if not isinstance(returned, JobResult) or not isinstance(returned.output, str):
@@ -263,5 +273,8 @@ async def _await_result(result: Awaitable[JobResult | str], lifetime: Lifetime) 
     try:
         async with asyncio.timeout(lifetime.remaining()):
             return await task
+    except TimeoutError:
+        lifetime.check()
+        raise
     except asyncio.CancelledError:
         raise CancelledError("the job was cancelled") from None

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import math
 import secrets
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, suppress
 from typing import NamedTuple
 
 from wasmrt.agent.approvals import DenyApprover, QueueApprover
 from wasmrt.agent.flows import Label
-from wasmrt.agent.jobs import AgentRunner, JobResult, Jobs, JobState, JobTask
+from wasmrt.agent.jobs import AgentRunner, JobResult, Jobs, JobState, JobTask, create_project, read_result
 from wasmrt.agent.registry import ToolView, Trace, detector_of
 from wasmrt.agent.routines._context import RoutineContext
 from wasmrt.agent.routines._model import (
@@ -33,16 +34,14 @@ from wasmrt.agent.routines._store import RoutineStore, Trigger
 from wasmrt.agent.safety import wrap_tool_output
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.places import find_places
-from wasmrt.runtime.workspace import UserFolders
+from wasmrt.core.limits import KIB
 
 TICK_SECONDS = 15.0
 _OK = "ROUTINE_OK"
 _ENDING = f"If nothing needs the user's attention, reply EXACTLY with: {_OK}"
-_WATCH_SECONDS = 5.0
 _RETRIES = 2
 _RETRY_SECONDS = 1.0
-_MAX_CONTEXT_CHARS = 64 * 1024  # for each document
+_MAX_CONTEXT_CHARS = 64 * KIB  # for each document
 _log = logging.getLogger("wasmrt.routines")
 
 
@@ -88,16 +87,10 @@ class RoutineEngine:
     def tick(self) -> list[Run]:
         """Start every routine whose time has come, once each, and return the runs."""
         self.store.recover()
-        started = []
-        for routine in self.store.due():
-            trigger = Trigger(TriggerType.CRON, f"cron {routine.next_ms}", routine.definition.schedule)
-            try:
-                run = self.fire(routine, trigger)
-            except ToolError as refused:  # it stays due, or was deleted
-                _log.info("%s", refused)
-                continue
-            started += [] if run is None else [run]
-        return started
+        return self._fire_all(
+            (routine, Trigger(TriggerType.CRON, f"cron {routine.next_ms}", routine.definition.schedule))
+            for routine in self.store.due()
+        )
 
     def event(self, channel: str, text: str, *, user: str = "local", event_id: str = "") -> list[Run]:
         """Start the user's routines whose pattern matches a message of a channel, and return the runs.
@@ -112,18 +105,14 @@ class RoutineEngine:
                 f"expected at most {MAX_EVENT_CHANNEL_CHARS} characters of a channel and {MAX_EVENT_CHARS} of a text, "
                 f"got {len(channel)} and {len(text)}; shorten the text"
             )
-        slot, started = f"event {channel} {event_id or secrets.token_hex(16)}", []
-        for routine in self.store.routines(user, TriggerType.EVENT):
-            found = routine.definition
-            if found.event_channel not in ("", channel) or compile_pattern(found.event_pattern).search(text) is None:
-                continue
-            try:
-                run = self.fire(routine, Trigger(TriggerType.EVENT, slot, channel), text)
-            except ToolError as refused:
-                _log.info("%s", refused)
-                continue
-            started += [] if run is None else [run]
-        return started
+        trigger = Trigger(TriggerType.EVENT, f"event {channel} {event_id or secrets.token_hex(16)}", channel)
+        matching = (
+            (routine, trigger)
+            for routine in self.store.routines(user, TriggerType.EVENT)
+            if routine.definition.event_channel in ("", channel)
+            and compile_pattern(routine.definition.event_pattern).search(text) is not None
+        )
+        return self._fire_all(matching, text)
 
     def run(self, user: str, name: str) -> Run:
         """Start a routine by hand, regardless of its cooldown.
@@ -155,6 +144,18 @@ class RoutineEngine:
                 self._active[run.id] = _Active(future, lifetime)
         return run
 
+    def _fire_all(self, due: Iterable[tuple[Routine, Trigger]], text: str = "") -> list[Run]:
+        """Start routines, and return the runs."""
+        started = []
+        for routine, trigger in due:
+            try:
+                run = self.fire(routine, trigger, text)
+            except ToolError as refused:  # a scheduled routine stays due, unless it was deleted
+                _log.info("%s", refused)
+                continue
+            started += [] if run is None else [run]
+        return started
+
     def wait(self, run: Run) -> None:
         """Wait until a run that this engine started has ended."""
         active = self._active.get(run.id)
@@ -176,27 +177,26 @@ class RoutineEngine:
     def close(self) -> None:
         """Cancel all runs and wait for their end."""
         with self._lock:
+            self._pool.shutdown(wait=False)  # before the list is read, so that no run starts later
             active = list(self._active.values())
         for each in active:
             each.lifetime.cancel()
-        self._pool.shutdown(wait=True, cancel_futures=False)
+        self._pool.shutdown()
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
     def _perform(self, routine: Routine, run: Run, text: str, lifetime: Lifetime) -> None:
         """Run a routine, and record its result. Errors become failed runs."""
-        trace = self._tools.trace(f"routine-{run.id}", user=routine.user)
         tokens: int | None = None
         try:
-            result, tokens = self._run(routine, run, text, lifetime, trace)
+            with closing(self._tools.trace(f"routine-{run.id}", user=routine.user)) as trace:
+                result, tokens = self._run(routine, run, text, lifetime, trace)
             state, summary = _judge(result)
         except WasmrtError as error:
             state, summary = RunState.FAILED, f"{error.code}: {error.message}"
-        except Exception as error:  # the embedding program's runner failed
+        except BaseException as error:  # the embedding program's runner failed, or exits
             _log.warning("a runner failed", exc_info=True)
             state, summary = RunState.FAILED, f"the runner failed: {type(error).__name__}"
-        finally:
-            trace.close()
         summary = self._redact(summary)  # SECURITY: the history is stored and shown to models
         self.store.finish(run, state, summary, tokens=tokens)
         if self._notify is not None and state is not RunState.OK:
@@ -234,13 +234,13 @@ class RoutineEngine:
         if jobs is None or not jobs.modes:
             hint = "pass jobs, or use action_type lightweight"
             raise ConfigurationError("full jobs cannot be started here", code="no-jobs", hint=hint)
-        task = task._replace(project_dir=_create_project(routine))
+        task = task._replace(project_dir=str(create_project(routine.user, f"routine-{routine.id}")))
         job = jobs.create(task, user=routine.user, mode=jobs.modes[0], labels=trace.labels)
         try:
-            while (job := jobs.wait(job.id, user=routine.user, seconds=_WATCH_SECONDS)).ended_ms is None:
-                lifetime.check()
+            job = jobs.wait(job.id, user=routine.user, seconds=math.inf, lifetime=lifetime)
         except ToolError:
-            jobs.cancel(job.id, user=routine.user, reason="the routine's run has ended")
+            with suppress(ToolError):  # the job has ended meanwhile
+                jobs.cancel(job.id, user=routine.user, reason="the routine's run has ended")
             raise
         return JobResult(job.output, success=job.state not in (JobState.FAILED, JobState.CANCELLED))
 
@@ -249,11 +249,9 @@ class RoutineEngine:
         assert self._runner is not None
         for attempt in range(_RETRIES + 1):
             try:
-                found = self._runner.run(task, job)
-                if isinstance(found, Awaitable):
-                    found = asyncio.run(_await(found, job.lifetime))
+                found = read_result(self._runner.run(task, job), job.lifetime)
                 job.lifetime.check()
-                return JobResult(found) if isinstance(found, str) else found
+                return found
             except WasmrtError as error:
                 if not error.retryable or attempt == _RETRIES or job.cancelled or job.calls:
                     raise
@@ -286,15 +284,6 @@ def _label_prompt(routine: Routine, trace: Trace) -> None:
     trace.add_content(routine.definition.prompt, labels, source="routine")
 
 
-def _create_project(routine: Routine) -> str:
-    """Create the folder of a routine's jobs, and return its name below the projects of the user."""
-    root = find_places().projects
-    root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder = UserFolders(root)(routine.user) / f"routine-{routine.id}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder.name
-
-
 def _judge(result: JobResult) -> tuple[RunState, str]:
     text = result.output.strip()
     if not result.success:
@@ -302,25 +291,3 @@ def _judge(result: JobResult) -> tuple[RunState, str]:
     if not text:
         return RunState.FAILED, "EmptyResponse: the model returned no text"
     return (RunState.OK, _OK) if text == _OK else (RunState.ATTENTION, text)
-
-
-async def _await(found: Awaitable[JobResult | str], lifetime: Lifetime) -> JobResult | str:
-    """Wait for a coroutine, and cancel it if the run ends."""
-    task = asyncio.ensure_future(found)
-    loop = asyncio.get_running_loop()
-
-    def end() -> None:
-        loop.call_soon_threadsafe(task.cancel)
-
-    lifetime.on_end(end)
-    try:
-        return await asyncio.wait_for(task, lifetime.remaining())
-    except (TimeoutError, asyncio.CancelledError):
-        lifetime.check()
-        raise
-    finally:
-        lifetime.on_end(_do_nothing)  # the event loop is closed next
-
-
-def _do_nothing() -> None:
-    pass

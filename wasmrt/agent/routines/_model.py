@@ -13,17 +13,20 @@ from enum import StrEnum
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError, ToolError
+from wasmrt.core.limits import KIB
 
 MAX_ROUTINES_PER_USER = 100
 MAX_ROUTINE_NAME_BYTES = 256
-MAX_ROUTINE_PROMPT_BYTES = 32 * 1024
+MAX_ROUTINE_PROMPT_BYTES = 32 * KIB
 MAX_ROUTINE_DESCRIPTION_CHARS = 1000
+MAX_CRON_CHARS = 256
+MAX_ZONE_CHARS = 64
 MAX_CONTEXT_PATHS = 16
 MAX_CONTEXT_PATH_CHARS = 1024
 MAX_EVENT_PATTERN_CHARS = 1000
-MAX_EVENT_PATTERN_BYTES = 64 * 1024  # compiled
+MAX_EVENT_PATTERN_BYTES = 64 * KIB  # compiled
 MAX_EVENT_CHANNEL_CHARS = 128
-MAX_EVENT_CHARS = 64 * 1024  # text of one event or webhook
+MAX_EVENT_CHARS = 64 * KIB  # text of one event or webhook
 MAX_RUNS_AT_ONCE = 10
 MAX_STORED_RUNS = 500  # for each routine
 MAX_HISTORY = 50

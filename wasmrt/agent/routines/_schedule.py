@@ -13,8 +13,8 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from cronsim import CronSim, CronSimError
 
+from wasmrt.agent.routines._model import MAX_CRON_CHARS, MAX_ZONE_CHARS
 from wasmrt.core.errors import InvalidParametersError
-from wasmrt.core.limits import MAX_CRON_CHARS, MAX_ZONE_CHARS
 
 _SECOND = timedelta(seconds=1)
 _YEARS = range(1970, 2100)
@@ -40,7 +40,7 @@ class Schedule:
     """
 
     def __init__(self, expression: str, zone: str = "UTC") -> None:
-        self.expression, self.zone = expression, zone
+        self.expression = expression
         self._fields = _split(expression)
         self._zone = _find_zone(zone)
         try:
@@ -53,11 +53,12 @@ class Schedule:
 
     def next_after(self, moment: datetime) -> datetime | None:
         """Return the first time after `moment`, in UTC, or None if there is none within 50 years."""
-        local: datetime | None = moment.astimezone(self._zone).replace(tzinfo=None)
-        while local is not None and (local := self._next_local(local)) is not None:
+        local = self._next_local(moment.astimezone(self._zone).replace(tzinfo=None))
+        while local is not None:
             found = _to_utc(local, self._zone)
             if found > moment:  # else `moment` is in the second occurrence of a repeated hour
                 return found
+            local = self._next_local(local)
         return None
 
     def check(self, now: datetime) -> datetime:

@@ -133,7 +133,7 @@ class RoutineStore:
         return next(iter(self._select("id = ?", (routine_id,))), None)
 
     def routines(self, user: str, trigger_type: TriggerType | None = None) -> list[Routine]:
-        """Return the routines of a user by name."""
+        """Return the routines of a user by name; with a trigger type, only those that have it and are enabled."""
         if trigger_type is None:
             return self._select("user = ? ORDER BY name", (user,))
         return self._select("user = ? AND trigger_type = ? AND enabled ORDER BY name", (user, trigger_type))
@@ -209,7 +209,7 @@ class RoutineStore:
             slot = (routine.id, trigger.slot)
             if db.execute("SELECT 1 FROM claims WHERE routine = ? AND slot = ?", slot).fetchone():
                 return None
-            if scheduled and (found.next_ms is None or found.next_ms != routine.next_ms):
+            if scheduled and found.next_ms != routine.next_ms:
                 return None  # another process has claimed it, or the schedule was changed
             cooling = _seconds_of_cooldown(found, now) if trigger.kind is not TriggerType.MANUAL else 0
             if found.enabled and cooling and scheduled:
@@ -226,16 +226,10 @@ class RoutineStore:
                 "INSERT INTO runs (id, routine, user, trigger_type, detail, digest, started_ms, state, owner)"
                 " VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?)",
                 (
-                    run.id,
-                    run.routine_id,
-                    run.user,
-                    run.trigger_type,
-                    run.detail,
-                    found.definition.digest,
-                    now,
+                    run.id, run.routine_id, run.user, run.trigger_type, run.detail, found.definition.digest, now,
                     this_process(),
                 ),
-            )
+            )  # fmt: skip
             # SECURITY: after downtime the next time is later than now, so that missed times start one run together.
             next_ms = self._next_ms(found.definition) if scheduled else found.next_ms
             db.execute(
@@ -249,13 +243,13 @@ class RoutineStore:
         with self._writing() as db:
             self._finish(db, run.id, run.routine_id, state, summary, tokens)
 
-    def recover(self) -> int:
-        """Record the runs of ended processes as failed, and return their number.
+    def recover(self) -> None:
+        """Record the runs of ended processes as failed.
 
         A run is never repeated: its first part may have had side effects.
         """
         if self._database.status() is None:
-            return 0
+            return
         with self._database.reading() as db:
             running = db.execute("SELECT id, routine, owner, started_ms FROM runs WHERE state = 'running'").fetchall()
         oldest = self._now_ms() - int((JOB_SECONDS + 60) * 1000)
@@ -264,7 +258,6 @@ class RoutineStore:
             with self._writing() as db:
                 for run_id, routine_id, _, _ in ended:
                     self._finish(db, run_id, routine_id, RunState.FAILED, _PROCESS_ENDED, None)
-        return len(ended)
 
     def _finish(
         self, db: sqlite3.Connection, run_id: str, routine_id: str, state: RunState, summary: str, tokens: int | None

@@ -16,14 +16,18 @@ from wasmrt.agent.jobs import AgentRunner
 from wasmrt.agent.registry import ToolRegistry, detector_of
 from wasmrt.agent.routines._engine import RoutineEngine
 from wasmrt.agent.routines._model import (
+    DEFAULT_COOLDOWN_SECONDS,
+    DEFAULT_TOOL_ROUNDS,
     MAX_CONTEXT_PATH_CHARS,
     MAX_CONTEXT_PATHS,
+    MAX_CRON_CHARS,
     MAX_EVENT_CHANNEL_CHARS,
     MAX_EVENT_PATTERN_CHARS,
     MAX_HISTORY,
     MAX_ITERATIONS,
     MAX_ROUTINE_DESCRIPTION_CHARS,
     MAX_TOOL_ROUNDS,
+    MAX_ZONE_CHARS,
     ActionType,
     Definition,
     Routine,
@@ -35,7 +39,6 @@ from wasmrt.agent.routines._store import RoutineStore
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.labels import Label
-from wasmrt.core.limits import MAX_CRON_CHARS, MAX_ZONE_CHARS
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.places import find_places
 from wasmrt.egress.leaks import LeakDetector
@@ -75,9 +78,14 @@ _CREATE: dict[str, dict[str, Any]] = {
         "type": "string", "description": "lightweight (one answer, the default) or full_job (a job with tools)",
     },
     "use_tools": {"type": "boolean", "default": False, "description": "Let a lightweight run call read-only tools"},
-    "max_tool_rounds": {"type": "integer", "minimum": 1, "maximum": MAX_TOOL_ROUNDS, "default": 3},
+    "max_tool_rounds": {
+        "type": "integer", "minimum": 1, "maximum": MAX_TOOL_ROUNDS, "default": DEFAULT_TOOL_ROUNDS,
+    },
     "max_iterations": _ITERATIONS,
-    "cooldown_secs": {"type": "integer", "minimum": 0, "default": 300, "description": "Least seconds between two runs"},
+    "cooldown_secs": {
+        "type": "integer", "minimum": 0, "default": DEFAULT_COOLDOWN_SECONDS,
+        "description": "Least seconds between two runs",
+    },
 }  # fmt: skip
 _UPDATE: dict[str, dict[str, Any]] = {
     "name": _NAME,
