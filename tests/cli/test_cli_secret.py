@@ -61,6 +61,24 @@ def test_secrets_of_users_are_separate(wasmrt: Cli) -> None:
     assert "api_token" in wasmrt("secret", "list", "--user", "ann").stdout
 
 
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        ("file", "local has no secrets; to set one: wasmrt secret set NAME"),
+        ("environment", "local has no secrets; to set one: set the variable WASMRT_SECRET_NAME before wasmrt starts"),
+        ("command", "cannot list secrets; to set one: store it where the command in secrets.command reads it"),
+        ("vault", "cannot list secrets; to set one: vault kv put -mount=secret wasmrt/NAME value=-"),
+    ],
+)
+def test_an_empty_list_names_the_step_that_sets_a_secret(
+    wasmrt: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, backend: str, said: str
+) -> None:
+    monkeypatch.delenv("WASMRT_SECRETS_BACKEND")
+    settings = {"command": 'command = ["op", "{name}"]', "vault": 'vault_address = "https://vault.example.com"'}
+    (home / "data/config.toml").write_text(f'[secrets]\nbackend = "{backend}"\n{settings.get(backend, "")}\n')
+    assert said in wasmrt("secret", "list").stderr
+
+
 def test_a_secret_can_expire(wasmrt: Cli) -> None:
     wasmrt("secret", "set", "api_token", "--expires-in-days", "2", stdin=VALUE)
     assert "in 2 d" in wasmrt("secret", "list").stdout

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from shlex import quote
 from typing import NoReturn
 
 from wasmrt.core.errors import ConfigurationError, SecretBackendError
 from wasmrt.core.files import read_file
 from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_JSON_PARTS, MAX_OWN_RESPONSE_BYTES, MAX_SECRET_BYTES, VAULT_SECONDS
-from wasmrt.core.setting_commands import set_command
 from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.core.url import InvalidUrlError, parse_url
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpResponse, NetworkConfig
@@ -50,31 +50,28 @@ class VaultSettings:
     """A command that prints the token. Without file and command, the variable VAULT_TOKEN contains the token."""
 
     def __post_init__(self) -> None:
-        if self.address != "":
+        if self.address:
             _check_address(self.address)
-        for key in ("mount", "path", "namespace"):
-            value = getattr(self, key)
-            plain = value.replace(_NAME, "x").replace(_USER, "x") if key == "path" and isinstance(value, str) else value
-            if key == "namespace" and value == "":
-                continue
-            if not isinstance(plain, str) or len(plain) > _MAX_PATH_CHARS or not _PATH.fullmatch(plain):
+        path = self.path.replace(_NAME, "x").replace(_USER, "x")
+        for key, value in (("mount", self.mount), ("path", path), ("namespace", self.namespace or "x")):
+            if len(value) > _MAX_PATH_CHARS or not _PATH.fullmatch(value):
                 raise ConfigurationError(
                     f"vault_{key} must be a path of letters, digits and _ . - without a leading slash",
                     hint=f"write it like {_EXAMPLES[key]}",
                 )
         if _NAME not in self.path:
             raise ConfigurationError("vault_path must contain {name}", hint=f"write it like {_EXAMPLES['path']}")
-        if not isinstance(self.field, str) or not _FIELD.fullmatch(self.field):
+        if not _FIELD.fullmatch(self.field):
             raise ConfigurationError("vault_field must be a name of 1 to 128 characters", hint="write it like value")
 
 
 _EXAMPLES = {"mount": "secret", "path": "wasmrt/{user}/{name}", "namespace": "team/agents"}
 
 
-def _check_address(address: object) -> None:
+def _check_address(address: str) -> None:
     hint = "write it like https://vault.example.com:8200"
     try:
-        url = parse_url(address if isinstance(address, str) else "")
+        url = parse_url(address)
     except InvalidUrlError as error:
         raise ConfigurationError(f"vault_address is not a valid URL: {error.message}", hint=hint) from None
     # SECURITY: the token and the secrets are sent over TLS only.
@@ -89,12 +86,10 @@ class VaultSecrets(EntryStore):
 
     SECURITY: the operator chooses the address, and TLS authenticates the server, so it may be in an internal network;
     tools do not get access to that network. Responses and the token are neither logged nor part of a message.
-
-    Raises:
-        ConfigurationError: `settings` have no address.
     """
 
     backend = "vault"
+    lists_names = False
 
     def __init__(
         self,
@@ -105,9 +100,6 @@ class VaultSecrets(EntryStore):
         now: Callable[[], float] = time.time,
     ) -> None:
         super().__init__(now=now)
-        if not settings.address:
-            hint = set_command("secrets.vault_address", "https://vault.example.com:8200")
-            raise ConfigurationError("the secrets backend 'vault' needs the address of the server", hint=hint)
         self._settings = settings
         self._environ = os.environ if environ is None else environ
         self._gateway = EgressGateway(replace(network, unsafe_allowed_networks=("0.0.0.0/0", "::/0")))
@@ -119,13 +111,16 @@ class VaultSecrets(EntryStore):
     def _read(self, user: str, name: str) -> Entry | None:
         if name.endswith(OAUTH_SUFFIX) or not self._has_secrets(user):
             return None
-        path = self._settings.path.replace(_USER, user.replace("@", "%40")).replace(_NAME, name)
-        response = self._request(f"/v1/{self._settings.mount}/data/{path}")
+        path = f"{self._settings.mount}/data/{self._path(user.replace('@', '%40'), name)}"
+        response = self._request(f"/v1/{path}")
         if response.status == 404:
             return None
         if response.status != 200:
-            raise _refused(response.status, f"{self._settings.mount}/data/{path}")
+            raise _refused(response.status, path)
         return Entry(self._value(response, name), self._now())
+
+    def _path(self, user: str, name: str) -> str:
+        return self._settings.path.replace(_USER, user).replace(_NAME, name)
 
     def _has_secrets(self, user: str) -> bool:
         # SECURITY: without {user}, all users would have the same secrets. A user with a slash or a leading dot could
@@ -155,7 +150,8 @@ class VaultSecrets(EntryStore):
                 raise SecretBackendError(f"the token for Vault cannot be read ({error.strerror})", hint=hint) from None
             token = data.decode("ascii", "replace")
         elif settings.token_command:
-            token = read_command_output(settings.token_command, timeout_seconds=VAULT_SECONDS)
+            setting = "secrets.vault_token_command"
+            token = read_command_output(settings.token_command, setting=setting, timeout_seconds=VAULT_SECONDS)
         else:
             token = self._environ.get(TOKEN_VARIABLE, "")
         token = token.strip()
@@ -186,11 +182,16 @@ class VaultSecrets(EntryStore):
     def _names(self, user: str) -> Iterable[str]:
         return ()  # the token may not be allowed to list
 
+    def hint_to_set(self, user: str, name: str) -> str:
+        """Return how a user sets a secret."""
+        path, field = quote(self._path(user, name)), quote(f"{self._settings.field}=-")
+        return f"run: vault kv put -mount={self._settings.mount} {path} {field}"
+
     def _write(self, user: str, name: str, entry: Entry) -> NoReturn:
-        raise _read_only_error()
+        raise SecretBackendError("secrets from Vault are read-only", hint=self.hint_to_set(user, name))
 
     def _delete(self, user: str, name: str) -> NoReturn:
-        raise _read_only_error()
+        raise SecretBackendError("secrets from Vault are read-only", hint="delete it with Vault's own client")
 
 
 def _refused(status: int, path: str) -> SecretBackendError:
@@ -201,9 +202,3 @@ def _refused(status: int, path: str) -> SecretBackendError:
         return SecretBackendError("Vault is sealed or in maintenance", hint="unseal it, then try again")
     hint = "check secrets.vault_address and secrets.vault_mount; redirects are not followed"
     return SecretBackendError(f"Vault returned status {status}", hint=hint)
-
-
-def _read_only_error() -> SecretBackendError:
-    return SecretBackendError(
-        "secrets from Vault are read-only", hint="change them with Vault's own client: vault kv put MOUNT/PATH value=-"
-    )

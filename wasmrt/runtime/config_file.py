@@ -87,9 +87,9 @@ class FileSettings:
     """Other settings of `WasmRuntimeConfig`, from their own sections: limits, rates, workspace and more."""
     cache: CacheSettings = field(default_factory=CacheSettings)
     secrets_backend: str | None = None
+    """The backend for secrets, unless the environment sets a backend; None to detect the backend."""
     secrets_command: tuple[str, ...] = ()
     vault: VaultSettings = field(default_factory=VaultSettings)
-    """The backend for secrets, unless the environment sets a backend; None to detect the backend."""
     code_mode: bool = False
     """True if registries offer `run_code` and `search_tools`."""
     telemetry: bool = False
@@ -122,18 +122,18 @@ class FileSettings:
         """
         from wasmrt.egress.secrets import open_store, open_store_later  # keyrings and ciphers, which few commands need
 
-        if self.secrets_command and self.secrets_backend != "command":
+        chosen = (os.environ.get("WASMRT_SECRETS_BACKEND"), self.secrets_backend)
+        if self.secrets_command and "command" not in chosen:
             hint = f"{set_command('secrets.backend', 'command')}, or {unset_command('secrets.command')}"
             raise ConfigurationError("command in [secrets] is only used by the backend 'command'", hint=hint)
-        if self.vault != VaultSettings() and self.secrets_backend != "vault":
+        if self.vault != VaultSettings() and "vault" not in chosen:
             hint = set_command("secrets.backend", "vault")
             raise ConfigurationError("vault_... in [secrets] is only used by the backend 'vault'", hint=hint)
-        backend = None if os.environ.get("WASMRT_SECRETS_BACKEND") else self.secrets_backend
         return (open_store_later if later else open_store)(
             find_places().data,
-            backend=backend,
+            backend=chosen[0] or chosen[1],
             command=self.secrets_command,
-            vault=lambda: VaultSecrets(self.vault, self.network),
+            vault=(lambda: VaultSecrets(self.vault, self.network)) if self.vault.address else None,
         )
 
     def rate_limiter(self) -> RateLimiter:

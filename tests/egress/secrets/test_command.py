@@ -98,6 +98,9 @@ def test_secrets_of_a_command_cannot_be_changed() -> None:
         store.set("local", "token", Secret(VALUE))
     with pytest.raises(SecretBackendError, match="read-only"):
         store.remove("local", "token")
+    with pytest.raises(SecretNotFoundError) as caught:
+        CommandSecrets(printing("")).get("local", "token")
+    assert "secrets.command" in (caught.value.hint or "")
     assert store.list("local") == ()
 
 

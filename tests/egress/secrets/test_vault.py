@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import trustme
-from wasmrt.testing import FakeVault
+from wasmrt.testing import FakeVault, ScriptedServer, http_response
 
 from wasmrt.core.errors import ConfigurationError, SecretBackendError, SecretNotFoundError
 from wasmrt.egress.gateway import NetworkConfig
@@ -74,8 +74,9 @@ def test_a_secret_is_read_with_the_token_at_every_use(world: World) -> None:
     assert [request.target for request in world.server.requests] == ["/v1/secret/data/wasmrt/token"] * 2
     assert world.server.requests[0].header("X-Vault-Namespace") == "team"
     assert not store.exists("local", "other") and not store.exists("local", "token~oauth")
-    with pytest.raises(SecretNotFoundError):
+    with pytest.raises(SecretNotFoundError) as caught:
         store.get("local", "other")
+    assert caught.value.hint == "run: vault kv put -mount=secret wasmrt/other value=-"
 
 
 def test_users_read_only_their_own_paths(world: World) -> None:
@@ -121,6 +122,14 @@ def test_a_server_with_an_unknown_certificate_gets_no_token(world: World, tmp_pa
     assert not world.server.requests
 
 
+def test_a_redirect_is_not_followed(world: World, authority: tuple[ssl.SSLContext, Path]) -> None:
+    there = (("Location", f"{world.server.address}/v1/secret/data/wasmrt/token"),)
+    with ScriptedServer(lambda *_: http_response(status=307, headers=there), tls=authority[0]) as server:
+        store = world.store(address=f"https://localhost:{server.port}")
+        assert "redirects are not followed" in refusal(store)[1]
+    assert not world.server.requests
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [
@@ -155,6 +164,9 @@ def test_the_operators_file_opens_the_store(world: World, tmp_path: Path, monkey
     file.write_text(network + address)
     with pytest.raises(ConfigurationError, match="only used by the backend 'vault'"):
         read_file_settings(file).open_secrets()
+    with monkeypatch.context() as environment:
+        environment.setenv("WASMRT_SECRETS_BACKEND", "vault")
+        assert backend_of(read_file_settings(file).open_secrets()) == "vault"
     file.write_text('[secrets]\nbackend = "vault"\n')
     with pytest.raises(ConfigurationError) as caught:
         read_file_settings(file).open_secrets()

@@ -10,7 +10,14 @@ import click
 from wasmrt.cli.shared.groups import LazyGroup
 from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_columns, show_json
-from wasmrt.cli.shared.secrets import check_all, describe_backend, new_file_warning, open_secrets, print_warnings
+from wasmrt.cli.shared.secrets import (
+    check_all,
+    describe_backend,
+    describe_no_secrets,
+    new_file_warning,
+    open_secrets,
+    print_warnings,
+)
 from wasmrt.core.errors import ConfigurationError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
 from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, normalize_secret_name, parse_env_file, replace_secret
@@ -105,7 +112,7 @@ def list_secrets(user: str, as_json: bool) -> None:
         return
     print_message(f"backend: {describe_backend(store)}")
     if not infos:
-        print_message(f"{user} has no secrets; to set one: wasmrt secret set NAME")
+        print_message(describe_no_secrets(store, user))
         return
     now = time.time()
     show_columns(("NAME", "AGE", "EXPIRES"), [(info.name, _age(info, now), _expiry(info, now)) for info in infos])

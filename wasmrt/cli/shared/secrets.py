@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from wasmrt.cli.shared.output import print_message
 from wasmrt.core.errors import SecretError
 from wasmrt.core.places import find_places
-from wasmrt.egress.secrets import FileSecrets, Secret, SecretsStore, backend_of, check_usable, open_store
+from wasmrt.egress.secrets import EntryStore, FileSecrets, Secret, SecretsStore, backend_of, check_usable, open_store
 
 _MAX_NAMED = 8
 
@@ -35,6 +35,14 @@ def describe_backend(store: SecretsStore) -> str:
         return name
     key = "a passphrase" if store.key_path is None else str(store.key_path)
     return f"{name}, {store.path}, encrypted with {key}"
+
+
+def describe_no_secrets(store: SecretsStore, user: str) -> str:
+    """Return a sentence for an empty list of secrets, with the step that sets a secret."""
+    if not isinstance(store, EntryStore):
+        return f"{user} has no secrets"
+    problem = f"{user} has no secrets" if store.lists_names else "this backend cannot list secrets"
+    return f"{problem}; to set one: {store.hint_to_set(user, 'NAME').removeprefix('run: ')}"
 
 
 def new_file_warning(store: SecretsStore) -> str | None:

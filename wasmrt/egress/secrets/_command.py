@@ -18,7 +18,6 @@ from wasmrt.egress.secrets._types import DEFAULT_USER, OAUTH_SUFFIX, Entry, Entr
 _NAME, _USER = "{name}", "{user}"
 _MAX_OUTPUT_BYTES = MAX_SECRET_BYTES + 2
 """Bytes of a value and its line end."""
-_HINT = "run the command yourself, with the name of the secret, to see its error"
 
 
 class CommandSecrets(EntryStore):
@@ -34,6 +33,7 @@ class CommandSecrets(EntryStore):
     """
 
     backend = "command"
+    lists_names = False
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class CommandSecrets(EntryStore):
             return None
         program, *rest = self._command
         command = [program, *(_fill(argument, user, name) for argument in rest)]
-        output = read_command_output(command, timeout_seconds=self._timeout_seconds)
+        output = read_command_output(command, setting="secrets.command", timeout_seconds=self._timeout_seconds)
         value = output.removesuffix("\n").removesuffix("\r")
         return Entry(Secret(value), self._now()) if value else None
 
@@ -68,17 +68,21 @@ class CommandSecrets(EntryStore):
         return not user.startswith("-")
 
     def _names(self, user: str) -> Iterable[str]:
-        return ()  # a command returns single secrets
+        return ()
+
+    def hint_to_set(self, user: str, name: str) -> str:
+        """Return how a user sets a secret."""
+        return "store it where the command in secrets.command reads it"
 
     def _write(self, user: str, name: str, entry: Entry) -> NoReturn:
-        raise _read_only_error()
+        raise SecretBackendError("secrets from a command are read-only", hint=self.hint_to_set(user, name))
 
     def _delete(self, user: str, name: str) -> NoReturn:
-        raise _read_only_error()
+        raise SecretBackendError("secrets from a command are read-only", hint="delete it where the command reads it")
 
 
-def read_command_output(command: Sequence[str], *, timeout_seconds: float) -> str:
-    """Run a command of the operator without a shell, and return its output, at most as long as a secret.
+def read_command_output(command: Sequence[str], *, setting: str, timeout_seconds: float) -> str:
+    """Run the operator's command in a setting without a shell; return its output, at most as long as a secret.
 
     Raises:
         SecretBackendError: the command cannot be started, fails, or does not end in time.
@@ -90,7 +94,7 @@ def read_command_output(command: Sequence[str], *, timeout_seconds: float) -> st
         )  # fmt: skip
     except OSError as error:
         reason = f"the command for secrets cannot be started: {error.strerror}"
-        raise SecretBackendError(reason, hint="check the program: wasmrt config get secrets.command") from None
+        raise SecretBackendError(reason, hint=f"check the program: wasmrt config get {setting}") from None
     try:
         output = _read_output(process, time.monotonic() + timeout_seconds)
         if output is not None and len(output) > _MAX_OUTPUT_BYTES:
@@ -143,10 +147,4 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _failed(how: str) -> SecretBackendError:
-    return SecretBackendError(f"the command for secrets {how}", hint=_HINT)
-
-
-def _read_only_error() -> SecretBackendError:
-    return SecretBackendError(
-        "secrets from a command are read-only", hint="change the secret where the command reads it"
-    )
+    return SecretBackendError(f"the command for secrets {how}", hint="run the command yourself to see its error")

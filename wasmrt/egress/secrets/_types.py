@@ -256,6 +256,8 @@ class EntryStore(ABC):
 
     backend = ""
     """The name of the store in `BACKENDS`, or an empty string for other stores."""
+    lists_names = True
+    """False if only single secrets can be read."""
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -266,9 +268,9 @@ class EntryStore(ABC):
         entry = self._read(user, name)
         if entry is None:
             # SECURITY: another user's secrets are never read. A fallback to a default user would leak across tenants.
-            raise SecretNotFoundError(f"the secret {name} is not set", hint=f"run: {set_command(user, name)}")
+            raise SecretNotFoundError(f"the secret {name} is not set", hint=self.hint_to_set(user, name))
         if self._is_expired(entry):
-            raise SecretExpiredError(f"the secret {name} has expired", hint=f"run: {set_command(user, name)}")
+            raise SecretExpiredError(f"the secret {name} has expired", hint=self.hint_to_set(user, name))
         return entry.secret
 
     def set(self, user: str, name: str, secret: Secret, *, expires_at: float | None = None) -> None:
@@ -299,6 +301,10 @@ class EntryStore(ABC):
         """Return whether the secret is set and has not expired."""
         entry = self._read(check_user(user), normalize_secret_name(name))
         return entry is not None and not self._is_expired(entry)
+
+    def hint_to_set(self, user: str, name: str) -> str:
+        """Return how a user sets a secret."""
+        return f"run: {set_command(user, name)}"
 
     def _is_expired(self, entry: Entry) -> bool:
         return entry.expires_at is not None and entry.expires_at <= self._now()

@@ -42,8 +42,9 @@ def missing_from(
     except (ConfigurationError, SecretError) as error:  # the tool is installed even if the store cannot be opened
         problem = f"is set is unknown: {error.message}"
         return [MissingSecret(name, f"whether the secret {name} {problem}", error.hint) for name in names]
+    of = "" if user == DEFAULT_USER else f" --user {user}"
     found = [
-        MissingSecret(name, problem, f"run: wasmrt auth {tool} --replace --vendor {vendor}")
+        MissingSecret(name, problem, f"run: wasmrt auth {tool} --replace --vendor {vendor}{of}")
         for name, vendor, problem in _misplaced_logins(granted.logins, store, user)
     ]
     logins = {login.secret_name: login.vendor for login in file.every_login if login.oauth is not None}
@@ -54,7 +55,7 @@ def missing_from(
             if name in logins and _is_renewable(store, user, name):
                 continue
             which = f" --vendor {logins[name]}" if name in logins and len(logins) > 1 else ""
-            hint = f"run: wasmrt auth {tool}{which}" if name in logins else error.hint
+            hint = f"run: wasmrt auth {tool}{which}{of}" if name in logins else error.hint
             found.append(MissingSecret(name, error.message, hint))
     return found
 

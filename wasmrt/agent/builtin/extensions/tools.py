@@ -39,6 +39,7 @@ from wasmrt.core.places import Places
 from wasmrt.core.setting_commands import append_command
 from wasmrt.egress.gateway import decide_download
 from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
+from wasmrt.egress.secrets import set_command as set_secret_command
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import ToolSpec
@@ -265,10 +266,8 @@ class ExtensionTools:
             return []
         if sidecar is None:
             return []
-        of = "" if user == DEFAULT_USER else f" --user {user}"
         missing = missing_from(parse(sidecar), self._secrets, granted=granted, tool=name, user=user)
-        steps = ((secret.hint or f"wasmrt secret set {secret.name}").removeprefix("run: ") for secret in missing)
-        return [step if step.endswith(of) else f"{step}{of}" for step in steps]
+        return [(secret.hint or set_secret_command(user, secret.name)).removeprefix("run: ") for secret in missing]
 
     def _secrets(self) -> SecretsStore:
         if self._runtime.config.secrets is None:
