@@ -11,8 +11,11 @@ import pytest
 
 from tests.interop.builder.conftest import Agent, MakeAgent, Script, requirement
 from wasmrt import Permission, ToolContext, ToolPolicy, ToolRegistry, ToolRule
-from wasmrt.authoring.builder import BuilderConfig, LlmSoftwareBuilder
+from wasmrt.authoring.builder import BuilderConfig, Language, LlmSoftwareBuilder
+from wasmrt.authoring.builder._commands import run_in_project
+from wasmrt.authoring.project import CommandResult, remove_build_folders
 from wasmrt.core.errors import ConfigurationError, ToolErrorKind
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.interop.builder import builder_tool, open_workbench
 
 SCRIPT = requirement(name="greeter", software_type="script", language="bash")
@@ -177,6 +180,20 @@ def test_a_command_has_no_network(agent: Agent) -> None:
     model = Script(SCRIPT, connect, "stop")
     agent.build(model, max_iterations=2)
     assert "PermissionError" in model.last_results()[0]
+
+
+def test_no_folder_of_a_build_is_removed_while_a_command_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
+    monkeypatch.setenv("WASMRT_TOOLCHAINS", str(tmp_path / "toolchains"))
+    removed: list[Any] = []
+
+    def run(*_words: Any, **_options: Any) -> CommandResult:
+        removed.append(remove_build_folders(0))
+        return CommandResult(0, "")
+
+    monkeypatch.setattr("wasmrt.authoring.builder._commands.run_command", run)
+    run_in_project(tmp_path, Language.BASH, ("bash", "test.sh"), Lifetime(60))
+    assert removed == [None]
 
 
 def test_a_request_to_a_host_asks_the_user(agent: Agent) -> None:

@@ -5,24 +5,21 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from wasmrt.authoring.builder._templates import TemplateEngine
 from wasmrt.authoring.builder._values import Language
 from wasmrt.authoring.project import (
     CommandResult,
     Project,
     Toolchain,
-    load_template,
     missing_layers,
     open_sandbox,
     run_command,
     toolchains_dir,
+    use_build_folders,
 )
 from wasmrt.core.errors import BuildError, MissingToolchainError
 from wasmrt.core.lifetime import Lifetime
 
-_TEMPLATES = {
-    Language.RUST: "rust", Language.GO: "go", Language.JAVASCRIPT: "js-quickjs", Language.TYPESCRIPT: "js-quickjs",
-}  # fmt: skip
-"""The templates whose toolchain runs a language's programs. The others need only wasmrt's Python and the system."""
 _ENV = {"GOENV": "off", "GOTOOLCHAIN": "local", "GOPROXY": "off", "PYTHONDONTWRITEBYTECODE": "1"}
 
 
@@ -36,7 +33,8 @@ def run_in_project(folder: Path, language: Language, words: tuple[str, ...], lif
         BuildError: this machine cannot confine commands, or the command cannot be run.
         DeadlineExceededError, CancelledError: the call that `lifetime` belongs to has ended.
     """
-    template = load_template(_TEMPLATES.get(language, "python"))
+    # Bash needs only the system.
+    template = TemplateEngine().template(Language.PYTHON if language is Language.BASH else language)
     cache = toolchains_dir() / "cache" / template.language
     cache.mkdir(parents=True, exist_ok=True)
     toolchain = Toolchain((), cache, None)
@@ -45,7 +43,7 @@ def run_in_project(folder: Path, language: Language, words: tuple[str, ...], lif
         raise MissingToolchainError(f"the command {words[0]} is missing", hint=f"install it for {language}")
     project = Project(folder, folder.name, template.language)
     require_confinement()
-    with open_sandbox(template, project, toolchain) as sandbox:
+    with use_build_folders(), open_sandbox(template, project, toolchain) as sandbox:
         temporary = sandbox.temporary
         env = _ENV | {"CARGO_TARGET_DIR": str(temporary / "target"), "GOCACHE": str(temporary / "go")}
         command = sandbox.command([program, *words[1:]], env, fetching=False)

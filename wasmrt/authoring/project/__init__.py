@@ -8,17 +8,8 @@ from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
 from wasmrt.authoring.project._process import CommandResult, run_command
 from wasmrt.authoring.project._project import Project, create_project, open_project
 from wasmrt.authoring.project._report import BuildReport, check_build
-from wasmrt.authoring.project._storage import BuildFolder, build_folders, remove_build_folders
-from wasmrt.authoring.project._template import (
-    Need,
-    Packages,
-    Step,
-    Template,
-    WorldForm,
-    load_template,
-    template_names,
-    world_text,
-)
+from wasmrt.authoring.project._storage import BuildFolder, build_folders, remove_build_folders, use_build_folders
+from wasmrt.authoring.project._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
 from wasmrt.authoring.project._test_run import TestResult, difference, run_cases
 from wasmrt.authoring.project._toolchain import (
     Confirm,
@@ -78,7 +69,7 @@ __all__ = [
     "run_command",
     "template_names",
     "toolchains_dir",
+    "use_build_folders",
     "watch_changes",
     "with_docs",
-    "world_text",
 ]

@@ -40,7 +40,9 @@ from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import BuildError
 from wasmrt.core.files import replace_file
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.limits import COMPONENT_MAX_BYTES, DEFAULT_BUILD_CACHE_BYTES, MAX_SCHEMA_BYTES, MIB
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, MAX_SCHEMA_BYTES, MIB
+from wasmrt.core.places import find_places
+from wasmrt.runtime.config_file import read_file_settings
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import DOCS_SECTION, OWN_DOCS_SECTION, doc_comments, encode_custom_section, worlds
 
@@ -64,7 +66,7 @@ def build(
     *,
     confirm: Confirm,
     progress: Progress = no_progress,
-    max_build_bytes: int = DEFAULT_BUILD_CACHE_BYTES,
+    max_build_bytes: int | None = None,
     lifetime: Lifetime | None = None,
     template: Template | None = None,
 ) -> Built:
@@ -73,14 +75,18 @@ def build(
     The component's world, tools and digests are written to the project's wasmrt.toml. If the inputs and outputs of the
     last build have not changed, nothing is built. If the call that `lifetime` belongs to ends, the running step ends.
     `template` replaces the template of the project's language. After a build, the least recently used toolchains and
-    caches are removed until at most `max_build_bytes` remain; what this build used is kept.
+    caches are removed until at most `max_build_bytes` remain (None for the operator's setting); what this build used is
+    kept.
 
     Raises:
+        ConfigFileError: the operator's file is invalid.
         MissingToolchainError: a command is missing, or the user declined to download a package.
         BuildError: a step failed. The error's `output` is the output of the step.
         ComponentError, CapabilityFileError: the component or the capability file cannot be used.
     """
     started = time.time()
+    if max_build_bytes is None:
+        max_build_bytes = read_file_settings(find_places().config).cache.max_build_bytes
     with use_build_folders():
         built = _build(project, confirm, progress, lifetime, template or load_template(project.language))
     if not built.unchanged:

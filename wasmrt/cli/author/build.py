@@ -6,14 +6,12 @@ from pathlib import Path
 
 import click
 
-from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import build as build_project
 from wasmrt.authoring.project import open_project
 from wasmrt.cli.author.progress import confirm_with, show_built, showing_output
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.cli.shared.progress import report_progress
-from wasmrt.core.places import find_places
 
 
 @click.command("build")
@@ -38,10 +36,7 @@ def build(folder: Path, yes: bool, as_json: bool) -> None:
     project = open_project(folder)
     with showing_output(quiet=as_json):
         built = build_project(
-            project,
-            confirm=confirm_with(yes=yes, as_json=as_json),
-            progress=report_progress(quiet=as_json),
-            max_build_bytes=read_config_file(find_places().config).cache.max_build_bytes,
+            project, confirm=confirm_with(yes=yes, as_json=as_json), progress=report_progress(quiet=as_json)
         )
     component = project.component.relative_to(project.folder).as_posix()
     if as_json:

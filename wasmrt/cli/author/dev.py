@@ -12,7 +12,6 @@ from typing import Any
 
 import click
 
-from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import (
     Built,
     Confirm,
@@ -36,7 +35,6 @@ from wasmrt.cli.shared.progress import report_progress
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.core.errors import BuildError, WasmrtError
 from wasmrt.core.model import ToolOutput
-from wasmrt.core.places import find_places
 
 
 class _TextEvents:
@@ -176,14 +174,7 @@ def watch(project: Project, wait: Wait, options: CallOptions, events: _TextEvent
 
 def _run_round(project: Project, options: CallOptions, events: _TextEvents) -> None:
     try:
-        events.built(
-            build(
-                project,
-                confirm=events.confirm_with(yes=options.yes),
-                progress=events.step,
-                max_build_bytes=read_config_file(find_places().config).cache.max_build_bytes,
-            )
-        )
+        events.built(build(project, confirm=events.confirm_with(yes=options.yes), progress=events.step))
         if any((project.folder / "tests").glob("*.json")):
             cases = read_cases(project)
             events.tested(run_cases(project.name, read_component(project), read_sidecar(project), cases))
