@@ -15,7 +15,7 @@ from typing import Any
 from wasmrt.authoring.builder._model import Call, ChatModel, Reply, ask
 from wasmrt.authoring.builder._prompt import CONTINUE, NUDGE, feedback, system_prompt
 from wasmrt.authoring.builder._requirement import ANALYSIS, parse_requirement
-from wasmrt.authoring.builder._steps import ProjectSteps, strings
+from wasmrt.authoring.builder._steps import ProjectSteps
 from wasmrt.authoring.builder._templates import TemplateEngine
 from wasmrt.authoring.builder._values import (
     BuilderConfig,
@@ -122,8 +122,7 @@ class _Run:
         requirement = self._requirement
         if requirement.software_type is SoftwareType.WASM_TOOL:
             # Missing commands are reported before the model works.
-            template = TemplateEngine().template(requirement.language)
-            find_toolchain(template, confirm=self._config.confirm_download)
+            find_toolchain(TemplateEngine().template(requirement.language), confirm=self._config.confirm_download)
         # Each build has a new folder, so nothing of the user is overwritten.
         folder = (self._config.build_dir or find_places().cache / "builds") / self._id
         folder.mkdir(parents=True, mode=0o700)
@@ -226,7 +225,7 @@ class _Run:
             message = str(found.get("message", outcome.text))
             self._log(phase, message)
             self._tested = found if phase is BuildPhase.TESTING else self._tested
-            self._warnings += strings(found.get("warnings"))
+            self._warnings += found.get("warnings", ())
             if not outcome.ok or found.get("ok") is not True:
                 self._fail_step(name, outcome.text)
                 return outcome.text[:_MAX_RESULT_CHARS]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from wasmrt.authoring.builder._checks import find_links_outside, undeclared_requests
@@ -73,10 +73,10 @@ class ProjectSteps:
             for each in undeclared_requests(request, self._requirement)
         ]
 
-    def _report(self, step: Any, lifetime: Lifetime) -> dict[str, Any]:
+    def _report(self, step: Callable[[Lifetime], dict[str, Any]], lifetime: Lifetime) -> dict[str, Any]:
         try:
             self._check_links()
-            found: dict[str, Any] = step(lifetime)
+            return step(lifetime)
         except MissingToolchainError:
             raise  # a model cannot fix it
         except BuildError as error:
@@ -84,7 +84,6 @@ class ProjectSteps:
         except WasmrtError as error:
             lifetime.check()
             return _failed(error)
-        return found
 
     def _check_links(self) -> None:
         if found := find_links_outside(self._project.folder):
@@ -138,8 +137,3 @@ class ProjectSteps:
 def _failed(error: WasmrtError, output: str = "") -> dict[str, Any]:
     hint = f"; {error.hint}" if error.hint else ""
     return {"ok": False, "message": f"{error.message}{hint}", "output": output[-_MAX_OUTPUT_CHARS:]}
-
-
-def strings(value: object) -> tuple[str, ...]:
-    """Return the strings of a list of JSON data."""
-    return tuple(each for each in value if isinstance(each, str)) if isinstance(value, Iterable) else ()

@@ -25,4 +25,4 @@ class Workbench(Protocol):
         """Run a call of the model: `arguments` is an object or its JSON text. Only offered tools run."""
 
     def step(self, name: str, params: dict[str, Any]) -> Outcome:
-        """Run one of the builder's steps: `build_project`, `test_project`, or `tool_install`."""
+        """Run one of the builder's steps: `build_project`, `validate_project`, `test_project`, or `tool_install`."""

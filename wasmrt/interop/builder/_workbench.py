@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
@@ -66,20 +65,13 @@ class _BuildApprover:
 class _RegistryWorkbench:
     """The tools of one build, as `Workbench`."""
 
-    def __init__(
-        self,
-        nested: ToolRegistry,
-        caller: ToolView,
-        parent: ToolContext,
-        lifetime: Lifetime,
-        refresh: Callable[[], None],
-    ) -> None:
+    def __init__(self, registry: ToolRegistry, nested: ToolRegistry, parent: ToolContext, lifetime: Lifetime) -> None:
+        self._registry = registry
         self._nested = nested
         self._model_tools = nested.only(_MODEL_TOOLS)
-        self._caller = caller
+        self._caller = parent.tools if isinstance(parent.tools, ToolView) else registry
         self._parent = parent
         self._lifetime = lifetime
-        self._refresh = refresh
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return the definitions of the tools that the model may call."""
@@ -96,8 +88,8 @@ class _RegistryWorkbench:
         """Run a step of the builder."""
         lifetime = None if name == _INSTALL else self._lifetime
         outcome = _outcome(answer_nested(self._nested, name, params, self._parent, lifetime))
-        if name == _INSTALL and outcome.ok:
-            self._refresh()
+        if name == _INSTALL and outcome.ok and self._registry.installed is not None:
+            self._registry.installed.refresh()
         return outcome
 
 
@@ -116,7 +108,6 @@ def open_workbench(
         registry.runtime.config, workspace=project.folder, secrets=None, audit=None, audit_record=False, undo=False,
         memory=False, web_search=None,
     )  # fmt: skip
-    caller = parent.tools if isinstance(parent.tools, ToolView) else registry
     with (
         WasmToolRuntime(settings) as runtime,
         nested_registry(registry, runtime, _BuildApprover(registry, parent)) as nested,
@@ -136,8 +127,7 @@ def open_workbench(
             nested.register(_step_tool(step_name, run, lifetime), builtin=True)
         nested.register(_requests_tool(steps), builtin=True)
         nested.register(_install_tool(registry, project), builtin=True)
-        refresh = partial(_refresh, registry)
-        yield _RegistryWorkbench(nested, caller, parent, lifetime, refresh)
+        yield _RegistryWorkbench(registry, nested, parent, lifetime)
 
 
 def _step_tool(name: str, run: Callable[[Lifetime], dict[str, Any]], lifetime: Lifetime) -> HostTool:
@@ -162,8 +152,3 @@ def _install_tool(registry: ToolRegistry, project: Project) -> HostTool:
     sources = ToolSources((project.build,), ())
     tools = ExtensionTools(registry, registry.runtime, find_places(), sources, PROTECTED_TOOL_NAMES)
     return next(tool for tool in tools.all() if tool.name == _INSTALL)
-
-
-def _refresh(registry: ToolRegistry) -> None:
-    if registry.installed is not None:
-        registry.installed.refresh()
