@@ -100,8 +100,7 @@ class Input:
     def _layout(self, first: int, table: Sequence[Sequence[int]]) -> dict[int, tuple[int, bool]]:
         """Return the key of each symbol, and whether it needs Shift. A second layout is not used if it is active."""
         if self._desktop.root.query_pointer().mask >> 13 & 3:
-            found: dict[int, tuple[int, bool]] = {}
-            return found | {_keysym(each): (self._display.keysym_to_keycode(_keysym(each)), False) for each in "\n\t"}
+            return {symbol: (self._display.keysym_to_keycode(symbol), False) for symbol in map(_keysym, "\n\t")}
         pairs = (
             (symbols[level], (first + index, level == 1))
             for level in (1, 0)
@@ -151,8 +150,10 @@ class Input:
 
 
 def _keysym(char: str) -> int:
-    """Return the keysym of a character (X protocol, appendix A)."""
+    """Return the keysym of a character (X protocol, appendix A), or 0 for other texts."""
     if char in "\n\t":
         return int(XK.XK_Return if char == "\n" else XK.XK_Tab)
-    code = ord(char) if len(char) == 1 else 0
-    return code if 0x20 <= code < 0x7F or 0xA0 <= code < 0x100 else code | 0x01000000 if code else 0
+    if len(char) != 1:
+        return 0
+    code = ord(char)
+    return code if 0x20 <= code < 0x7F or 0xA0 <= code < 0x100 else code | 0x01000000
