@@ -22,8 +22,8 @@ from wasmrt.sandbox.guest.artifacts import remove_artifacts, stored_artifacts
 def cache() -> None:
     """Show and remove compiled code and the folders of builds.
 
-    Everything in the cache is created again if it is needed. Both parts have a maximum size, cache.max_compiled_bytes
-    and cache.max_build_bytes; beyond it, the least recently used entries are removed.
+    Both are created again if they are needed, and have a maximum size, cache.max_compiled_bytes and
+    cache.max_build_bytes; beyond it, the least recently used entries are removed.
 
     \b
     Examples:
