@@ -31,10 +31,14 @@ _JS_TEST = (
     'import assert from "node:assert";\nimport test from "node:test";\nimport { main } from "./main.js";\n\n'
     'test("main", () => assert.equal(main(), "hello"));\n'
 )
-_GO = (
-    'package main\n\nimport "fmt"\n\n'
-    + 'func greet() string { return "hello" }\n\nfunc main() { fmt.Println(greet()) }\n'
-)
+_GO = """package main
+
+import "fmt"
+
+func greet() string { return "hello" }
+
+func main() { fmt.Println(greet()) }
+"""
 _GO_TEST = """package main
 
 import "testing"
