@@ -52,7 +52,7 @@ class Run:
         self.ended = threading.Event()
         """Set when the runner has returned."""
         caller = Caller(
-            user=self._job.user, trace=trace.name, job_id=self._job.id, chain=(CREATE_JOB,), lifetime=self.lifetime,
+            user=self._job.user, trace=trace.name, parent_id=self._job.id, chain=(CREATE_JOB,), lifetime=self.lifetime,
             observer=self,
         )  # fmt: skip
         self._tools = bind_view(view, caller)

@@ -7,7 +7,6 @@ from wasmrt.agent.registry._explain import Explanation, Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._hosting import (
     absent_tools,
-    answer_nested,
     bind_view,
     clean_text,
     detector_of,
@@ -44,7 +43,6 @@ __all__ = [
     "ToolView",
     "Trace",
     "absent_tools",
-    "answer_nested",
     "bind_view",
     "clean_text",
     "detector_of",

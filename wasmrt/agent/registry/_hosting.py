@@ -7,18 +7,14 @@ from typing import Any
 
 from wasmrt.agent.approvals import ApprovalRequest, Approver
 from wasmrt.agent.registry import _explain, _pipeline
-from wasmrt.agent.registry._calls import ToolCall
-from wasmrt.agent.registry._executor import BlockingExecutor, run_without_loop
-from wasmrt.agent.registry._output import ToolAnswer, clean
+from wasmrt.agent.registry._output import clean
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._state import Caller, denial_error
-from wasmrt.agent.registry._view import ToolView, run_and_answer
+from wasmrt.agent.registry._view import ToolView
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.audit import Receipt
-from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 
@@ -61,18 +57,6 @@ def nested_registry(registry: ToolRegistry, runtime: WasmToolRuntime, approver: 
     return nested
 
 
-def answer_nested(view: ToolView, name: str, params: Any, parent: ToolContext, lifetime: Lifetime | None) -> ToolAnswer:
-    """Run a call that a running tool makes. Its receipt names the call of that tool, whose context is `parent`.
-
-    `lifetime` limits the call. Approvals are requested as for other calls.
-    """
-    state = view._new_state(
-        name, params, parent.user, parent.trace_id, parent_id=parent.call_id, receipt_trace=parent.call_id
-    )
-    state.within, state.direct, state.has_permit = lifetime, lifetime is not None, False
-    return run_without_loop(run_and_answer(state, ToolCall("", name, params), BlockingExecutor()))
-
-
 def record_event(view: ToolView, receipt: Receipt) -> None:
     """Write a receipt of an event that is not a call, such as a rejected message.
 
@@ -103,13 +87,13 @@ def absent_tools(registry: ToolRegistry) -> Mapping[str, str]:
 
 
 def bind_view(view: ToolView, caller: Caller) -> ToolView:
-    """Return a view whose calls are the calls of a job.
+    """Return a view whose calls are made by a job or by a running tool. Approvals are requested as for other calls.
 
     Raises:
-        ConfigurationError: another job makes the calls of the view.
+        ConfigurationError: the view already has a caller.
     """
     if view._caller is not None:
-        raise ConfigurationError("a job cannot use the tools of another job", hint="pass a view of the registry")
+        raise ConfigurationError("the tools of a job cannot be used by another job", hint="pass a view of the registry")
     return ToolView(view._services, view._restrictions, caller)
 
 

@@ -54,14 +54,16 @@ class CallObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The job whose calls a view makes, whatever user and trace are passed to the view's methods."""
+    """The job or running tool that makes the calls of a view, whatever is passed as user and trace to its methods."""
 
     user: str
     trace: str
-    job_id: str
-    chain: tuple[str, ...]
-    lifetime: Lifetime
-    observer: CallObserver
+    parent_id: str
+    """The ID of the job, or of the tool's call."""
+    chain: tuple[str, ...] = ()
+    lifetime: Lifetime | None = None
+    """The limit of all calls; None if they may continue after their caller has ended."""
+    observer: CallObserver | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,9 +87,9 @@ class CallRequest:
     tools: ToolsOfCaller | None = None
     """The tools of the view that was called, for built-in tools that describe these tools."""
     parent_id: str = ""
-    """The ID of the call that makes this call; empty if no other call makes it."""
+    """The ID of the call or job that makes this call; empty if neither makes it."""
     chain: tuple[str, ...] = ()
-    """The tools whose programs led to this call, outermost first."""
+    """The tools whose programs or jobs led to this call, outermost first."""
     receipt_trace: str = ""
     """The trace ID for the receipt, if the call has no trace."""
     observer: CallObserver | None = None
@@ -104,11 +106,9 @@ class CallState:
     restrictions: ToolRestrictions
     request: CallRequest
     within: Lifetime | None = None
-    """The lifetime of the program or job that makes the call."""
+    """The lifetime of the program, job or tool that makes the call."""
     direct: bool = False
-    """True if the program that makes this call keeps running during the call."""
-    has_permit: bool = True
-    """True if the program that makes this call has a permit, which the call uses, too."""
+    """True if the program that makes this call keeps running, and keeps its permit, during the call."""
     params: dict[str, Any] = field(default_factory=dict)
     entry: RegisteredTool | None = None
     """The tool. Its grant includes the access that was granted for this call."""

@@ -236,7 +236,7 @@ class ToolView:
         """
         asked = read_call(call)
         state = self._new_state(asked.name, asked.arguments, user, trace, data=data, approver=approver)
-        return run_without_loop(run_and_answer(state, asked, BlockingExecutor()))
+        return run_without_loop(_run_and_answer(state, asked, BlockingExecutor()))
 
     async def aanswer(
         self,
@@ -258,7 +258,7 @@ class ToolView:
         asked = read_call(call)
         details = {"client": client, "data": data, "on_progress": on_progress, "approver": approver}
         state = self._new_state(asked.name, asked.arguments, user, trace, **details)
-        return await run_and_answer(state, asked, AsyncExecutor())
+        return await _run_and_answer(state, asked, AsyncExecutor())
 
     def execute_many(
         self, calls: Iterable[Call], *, user: str = "local", trace: str = "", data: Any = None
@@ -309,11 +309,11 @@ class ToolView:
         if not isinstance(name, str):
             raise ConfigurationError("the tool name must be text", hint="pass one of tool_names()")
         given, within = {} if arguments is None else arguments, None
-        if self._caller is not None:
+        if (caller := self._caller) is not None:
             # SECURITY: the calls of a job are its user's and belong to its trace, whatever the runner passes.
-            job, within = self._caller, self._caller.lifetime
-            user, trace, details = job.user, job.trace, details | {"parent_id": job.job_id, "chain": job.chain}
-            details["observer"] = job.observer
+            user, trace, within = caller.user, caller.trace, caller.lifetime
+            details |= {"parent_id": caller.parent_id, "receipt_trace": caller.parent_id}
+            details |= {"chain": caller.chain, "observer": caller.observer}
         request = CallRequest(name=name, arguments=given, user=user, trace=trace, tools=self, **details)
         return CallState(services=self._services, restrictions=self._restrictions, request=request, within=within)
 
@@ -363,7 +363,7 @@ class ToolView:
         return probe
 
 
-async def run_and_answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
+async def _run_and_answer(state: CallState, call: ToolCall, executor: BlockingExecutor | AsyncExecutor) -> ToolAnswer:
     try:
         output = await _pipeline.execute(state, executor)
     except ToolError as error:

@@ -20,7 +20,7 @@ class RoutineContext:
         self.job_id, self.user, self.trace_id, self.lifetime = run.id, run.user, trace, lifetime
         # SECURITY: a runner cannot call a tool as another user, or outside the trace that has the labels of the run.
         caller = Caller(
-            user=run.user, trace=trace, job_id=run.id, chain=("routine",), lifetime=lifetime, observer=self
+            user=run.user, trace=trace, parent_id=run.id, chain=("routine",), lifetime=lifetime, observer=self
         )  # fmt: skip
         self.tools = bind_view(view, caller)
         self.calls = 0

@@ -16,10 +16,12 @@ from wasmrt.agent.config import read_config_file
 from wasmrt.agent.policy import Permission
 from wasmrt.agent.registry import (
     PROTECTED_TOOL_NAMES,
+    Caller,
     ToolAnswer,
+    ToolCall,
     ToolRegistry,
     ToolView,
-    answer_nested,
+    bind_view,
     nested_registry,
 )
 from wasmrt.authoring.builder import Outcome, ProjectSteps
@@ -67,11 +69,11 @@ class _RegistryWorkbench:
 
     def __init__(self, registry: ToolRegistry, nested: ToolRegistry, parent: ToolContext, lifetime: Lifetime) -> None:
         self._registry = registry
-        self._nested = nested
-        self._model_tools = nested.only(_MODEL_TOOLS)
-        self._caller = parent.tools if isinstance(parent.tools, ToolView) else registry
-        self._parent = parent
-        self._lifetime = lifetime
+        by = Caller(user=parent.user, trace=parent.trace_id, parent_id=parent.call_id, lifetime=lifetime)
+        self._model_tools = bind_view(nested.only(_MODEL_TOOLS), by)
+        self._caller = bind_view(parent.tools if isinstance(parent.tools, ToolView) else registry, by)
+        self._steps = bind_view(nested, by)
+        self._installing = bind_view(nested, replace(by, lifetime=None))
 
     def definitions(self) -> list[dict[str, Any]]:
         """Return the definitions of the tools that the model may call."""
@@ -82,12 +84,12 @@ class _RegistryWorkbench:
         """Run a call of the model."""
         # SECURITY: a request to a host is a call of the agent, under its view, its flow rules and its approver.
         view = self._caller if name == _HTTP else self._model_tools
-        return _outcome(answer_nested(view, name, arguments, self._parent, self._lifetime))
+        return _outcome(view.answer(ToolCall("", name, arguments)))
 
     def step(self, name: str, params: dict[str, Any]) -> Outcome:
         """Run a step of the builder."""
-        lifetime = None if name == _INSTALL else self._lifetime
-        outcome = _outcome(answer_nested(self._nested, name, params, self._parent, lifetime))
+        view = self._installing if name == _INSTALL else self._steps
+        outcome = _outcome(view.answer(ToolCall("", name, params)))
         if name == _INSTALL and outcome.ok and self._registry.installed is not None:
             self._registry.installed.refresh()
         return outcome
