@@ -27,6 +27,7 @@ from wasmrt import (
     ToolView,
     tool,
 )
+from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.agent.jobs import JobState
 from wasmrt.core.errors import CancelledError
 from wasmrt.runtime.audit import Receipt
@@ -74,6 +75,19 @@ def test_a_job_never_has_more_tools_than_its_creator(registry: ToolRegistry) -> 
     assert names == [["read_note", "send", "whoami"], ["whoami"]]
     with pytest.raises(ConfigurationError, match="another registry"):
         jobs.create(TASK, view=ToolRegistry())
+
+
+def test_a_job_sees_no_tool_that_only_the_agent_itself_may_call(registry: ToolRegistry) -> None:
+    registry.register(HostTool("change_tools", "Change.", {}, lambda *_: None, in_programs=False), builtin=True)
+
+    def work(_: JobTask, job: JobContext) -> str:
+        with pytest.raises(ToolError, match="programs and jobs cannot call this tool"):
+            job.tools.execute("change_tools")
+        return ",".join(job.tools.tool_names())
+
+    jobs, job_id = run(registry, work, tools=lambda view: view.only(["*"]))
+    assert jobs.find(job_id, user="ann").output == "read_note,send,whoami"
+    assert "change_tools" in registry.tool_names()
 
 
 def test_calls_and_events_are_recorded_without_secrets_and_in_bounds(registry: ToolRegistry) -> None:

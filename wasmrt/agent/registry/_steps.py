@@ -15,6 +15,7 @@ from wasmrt.agent.registry._registered import RegisteredTool, decide_effects, is
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.capabilities import RateLimitConfig
+from wasmrt.catalog.bundled import CREATE_JOB
 from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, RateLimitedError, UnknownToolError
 from wasmrt.core.model import Decision, Reason
@@ -26,7 +27,7 @@ Step = Decision | str
 """A decision, or the reason why there was nothing to decide."""
 BUILTIN_RATE = RateLimitConfig(60, 1000)
 """The default rate limit, for each user and tool, of built-in tools that change something or use the network."""
-_BUILTIN_RATES = {"create_job": RateLimitConfig(5, 30)}
+_BUILTIN_RATES = {CREATE_JOB: RateLimitConfig(5, 30)}
 """Lower default rate limits of single built-in tools."""
 
 
@@ -57,14 +58,14 @@ def look_up(state: CallState) -> Step:
 
 
 def check_program(state: CallState) -> Step:
-    """Decide whether a program may make this call. Calls that no program makes are not affected."""
+    """Decide whether a program or a job may make this call. Other calls are not affected."""
     if not state.request.chain:
-        return "no program makes this call"
+        return "no program or job makes this call"
     if is_for_programs(state.known):
-        return "programs may call the tool"
+        return "programs and jobs may call the tool"
     # SECURITY: changes of the agent's tools must be visible to the user as separate calls. Programs do not nest.
-    rule = "programs cannot call this tool: a program can neither run programs nor change tools, skills or grants"
-    hint = "call the tool directly, not from a program"
+    rule = "programs and jobs cannot call this tool: they can neither run programs nor change tools, skills or grants"
+    hint = "call the tool directly, not from a program or a job"
     return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.program", state.known.name)
 
 
@@ -77,7 +78,7 @@ def runs_programs(entry: RegisteredTool) -> bool:
 
 
 def is_for_programs(entry: RegisteredTool) -> bool:
-    """Return whether programs may call a tool. They may not if the tool runs programs, or declares to change tools."""
+    """Return whether programs and jobs may call a tool: not if it runs programs, or declares to change tools."""
     traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
     return entry.tool.in_programs and not changes
@@ -146,7 +147,7 @@ def check_rules(state: CallState) -> Step:
 def find_hiding_decision(state: CallState) -> Decision | None:
     """Return the denial that hides a tool from a view, or None. It does not depend on params."""
     name, traits = state.known.name, state.traits
-    checks = (check_filter, check_preset, check_rules, check_exfiltration)
+    checks = (check_program, check_filter, check_preset, check_rules, check_exfiltration)
     found = (state.restrictions.decide_access(state.known.names, traits), *(check(state) for check in checks))
     denial = next((each for each in found if isinstance(each, Decision) and not each.allowed), None)
     if denial is None and not is_visible(traits, state.restrictions.allowed_effects(traits)):
