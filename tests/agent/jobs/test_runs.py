@@ -29,6 +29,7 @@ from wasmrt import (
 )
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.agent.jobs import JobState
+from wasmrt.agent.jobs._run import Run
 from wasmrt.core.errors import CancelledError
 from wasmrt.runtime.audit import Receipt
 
@@ -165,9 +166,10 @@ def test_five_jobs_run_at_a_time_and_a_user_can_be_limited_further(registry: Too
 
 def test_a_cancelled_job_makes_no_further_call(registry: ToolRegistry, receipts: list[Receipt]) -> None:
     errors: list[BaseException] = []
+    begun = threading.Event()
 
     def work(_: JobTask, job: JobContext) -> str:
-        job.emit("status", {"ready": True})
+        begun.set()
         job.lifetime.cancelled.wait(SECONDS)
         for use in (lambda: job.tools.execute("whoami"), job.inbox, job.begin_iteration):
             try:
@@ -178,10 +180,10 @@ def test_a_cancelled_job_makes_no_further_call(registry: ToolRegistry, receipts:
 
     jobs = Jobs(registry, Calling(work))
     job = jobs.create(TASK)
+    assert begun.wait(SECONDS)
     other = Jobs(registry)  # as another process
     job = other.cancel(job.id)
-    run = jobs._runs.get(job.id)
-    assert run is None or run.ended.wait(SECONDS)
+    assert all(run.ended.wait(SECONDS) for run in jobs._runs_of(job.id))
     assert all(isinstance(error, CancelledError) for error in errors) and len(errors) == 3
     assert other.find(job.id).state is JobState.CANCELLED
     assert [each.outcome for each in receipts] == ["cancelled"]
@@ -206,7 +208,7 @@ def test_a_coroutine_is_cancelled_with_its_job(registry: ToolRegistry) -> None:
     job = jobs.create(TASK)
     while not jobs.events(job.id)[0]:
         pass
-    run = jobs._runs[job.id]
+    (run,) = jobs._runs_of(job.id)
     jobs.cancel(job.id)
     assert run.ended.wait(SECONDS)
     assert runner.ended == ["cancelled"]
@@ -250,7 +252,7 @@ def test_a_paused_run_that_another_process_continues_can_do_nothing_more(
     first, second = Jobs(registry, runner := Resuming()), Jobs(registry, Resuming())
     job = first.create(TASK)
     assert runner.started.wait(SECONDS)
-    paused = first._runs[job.id]
+    (paused,) = first._runs_of(job.id)
     lose_lease(home, job.id)
     second.check()
     assert second.wait(job.id, seconds=SECONDS).state is JobState.COMPLETED
@@ -259,6 +261,37 @@ def test_a_paused_run_that_another_process_continues_can_do_nothing_more(
         paused.tools.execute("whoami")
     assert all(each.outcome != "ok" for each in receipts)
     assert second.find(job.id).output.startswith("continued")
+
+
+def test_a_run_ends_if_the_same_program_continues_its_job(registry: ToolRegistry, home: Path) -> None:
+    class Waiting(Resuming):
+        def run(self, task: JobTask, job: JobContext) -> str:
+            self.started.set()
+            job.lifetime.cancelled.wait(SECONDS)
+            return "late"
+
+    jobs = Jobs(registry, runner := Waiting())
+    job = jobs.create(TASK)
+    assert runner.started.wait(SECONDS)
+    (paused,) = jobs._runs_of(job.id)
+    lose_lease(home, job.id)
+    jobs.check()
+    assert paused.lifetime.cancelled.wait(SECONDS) and paused.ended.wait(SECONDS)
+    assert jobs.wait(job.id, seconds=SECONDS).output == "continued after []"
+
+
+def test_a_job_that_did_not_start_before_its_program_ended_starts_in_the_next_one(
+    registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(Run, "work", lambda *_: None)
+        first = Jobs(registry, runner := Resuming())
+        job = first.create(TASK)
+        (late,) = first._runs_of(job.id)
+        first.close()
+    late.work(runner)
+    ended = Jobs(registry, Calling(lambda *_: "done")).wait(job.id, seconds=SECONDS)
+    assert (ended.state, ended.output, ended.repairs) == (JobState.COMPLETED, "done", 0)
 
 
 def test_a_job_with_narrowed_tools_is_not_continued_with_more(registry: ToolRegistry, home: Path) -> None:
@@ -339,7 +372,7 @@ def test_a_cancellation_ends_all_calls_that_run_at_the_same_time(registry: ToolR
     jobs = Jobs(registry, Calling(work))
     job = jobs.create(TASK)
     begun.wait()
-    run = jobs._runs[job.id]
+    (run,) = jobs._runs_of(job.id)
     run.lifetime.cancel()
     assert run.ended.wait(SECONDS)
     while len(ended) < 2:

@@ -10,8 +10,8 @@ import json
 import shlex
 import tempfile
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from wasmrt.agent.builtin.shell import Backend, HeadAndTail, ShellSettings, choose_backend, shell_command
@@ -64,7 +64,7 @@ class CommandRunner:
             # SECURITY: the command can only read the inbox, so it cannot replace the file that this process writes.
             settings = self._settings._replace(read=(*self._settings.read, inbox))
             with (
-                _delivery(job, messages),
+                _delivering(job, messages),
                 starting(_NAME),
                 shell_command(backend, self._text, settings, workspace=folder, writable=[folder]) as command,
             ):
@@ -112,25 +112,22 @@ class _Lines:
         self.output.take(line)
 
 
-class _delivery:  # noqa: N801 - a context manager
-    """Appends the messages to a job to a file while the block runs."""
+@contextmanager
+def _delivering(job: JobContext, path: Path) -> Iterator[None]:
+    """Append the messages to a job to a file while the block runs."""
+    ended = threading.Event()
+    thread = threading.Thread(target=_deliver, args=(job, path, ended), name="wasmrt-job-inbox", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
 
-    def __init__(self, job: JobContext, path: Path) -> None:
-        self._job = job
-        self._path = path
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._deliver, name="wasmrt-job-inbox", daemon=True)
 
-    def __enter__(self) -> None:
-        self._thread.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _deliver(self) -> None:
-        with suppress(ToolError):  # the job has ended
-            while not self._ended.wait(_POLL_SECONDS):
-                for prompt in self._job.inbox():
-                    with self._path.open("a", encoding="utf-8") as file:
-                        file.write(json.dumps({"content": prompt.content, "done": prompt.done}) + "\n")
+def _deliver(job: JobContext, path: Path, ended: threading.Event) -> None:
+    with suppress(ToolError):  # the job has ended
+        while not ended.wait(_POLL_SECONDS):
+            for prompt in job.inbox():
+                with path.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"content": prompt.content, "done": prompt.done}) + "\n")

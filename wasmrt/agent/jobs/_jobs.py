@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import threading
 import time
 import uuid
@@ -95,9 +94,8 @@ class Jobs:
         self._seconds = seconds
         self._lease_seconds = lease_seconds
         self._store = JobStore(path or find_places().jobs)
-        self._process = uuid.uuid4().hex
-        self._numbers = itertools.count(1)
         self._runs: dict[str, Run] = {}
+        """The runs of this process, by the owner of the lease."""
         self._redact = detector_of(registry).redact
         self._lock = threading.Lock()
         self._wake = threading.Event()
@@ -144,16 +142,16 @@ class Jobs:
         job_id = str(uuid.uuid4())
         if mode == SANDBOX and not task.project_dir:
             task = task._replace(project_dir=str(create_project(user, job_id)))
-        job = Job(
-            job_id, user, task, mode, JobState.PENDING, now_ms(), None, None, 0, "", None, None, kept
-        )  # fmt: skip
+        job = Job(job_id, user, task, mode, JobState.PENDING, now_ms(), None, None, 0, "", None, None, kept)
+        owned = Owned(job, Spent(0, 0), uuid.uuid4().hex)
+        run = self._new_run(owned, tools)
         with self._lock:
             if self._closed:
                 raise ConfigurationError("the jobs are closed", hint="create a new Jobs object")
             self._store.expire()  # stuck jobs that no process continues free their slots
-            owner, (most, most_of_user) = self._name_run(), self._most
-            self._store.add(job, (owner, self._lease_end()), narrowed=narrowed, most=most, most_of_user=most_of_user)
-            self._start(Owned(job, Spent(0, 0), owner), tools)
+            most, most_of_user = self._most
+            self._store.add(owned, self._lease_end(), narrowed=narrowed, most=most, most_of_user=most_of_user)
+            self._start(run)
         self._keep()
         return job
 
@@ -210,8 +208,7 @@ class Jobs:
             raise ConfigurationError(f"expected a state that follows a run, got {state}", hint="runs set this state")
         job = self.find(job_id, user=user)
         self._store.move(job.id, state, reason)
-        run = self._runs.get(job.id)
-        if run is not None:
+        for run in self._runs_of(job.id):
             run.lifetime.cancel()
         return self._store.find(user, job.id)
 
@@ -230,9 +227,8 @@ class Jobs:
                 return job
             if lifetime is not None:
                 lifetime.check()
-            run = self._runs.get(job.id)
-            pause = min(_POLL_SECONDS, waiting.remaining())
-            (waiting.cancelled if run is None else run.ended).wait(pause)
+            runs = self._runs_of(job.id)
+            (runs[-1].ended if runs else waiting.cancelled).wait(min(_POLL_SECONDS, waiting.remaining()))
 
     # -- the runs of this process ----------------------------------------------------------------------------------
 
@@ -243,9 +239,9 @@ class Jobs:
         with self._lock:
             if self._closed:
                 return
-            taken = self._store.claim(self._name_run, self._lease_end(), self._runners, resumable)
+            taken = self._store.claim(self._lease_end(), self._runners, resumable)
             for owned in taken:
-                self._start(owned, self._tools(self._registry))
+                self._start(self._new_run(owned, self._tools(self._registry)))
         if taken or self._runs:
             self._keep()
 
@@ -256,8 +252,8 @@ class Jobs:
         self._wake.set()
         if self._keeper is not None and self._keeper is not threading.current_thread():
             self._keeper.join()
-        for job_id, run in list(self._runs.items()):
-            self._give_up(job_id, run, "the program ended")
+        for run in list(self._runs.values()):
+            self._give_up(run, "the program ended")
 
     def __enter__(self) -> Jobs:
         return self
@@ -265,15 +261,16 @@ class Jobs:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _start(self, owned: Owned, tools: ToolView) -> None:
-        job = owned.job
-        trace = self._registry.trace(f"job-{job.id}", user=job.user)
-        run = Run(owned, self._store, tools, trace, self._seconds, self._max_tokens)
-        self._runs[job.id] = run
-        threading.Thread(target=run.work, args=(self._runners[job.mode],), name="wasmrt-job", daemon=True).start()
+    def _new_run(self, owned: Owned, tools: ToolView) -> Run:
+        return Run(owned, self._store, tools, self._seconds, self._max_tokens)
 
-    def _name_run(self) -> str:
-        return f"{self._process}-{next(self._numbers)}"
+    def _start(self, run: Run) -> None:
+        self._runs[run.owner] = run
+        threading.Thread(target=run.work, args=(self._runners[run.mode],), name="wasmrt-job", daemon=True).start()
+
+    def _runs_of(self, job_id: str) -> list[Run]:
+        """Return the runs of a job, oldest first: several if the job was continued before its last run returned."""
+        return [run for run in list(self._runs.values()) if run.job_id == job_id]
 
     def _lease_end(self) -> int:
         return now_ms() + round(self._lease_seconds * 1000)
@@ -298,21 +295,23 @@ class Jobs:
 
     def _look(self) -> None:
         """End the runs of jobs that were cancelled or taken, renew the leases, and look for abandoned jobs."""
-        for job_id, run in list(self._runs.items()):
+        for run in list(self._runs.values()):
             if run.ended.is_set():
-                del self._runs[job_id]
+                del self._runs[run.owner]
             elif run.lifetime.is_over and not run.lifetime.cancelled.is_set():
-                self._fail_late(job_id, run)
-            elif run.idle_seconds() > STUCK_SECONDS and self._is_resumable(job_id):
-                self._give_up(job_id, run, f"no progress for {STUCK_SECONDS:g} s")
+                self._fail_late(run)
+            elif run.idle_seconds() > STUCK_SECONDS and self._is_resumable(run):
+                self._give_up(run, f"no progress for {STUCK_SECONDS:g} s")
         now = time.monotonic()
-        if runs := list(self._runs.values()):  # before the query, which does not know runs that start meanwhile
-            renews = now - self._renewed > self._lease_seconds / 3
-            held = self._store.renew(self._process, self._lease_end()) if renews else self._store.held(self._process)
-            self._renewed = now if renews else self._renewed
-            for run in runs:
-                if run.owner not in held:
-                    run.lifetime.cancel()
+        # Before the query, which does not know runs that start meanwhile.
+        runs = {run.owner: run for run in list(self._runs.values()) if not run.lifetime.is_over}
+        renews = not runs or now - self._renewed > self._lease_seconds / 3
+        if runs:
+            held = self._store.renew(runs, self._lease_end()) if renews else self._store.held()
+            for owner in runs.keys() - held:
+                runs[owner].lifetime.cancel()
+        if renews:
+            self._renewed = now
         if now - self._checked > min(_CHECK_SECONDS, self._lease_seconds):
             self._checked = now
             self.check()
@@ -323,23 +322,24 @@ class Jobs:
             for run in list(self._runs.values()):
                 run.lifetime.cancel()
 
-    def _is_resumable(self, job_id: str) -> bool:
-        return isinstance(self._runners[self._runs[job_id].mode], ResumableRunner)
+    def _is_resumable(self, run: Run) -> bool:
+        return isinstance(self._runners[run.mode], ResumableRunner)
 
-    def _fail_late(self, job_id: str, run: Run) -> None:
+    def _fail_late(self, run: Run) -> None:
         """Fail a job whose runner did not end at its deadline."""
         with suppress(WasmrtError):
-            self._store.move(job_id, JobState.FAILED, f"timed out after {self._seconds:g} s", owner=run.owner)
+            self._store.move(run.job_id, JobState.FAILED, f"timed out after {self._seconds:g} s", owner=run.owner)
         run.lifetime.cancel()
 
-    def _give_up(self, job_id: str, run: Run, reason: str) -> None:
+    def _give_up(self, run: Run, reason: str) -> None:
         """End a run, so that its job can be continued; fail the job if its runner cannot continue it."""
-        state = JobState.STUCK if self._is_resumable(job_id) else JobState.FAILED
         with suppress(WasmrtError):
-            self._store.move(job_id, state, reason, owner=run.owner)
-            self._store.release(job_id, run.owner)
+            if self._is_resumable(run):
+                self._store.release(run.job_id, run.owner, reason)
+            else:
+                self._store.move(run.job_id, JobState.FAILED, reason, owner=run.owner)
         run.lifetime.cancel()
-        self._runs.pop(job_id, None)
+        self._runs.pop(run.owner, None)
 
 
 def check_task(task: JobTask) -> None:

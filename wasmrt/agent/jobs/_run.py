@@ -15,7 +15,6 @@ from wasmrt.agent.jobs._model import (
     MAX_EVENT_CHARS,
     MAX_EVENTS_PER_JOB,
     MAX_OUTPUT_CHARS,
-    Job,
     JobEvent,
     JobResult,
     JobState,
@@ -31,18 +30,19 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.strict_json import JsonError, write_json
 
-_SKIPPED = "[too long]"
-
 
 class Run:
-    """A run that holds the lease of its job. It is the runner's `JobContext`, and observes the calls of the tools."""
+    """A run that holds the lease of its job. It is the runner's `JobContext`, and observes the calls of the tools.
 
-    def __init__(
-        self, owned: Owned, store: JobStore, view: ToolView, trace: Trace, seconds: float, max_tokens: int | None
-    ) -> None:
+    Raises:
+        ConfigurationError: `view` has the tools of another job.
+    """
+
+    _trace: Trace  # open while the runner runs
+
+    def __init__(self, owned: Owned, store: JobStore, view: ToolView, seconds: float, max_tokens: int | None) -> None:
         self._job, self._spent, self.owner = owned
         self._store = store
-        self._trace = trace
         self._max_tokens = max_tokens
         self._redact = detector_of(view).redact
         self._lock = threading.Lock()
@@ -52,7 +52,7 @@ class Run:
         self.ended = threading.Event()
         """Set when the runner has returned."""
         caller = Caller(
-            user=self._job.user, trace=trace.name, parent_id=self._job.id, chain=(CREATE_JOB,), lifetime=self.lifetime,
+            user=self.user, trace=self.trace_id, parent_id=self.job_id, chain=(CREATE_JOB,), lifetime=self.lifetime,
             observer=self,
         )  # fmt: skip
         self._tools = bind_view(view, caller)
@@ -76,8 +76,9 @@ class Run:
 
     @property
     def trace_id(self) -> str:
-        """The trace of the job's calls."""
-        return self._trace.name
+        """The trace of the job's calls. A run that continues a job has its own, which no earlier run can close."""
+        number = f"-{self._job.repairs}" if self._job.repairs else ""
+        return f"job-{self._job.id}{number}"
 
     @property
     def tools(self) -> ToolView:
@@ -169,17 +170,10 @@ class Run:
 
     def work(self, runner: AgentRunner) -> None:
         """Run the job to its end, and store its result."""
-        job = self._job
         try:
-            self._trace.add_content("\n".join(job.task[:3]), _labels_of_text(job.labels), source=CREATE_JOB)
-            if job.state is JobState.PENDING:
-                self._store.move(job.id, JobState.IN_PROGRESS, "started", owner=self.owner)
-            result = _call(runner, job, self)
+            result = self._run(runner)
         except BaseException as error:
             result = JobResult(self._describe(error), success=False)
-        finally:
-            with suppress(WasmrtError):
-                self._trace.close()
         try:
             self._finish(result)
         except WasmrtError:
@@ -187,6 +181,20 @@ class Run:
         finally:
             self.lifetime.cancel()  # calls that the runner left behind
             self.ended.set()
+
+    def _run(self, runner: AgentRunner) -> JobResult:
+        job = self._job
+        self._trace = self._tools.trace(self.trace_id, user=job.user)
+        try:
+            self._trace.add_content("\n".join(job.task[:3]), _labels_of_text(job.labels), source=CREATE_JOB)
+            if job.state is JobState.PENDING:
+                self._store.move(job.id, JobState.IN_PROGRESS, "started", owner=self.owner)
+            continued = job.state is JobState.IN_PROGRESS
+            work = runner.resume if continued and isinstance(runner, ResumableRunner) else runner.run
+            return read_result(work(job.task, self), self.lifetime)
+        finally:
+            with suppress(WasmrtError):
+                self._trace.close()
 
     def _finish(self, result: JobResult) -> None:
         state = JobState.COMPLETED if result.success else JobState.FAILED
@@ -237,13 +245,6 @@ def _labels_of_text(conversation: Iterable[str] | None) -> set[str]:
 
 def _as_text(value: Any) -> str:
     return value if isinstance(value, str) else write_json(value)
-
-
-def _call(runner: AgentRunner, job: Job, run: Run) -> JobResult:
-    """Return the result of a runner."""
-    resumed = job.state is JobState.IN_PROGRESS and isinstance(runner, ResumableRunner)
-    returned = (runner.resume if resumed and isinstance(runner, ResumableRunner) else runner.run)(job.task, run)
-    return read_result(returned, run.lifetime)
 
 
 def read_result(returned: JobResult | str | Awaitable[JobResult | str], lifetime: Lifetime) -> JobResult:

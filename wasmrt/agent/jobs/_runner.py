@@ -20,7 +20,10 @@ class Budget(NamedTuple):
 
 
 class JobContext(Protocol):
-    """One run of a job, for its runner. Every method raises `CancelledError` if the job has ended."""
+    """One run of a job, for its runner.
+
+    The methods that read messages, record an event or count something raise `CancelledError` if the job has ended.
+    """
 
     @property
     def job_id(self) -> str: ...

@@ -7,7 +7,8 @@ job is its own. A write of a run has no effect unless the lease is still held.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+import uuid
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,7 +58,7 @@ class Owned(NamedTuple):
     job: Job
     spent: Spent
     owner: str
-    """The name of the run in the lease: the name of its process, and a number."""
+    """The random name of the run in the lease."""
 
 
 class JobStore:
@@ -68,12 +69,13 @@ class JobStore:
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
-    def add(self, job: Job, lease: tuple[str, int], *, narrowed: bool, most: int, most_of_user: int) -> None:
+    def add(self, owned: Owned, lease_ms: int, *, narrowed: bool, most: int, most_of_user: int) -> None:
         """Store a new job, whose lease the caller holds.
 
         Raises:
             LimitError: too many jobs are active. The check and the insertion are one transaction.
         """
+        job = owned.job
         with self._database.writing() as db:
             counts = "SELECT count(*), count(*) FILTER (WHERE user = ?) FROM in_slot"
             active, active_of_user = db.execute(counts, (job.user,)).fetchone()
@@ -91,7 +93,7 @@ class JobStore:
                 (
                     job.id, job.user, job.mode, task.title, task.description, task.context, task.max_iterations,
                     task.project_dir, write_labels(job.labels), narrowed, job.state, job.created_ms, job.created_ms,
-                    *lease,
+                    owned.owner, lease_ms,
                 ),
             )  # fmt: skip
 
@@ -137,8 +139,8 @@ class JobStore:
 
     def move(
         self, job_id: str, after: JobState, reason: str, *, owner: str | None = None, result: JobResult | None = None
-    ) -> bool:
-        """Change a job's state and record the transition; return whether the state changed.
+    ) -> None:
+        """Change a job's state and record the transition.
 
         Raises:
             CancelledError: `owner` is given, and no longer holds the job's lease.
@@ -147,34 +149,30 @@ class JobStore:
         with self._database.writing() as db:
             before = check_owner(db, job_id, owner)
             if not check_transition(before, after):
-                return False
+                return
             record(db, job_id, before, after, reason)
-            output = "" if after in (JobState.IN_PROGRESS, JobState.STUCK) else reason
             if result is not None:
                 fallback = None if result.fallback is None else json.dumps(result.fallback)
                 cost = None if result.cost is None else str(result.cost)
-                db.execute("UPDATE jobs SET cost = ?, fallback = ? WHERE id = ?", (cost, fallback, job_id))
-                output = result.output
-            if after not in (JobState.SUBMITTED, JobState.ACCEPTED):  # they keep the output
-                db.execute("UPDATE jobs SET output = ? WHERE id = ?", (output, job_id))
-            return True
+                update = "UPDATE jobs SET output = ?, cost = ?, fallback = ? WHERE id = ?"
+                db.execute(update, (result.output, cost, fallback, job_id))
+            elif after not in (JobState.IN_PROGRESS, JobState.SUBMITTED, JobState.ACCEPTED):  # they keep the output
+                db.execute("UPDATE jobs SET output = ? WHERE id = ?", (reason, job_id))
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
-    def renew(self, process: str, lease_ms: int) -> set[str]:
-        """Extend the leases of a process, and return the names of the runs that may continue."""
+    def renew(self, owners: Iterable[str], lease_ms: int) -> set[str]:
+        """Extend the leases of runs, and return the owners that may continue."""
+        # SECURITY: a lease that has ended is not renewed, because another process may be about to take the job.
+        update = "UPDATE jobs SET lease_ms = ? WHERE id = (SELECT id FROM running WHERE owner = ? AND lease_ms >= ?)"
         with self._database.writing() as db:
-            # SECURITY: a lease that has ended is not renewed, because another process may be about to take the job.
-            held = "SELECT owner FROM running WHERE owner LIKE ? || '-%' AND lease_ms >= ?"
-            found = {owner for (owner,) in db.execute(held, (process, now_ms()))}
-            db.executemany("UPDATE jobs SET lease_ms = ? WHERE owner = ?", [(lease_ms, owner) for owner in found])
-            return found
+            now = now_ms()
+            return {owner for owner in owners if db.execute(update, (lease_ms, owner, now)).rowcount == 1}
 
-    def held(self, process: str) -> set[str]:
-        """Return the names of the runs of a process that may continue."""
+    def held(self) -> set[str]:
+        """Return the owners of all jobs that run, in any process."""
         with self._database.reading() as db:
-            rows = db.execute("SELECT owner FROM running WHERE owner LIKE ? || '-%'", (process,))
-            return {owner for (owner,) in rows}
+            return {owner for (owner,) in db.execute("SELECT owner FROM running")}
 
     def expire(self) -> None:
         """Mark jobs of ended processes as stuck, and fail jobs that no process has started or continued."""
@@ -192,13 +190,11 @@ class JobStore:
                 elif now - changed_ms > STUCK_SECONDS * 1000:
                     fail(db, job_id, JobState(state), "no process started or continued it")
 
-    def claim(
-        self, name_run: Callable[[], str], lease_ms: int, modes: Iterable[str], resumable: Iterable[str]
-    ) -> list[Owned]:
+    def claim(self, lease_ms: int, modes: Iterable[str], resumable: Iterable[str]) -> list[Owned]:
         """Take the leases of pending and stuck jobs that no process holds, and return the jobs to run.
 
-        `name_run` returns a name for each run. `modes` are the modes for which the caller has runners. A stuck job is
-        taken only in a mode of `resumable`; otherwise it fails, because running it again could repeat side effects.
+        `modes` are the modes for which the caller has runners. A stuck job is taken only in a mode of `resumable`;
+        otherwise it fails, because running it again could repeat side effects.
         """
         modes, resumable, now = set(modes), set(resumable), now_ms()
         if self._database.status() is None:
@@ -218,7 +214,7 @@ class JobStore:
                     continue
                 stuck = state is JobState.STUCK
                 lease = "UPDATE jobs SET owner = ?, lease_ms = ?, repairs = repairs + ? WHERE id = ?"
-                owner = name_run()
+                owner = uuid.uuid4().hex
                 db.execute(lease, (owner, lease_ms, stuck, row["id"]))
                 if stuck:
                     record(db, row["id"], state, JobState.IN_PROGRESS, "another process continued it")
@@ -226,10 +222,17 @@ class JobStore:
                 taken.append(Owned(read_job(changed), Spent(row["iterations"], row["tokens"]), owner))
         return taken
 
-    def release(self, job_id: str, owner: str) -> None:
-        """End the lease of a job, so that another process can take the job."""
+    def release(self, job_id: str, owner: str, reason: str) -> None:
+        """End the lease of a job, so that another process can take the job. A job that has started becomes stuck.
+
+        Raises:
+            CancelledError: `owner` no longer holds the job's lease.
+        """
         with self._database.writing() as db:
-            db.execute("UPDATE jobs SET lease_ms = 0 WHERE id = ? AND owner = ?", (job_id, owner))
+            state = check_owner(db, job_id, owner)
+            if state is JobState.IN_PROGRESS:
+                record(db, job_id, state, JobState.STUCK, reason)
+            db.execute("UPDATE jobs SET lease_ms = 0 WHERE id = ?", (job_id,))
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
