@@ -294,6 +294,18 @@ def test_a_job_that_did_not_start_before_its_program_ended_starts_in_the_next_on
     assert (ended.state, ended.output, ended.repairs) == (JobState.COMPLETED, "done", 0)
 
 
+def test_a_continued_job_counts_as_having_read_private_and_untrusted_text(registry: ToolRegistry) -> None:
+    class Labelled(Resuming):
+        def resume(self, task: JobTask, job: JobContext) -> str:
+            return ",".join(sorted(registry.trace(job.trace_id, user=job.user).labels))
+
+    first = Jobs(registry, runner := Labelled())
+    job = first.create(TASK)
+    assert runner.started.wait(SECONDS)
+    first.close()
+    assert Jobs(registry, Labelled()).wait(job.id, seconds=SECONDS).output == "private,untrusted"
+
+
 def test_a_job_with_narrowed_tools_is_not_continued_with_more(registry: ToolRegistry, home: Path) -> None:
     first, second = Jobs(registry, runner := Resuming()), Jobs(registry, Resuming())
     job = first.create(TASK, view=registry.only(["whoami"]))

@@ -189,9 +189,14 @@ class Run:
             self._trace.add_content("\n".join(job.task[:3]), _labels_of_text(job.labels), source=CREATE_JOB)
             if job.state is JobState.PENDING:
                 self._store.move(job.id, JobState.IN_PROGRESS, "started", owner=self.owner)
-            continued = job.state is JobState.IN_PROGRESS
-            work = runner.resume if continued and isinstance(runner, ResumableRunner) else runner.run
-            return read_result(work(job.task, self), self.lifetime)
+                returned = runner.run(job.task, self)
+            else:
+                assert isinstance(runner, ResumableRunner)  # no other runner continues a job
+                # SECURITY: the labels of what earlier runs read are not stored.
+                earlier = [dict(event.data) for event in self.events()]
+                self._trace.add_content(earlier, [Label.PRIVATE, Label.UNTRUSTED], source="earlier run")
+                returned = runner.resume(job.task, self)
+            return read_result(returned, self.lifetime)
         finally:
             with suppress(WasmrtError):
                 self._trace.close()
