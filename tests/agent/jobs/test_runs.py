@@ -267,7 +267,7 @@ def test_a_run_ends_if_the_same_program_continues_its_job(registry: ToolRegistry
     class Waiting(Resuming):
         def run(self, task: JobTask, job: JobContext) -> str:
             self.started.set()
-            job.lifetime.cancelled.wait(SECONDS)
+            job.lifetime.cancelled.wait(2 * SECONDS)
             return "late"
 
     jobs = Jobs(registry, runner := Waiting())
