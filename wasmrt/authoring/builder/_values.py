@@ -188,4 +188,4 @@ class BuilderConfig:
             ("timeout_seconds", self.timeout_seconds, _MAX_SECONDS),
         ):
             if isinstance(value, bool) or not 0 < value <= most:
-                raise ConfigurationError(f"{name}: expected a number from 1 to {most:g}, got {value!r}")
+                raise ConfigurationError(f"{name}: expected a number above 0, at most {most:g}, got {value!r}")

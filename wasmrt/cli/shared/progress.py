@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 import click
@@ -50,17 +50,19 @@ class StatusLine:
         if self._thread is not None:
             self._thread.join()
         if self._shown and not self._is_plain:
-            self._write(_ERASE)
+            with suppress(OSError, ValueError):  # the terminal was closed
+                self._write(_ERASE)
 
     def _run(self) -> None:
-        while not self._ended.wait(PATIENCE_SECONDS):
-            text = to_single_line(self._text)
-            if self._is_plain:
-                self._write("" if self._shown else f"{text} ...\n")
-            else:
-                line = f"{text} ... {time.monotonic() - self._started:.0f} s"
-                self._write(_ERASE + line[: self._columns() - 1])
-            self._shown = True
+        with suppress(OSError, ValueError):  # the terminal was closed
+            while not self._ended.wait(PATIENCE_SECONDS):
+                text = to_single_line(self._text)
+                if self._is_plain:
+                    self._write("" if self._shown else f"{text} ...\n")
+                else:
+                    line = f"{text} ... {time.monotonic() - self._started:.0f} s"
+                    self._write(_ERASE + line[: self._columns() - 1])
+                self._shown = True
 
     def _columns(self) -> int:
         assert self._stream is not None
@@ -72,9 +74,6 @@ class StatusLine:
             self._stream.write(text)
         except UnicodeEncodeError:
             self._stream.write(in_ascii(text))
-        except (OSError, ValueError):  # the terminal was closed
-            self._ended.set()
-            return
         self._stream.flush()
 
 
