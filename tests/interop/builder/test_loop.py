@@ -251,5 +251,5 @@ def test_a_registry_without_a_runtime_cannot_build() -> None:
 
 @pytest.mark.parametrize("settings", [{"max_iterations": 0}, {"timeout_seconds": -1}, {"max_iterations": True}])
 def test_settings_out_of_range_are_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(ConfigurationError, match="expected a number from"):
+    with pytest.raises(ConfigurationError, match="expected a number above 0, at most"):
         BuilderConfig(**settings)
