@@ -39,6 +39,10 @@ class WasmrtError(Exception):
         if code is not None:
             self.code = code
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the attributes, and restore them without the constructor, whose parameters differ by class."""
+        return type(self).__new__, (type(self), *self.args), self.__dict__
+
     def as_dict(self) -> dict[str, Any]:
         """Return the error as JSON data, for `--json` and audit records."""
         return {
