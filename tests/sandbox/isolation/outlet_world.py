@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 import ssl
@@ -171,7 +170,7 @@ def made(tmp_path: Path) -> Iterator[World]:
     with ExitStack() as stack, subprocess.Popen(victim, stdin=subprocess.PIPE) as process:
         servers = Servers(stack)
         abstract, path = socket.socket(socket.AF_UNIX), socket.socket(socket.AF_UNIX)
-        abstract.bind(f"\0wasmrt-outlet-{os.getpid()}")
+        abstract.bind("")  # a free name: a listener of the last world may not have ended yet
         path.bind(str(folder / "s"))
         for each in (abstract, path):
             servers.start(each, sink)
@@ -191,7 +190,7 @@ def made(tmp_path: Path) -> Iterator[World]:
             "greeter": servers.tcp(lambda connection: connection.sendall(b"welcome")), "plain": servers.tcp(web),
             "internal": servers.start(internal, sink), "six": servers.start(dual, sink),
             "udp": udp.getsockname()[1], "path": str(folder / "s"), "dgram": str(folder / "d"),
-            "abstract": f"wasmrt-outlet-{os.getpid()}", "victim": process.pid, "proxy": servers.tcp(lax_proxy),
+            "abstract": abstract.getsockname()[1:].decode(), "victim": process.pid, "proxy": servers.tcp(lax_proxy),
         }  # fmt: skip
         network = NetworkConfig(unsafe_allowed_networks=("127.0.0.1/32",), resolver=FakeResolver(NAMES))  # type: ignore[arg-type]
         yield World(scene, network, ca, servers, folder, tls)
