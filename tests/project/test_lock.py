@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -39,15 +38,15 @@ def pins() -> list[Requirement]:
     return [Requirement(line.partition(" --hash=")[0]) for line in lines]
 
 
-@pytest.mark.parametrize("line", asked())
-def test_each_dependency_is_pinned_to_an_allowed_version(line: str) -> None:
-    wanted = Requirement(line)
-    found = [pin for pin in pins() if canonicalize_name(pin.name) == canonicalize_name(wanted.name)]
-    assert found, "just lock"
-    for pin in found:
-        (version,) = pin.specifier
-        assert version.operator == "=="
-        assert wanted.specifier.contains(version.version), "just lock"
+def test_each_dependency_is_pinned_to_an_allowed_version() -> None:
+    pinned = pins()
+    for wanted in map(Requirement, asked()):
+        found = [pin for pin in pinned if canonicalize_name(pin.name) == canonicalize_name(wanted.name)]
+        assert found, f"{wanted}: run just lock"
+        for pin in found:
+            (version,) = pin.specifier
+            assert version.operator == "=="
+            assert wanted.specifier.contains(version.version), f"{wanted}: run just lock"
 
 
 def test_every_pin_has_hashes_and_no_server_is_listed() -> None:

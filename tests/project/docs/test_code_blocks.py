@@ -40,9 +40,8 @@ def _in_tiers(pages: list[Path]) -> list[Any]:
     return [pytest.param(page, id=named(page), marks=[slow] if page.stem in _SLOW else []) for page in pages]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_block_has_a_language_and_a_reason_if_it_is_not_run(page: Path) -> None:
-    for block in blocks(page):
+def test_every_block_has_a_language_and_a_reason_if_it_is_not_run() -> None:
+    for block in (block for page in PAGES for block in blocks(page)):
         assert block.language in _CHECKED | _SHOWN, f"{block.place}: language {block.language!r}"
         assert block.marks.get("not run", "a reason"), f"{block.place} has an empty reason for not being run"
         if block.language in ("json", "toml"):
@@ -70,13 +69,13 @@ def test_the_blocks_of_a_page_run_in_order(
             _run(block, tmp_path)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_every_command_of_a_page_exists_with_its_options(page: Path) -> None:
-    shell = [(block.place, line) for block in blocks(page) if block.language == "sh" for line in commands(block.text)]
-    inline = [(named(page), line) for span in spans(page) if span.startswith("wasmrt ") for line in commands(span)]
-    for place, words in [*shell, *inline]:
-        found = problem(words, complete=(place, words) in shell)
-        assert found is None, f"{place}: {' '.join(words)}: {found}"
+def test_every_command_of_a_page_exists_with_its_options() -> None:
+    for page in PAGES:
+        shell = [(each.place, line) for each in blocks(page) if each.language == "sh" for line in commands(each.text)]
+        inline = [(named(page), line) for span in spans(page) if span.startswith("wasmrt ") for line in commands(span)]
+        for place, words in [*shell, *inline]:
+            found = problem(words, complete=(place, words) in shell)
+            assert found is None, f"{place}: {' '.join(words)}: {found}"
 
 
 def test_an_unknown_command_is_detected() -> None:

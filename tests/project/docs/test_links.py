@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.project.docs.pages import CHANGELOG, PAGES, ROOT, named, prose
 
 _LINK = re.compile(r"(?<!`)!?\[[^\]]*\]\((?P<target>[^)\s]+)\)")
@@ -40,10 +38,9 @@ def _problem(page: Path, link: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", [*PAGES, CHANGELOG], ids=named)
-def test_every_link_has_a_target(page: Path) -> None:
-    problems = {link: problem for link in _links(page) if (problem := _problem(page, link)) is not None}
-    assert problems == {}
+def test_every_link_has_a_target() -> None:
+    found = ((page, link, _problem(page, link)) for page in (*PAGES, CHANGELOG) for link in _links(page))
+    assert [(named(page), link, problem) for page, link, problem in found if problem is not None] == []
 
 
 def test_every_page_can_be_reached_from_the_readme() -> None:

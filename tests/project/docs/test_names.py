@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from pkgutil import resolve_name
-
-import pytest
 
 import wasmrt
 from tests.project.docs.pages import PAGES, ROOT, blocks, named, prose, spans
@@ -16,6 +15,7 @@ from tests.project.docs.pages import PAGES, ROOT, blocks, named, prose, spans
 _FILE = re.compile(r"(?P<path>[\w.{}*-]*(?:/[\w.{}*-]*)+|[\w-]+\.(?:py|toml|md))(?::(?P<name>[A-Za-z_][\w.]*))?")
 _HOMES = (ROOT, ROOT / "wasmrt")
 _TOP = {path.name for home in _HOMES for path in home.iterdir()}
+_GUIDES = [page for page in PAGES if "adr" not in page.parts]
 _PUBLIC = re.compile(r"wasmrt(?!\.toml)(\.[A-Za-z_]\w*)+")
 
 
@@ -53,27 +53,33 @@ def _problem(span: str) -> str | None:
     return None
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
-def test_the_files_and_names_on_a_page_exist(page: Path) -> None:
+def _named_files(page: Path) -> Iterator[str]:
     drawings = (word for block in blocks(page) if block.language == "text" for word in block.text.split())
-    named_files = (*spans(page), *(word for word in drawings if "/" in word))
-    assert {name: found for name in named_files if (found := _problem(name.rstrip(","))) is not None} == {}
+    return (name.rstrip(",") for name in (*spans(page), *(word for word in drawings if "/" in word)))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_the_public_names_on_a_page_can_be_imported(page: Path) -> None:
-    for span in spans(page):
-        if _PUBLIC.fullmatch(span):
-            try:
-                resolve_name(span)
-            except (ImportError, AttributeError):
-                pytest.fail(f"cannot import {span}")
+def test_the_files_and_names_on_a_page_exist() -> None:
+    named_on = {(named(page), name) for page in _GUIDES for name in _named_files(page)}
+    assert {(page, name, found) for page, name in named_on if (found := _problem(name)) is not None} == set()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=named)
-def test_just_recipes_on_a_page_exist(page: Path) -> None:
+def _can_be_imported(name: str) -> bool:
+    try:
+        resolve_name(name)
+    except (ImportError, AttributeError):
+        return False
+    return True
+
+
+def test_the_public_names_on_a_page_can_be_imported() -> None:
+    public = {(named(page), span) for page in PAGES for span in spans(page) if _PUBLIC.fullmatch(span)}
+    assert {(page, name) for page, name in public if not _can_be_imported(name)} == set()
+
+
+def test_just_recipes_on_a_page_exist() -> None:
     recipes = set(re.findall(r"^([\w-]+)(?: [^:\n]*)?:(?!=)", (ROOT / "justfile").read_text(), re.MULTILINE))
-    assert {span for span in spans(page) if span.startswith("just ") and span.split()[1] not in recipes} == set()
+    used = {(named(page), span) for page in PAGES for span in spans(page) if span.startswith("just ")}
+    assert {(page, span) for page, span in used if span.split()[1] not in recipes} == set()
 
 
 def test_an_unknown_file_or_name_is_detected() -> None:
@@ -91,24 +97,22 @@ def _replaced_words() -> dict[str, str]:
     return {word: better for words, better in rows for word in words.split(", ")}
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page for page in PAGES if "adr" not in page.parts and page.name != "glossary.md"],
-    ids=named,
-)
-def test_a_page_uses_the_terms_of_the_glossary(page: Path) -> None:
+def test_a_page_uses_the_terms_of_the_glossary() -> None:
     replaced = _replaced_words()
     assert len(replaced) > 10
-    text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", prose(page))
-    found = {word: better for word, better in replaced.items() if re.search(rf"\b{word}\b", text, re.IGNORECASE)}
+    found = {}
+    for page in _GUIDES:
+        if page.name != "glossary.md":
+            text = re.sub(r"`[^`\n]*`|\]\([^)]*\)", "", prose(page))
+            used = (word for word in replaced if re.search(rf"\b{word}\b", text, re.IGNORECASE))
+            found |= {(named(page), word): replaced[word] for word in used}
     assert found == {}
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "adr" not in page.parts], ids=named)
-def test_imports_on_a_page_work_from_the_top_level_package(page: Path) -> None:
-    code = "\n".join(block.text for block in blocks(page) if block.language == "python")
-    found = re.findall(r"^\s*from wasmrt\.([\w.]+) import (.+)$", code, re.MULTILINE)
-    # Adapters are imported from their module, because it imports the framework.
-    apart = ("testing", "adapters")
-    names = {name.strip() for home, names in found if home.split(".")[0] not in apart for name in names.split(",")}
-    assert {name for name in names if not hasattr(wasmrt, name)} == set()
+def test_imports_on_a_page_work_from_the_top_level_package() -> None:
+    apart = ("testing", "adapters")  # adapters are imported from their module, because it imports the framework
+    for page in _GUIDES:
+        code = "\n".join(block.text for block in blocks(page) if block.language == "python")
+        found = re.findall(r"^\s*from wasmrt\.([\w.]+) import (.+)$", code, re.MULTILINE)
+        names = {name.strip() for home, names in found if home.split(".")[0] not in apart for name in names.split(",")}
+        assert {name for name in names if not hasattr(wasmrt, name)} == set(), named(page)
