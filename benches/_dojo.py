@@ -129,11 +129,11 @@ def policy(names: Iterable[str], flows: FlowPolicy) -> ToolPolicy:
 def plain(value: Any) -> Any:
     """Return a result of AgentDojo as JSON data."""
     if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+        return plain(value.model_dump(mode="json"))
     if isinstance(value, (list, tuple)):
         return [plain(item) for item in value]
     if isinstance(value, dict):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key).removesuffix("_"): plain(item) for key, item in value.items()}  # `id_`, a Python spelling
     return (
         value if isinstance(value, (str, int, float, bool, type(None))) else json.loads(json.dumps(value, default=str))
     )

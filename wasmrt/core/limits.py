@@ -243,7 +243,6 @@ MAX_FLOW_SAID_BYTES = 256 * KIB  # the user's messages; the same limit applies t
 MAX_FLOW_SOURCES = 1024  # results that can be quoted as the source of a value
 MAX_FLOW_IDS = 4096  # objects that are known by an identifier
 MAX_FLOW_VALUES = 256  # values checked in one call; a call with more requires approval
-MAX_FLOW_LINKS = 8  # links in one text that one approval can cover
 MAX_FLOW_TRACES = 1024  # traces that one registry stores at a time
 
 # Outgoing connections.

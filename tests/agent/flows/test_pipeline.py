@@ -61,7 +61,8 @@ def test_a_model_sees_neither_the_rule_nor_the_value() -> None:
 def test_a_destination_named_by_the_user_needs_no_approval() -> None:
     agent = poisoned()
     agent.read_notes()
-    assert not agent.asks("send_mail", to=["bob@example.com"], body="the merger with Contoso closes in May")
+    body = "Private notes of the board: the merger with Contoso closes in May. They are what you asked for."
+    assert not agent.asks("send_mail", to=["bob@example.com"], body=body)
     assert len(agent.sent) == 1
 
 

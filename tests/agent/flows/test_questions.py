@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from tests.agent.flows.agents import Agent, own
-from wasmrt import ApprovalAnswer, ApprovalScope, ConfigurationError, ToolRegistry
+from wasmrt import ApprovalAnswer, ConfigurationError, ToolRegistry
 from wasmrt.agent.flows import FlowTrace, Label, find_outgoing
 from wasmrt.agent.policy import ToolRule, decide_flow, flow_policy
-from wasmrt.core.limits import MAX_FLOW_LINKS
 
 PAYMENTS = [
     {"id": 1, "sender": "me", "recipient": "GB29NWBK60161331926819", "amount": 1100.0, "subject": "Rent"},
@@ -94,31 +93,6 @@ def reader(text: str, *, approve: bool = True) -> Agent:
     return agent
 
 
-def test_one_request_covers_and_shows_the_few_links_of_a_text() -> None:
-    agent = reader(LIST)
-    assert agent.asks("fetch", url=LINKS[0])
-    shown = "\n".join(agent.asked[0].provenance)
-    assert "an approval also allows reading these links of the same text" in shown
-    assert all(link in shown for link in LINKS)
-    assert not any(agent.asks("fetch", url=link) for link in LINKS)
-
-
-def test_an_email_address_is_not_one_of_the_links() -> None:
-    agent = reader(f"{LIST} Questions go to eve@evil.example.")
-    assert agent.asks("fetch", url=LINKS[0])
-    assert not agent.asks("fetch", url=LINKS[1])
-
-
-def test_a_remembered_answer_approves_no_new_links() -> None:
-    agent = reader(LINKS[0])
-    agent.answer = ApprovalAnswer(approved=True, by="ann", scope=ApprovalScope.SESSION)
-    assert agent.asks("fetch", url=LINKS[0])
-    agent.files["list.txt"] = LIST
-    agent.call("read_file", path="list.txt")
-    assert not agent.asks("fetch", url=LINKS[0])
-    assert agent.asks("fetch", url=LINKS[1])
-
-
 def test_a_link_inside_a_named_host_is_known_after_approval() -> None:
     agent = Agent(said="Look at https://bob.example", approve=True)
     agent.read_notes()
@@ -133,47 +107,13 @@ def test_a_denial_applies_only_to_its_link() -> None:
     assert all(agent.asks("fetch", url=link) for link in LINKS)
 
 
-@pytest.mark.parametrize("changed", ["/x", "?q=notes", "#x", "/../b"])
-def test_a_link_that_differs_from_the_text_needs_approval(changed: str) -> None:
-    agent = reader(LIST)
-    agent.asks("fetch", url=LINKS[0])
-    assert agent.asks("fetch", url=LINKS[2] + changed)
-    assert "links of the same text" not in "\n".join(agent.asked[-1].provenance)
-
-
-@pytest.mark.parametrize(
-    "more", ["https://four.example/?data=secret", "https://ann@four.example/", "https://four.example/" + "x" * 60]
-)
-def test_links_that_could_carry_data_need_separate_approvals(more: str) -> None:
-    agent = reader(f"{LIST} {more}")
-    assert all(agent.asks("fetch", url=link) for link in LINKS)
-
-
-def test_each_link_of_a_text_with_many_links_needs_approval() -> None:
-    links = [f"https://evil.example/{number}" for number in range(MAX_FLOW_LINKS + 1)]
-    agent = reader(" ".join(links))
-    assert all(agent.asks("fetch", url=link) for link in links)
-
-
-def test_an_approval_for_reading_links_does_not_allow_sending() -> None:
-    agent = reader(LIST)
-    agent.asks("fetch", url=LINKS[0])
-    assert agent.asks("send_mail", to=[LINKS[2]], body="hello")
-    (sent,) = (
-        flows_of(agent)
-        .flow("fetch", find_outgoing({}, {"url": LINKS[2], "body": "The merger closes in May."}))
-        .destinations
-    )
-    assert not sent.provenance.vouched
-
-
 @pytest.mark.parametrize(
     ("params", "asks"),
     [
         ({"date": "2024-05-18"}, False),
         ({"start_time": "2024-05-18 10:00"}, False),
         ({"date": "2024-05-18 and the code 7741-2290"}, True),
-        ({"note": "2024-05-18"}, True),
+        ({"note": "2024-05-18"}, False),
     ],
 )
 def test_a_date_is_not_private_content(params: dict[str, Any], asks: bool) -> None:

@@ -188,10 +188,3 @@ def test_a_named_host_does_not_cover_untrusted_links_in_its_urls() -> None:
         assert found(page, f"https://bob.example/go?{query}", name="url", said=said) == [Provenance.UNTRUSTED]
     for url in ("https://bob.example/go?to=https://other.example", "https://bob.example/notes.html"):
         assert found(page, url, name="url", said=said) == [Provenance.SAID]
-
-
-def test_a_link_directly_followed_by_a_sentence_is_named() -> None:
-    said = "post it to our website www.our-company.example.They sent it to Bob, as notes.Txt says"
-    assert found("nothing", "www.our-company.example", name="url", said=said) == [Provenance.SAID]
-    for other in ("www.our-company.example.they.evil.example", "www.company.example", "https://notes"):
-        assert Provenance.SAID not in found("nothing", other, name="url", said=said)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing, is_email
 from wasmrt.agent.flows._forms import skeleton
+from wasmrt.agent.flows._known import flow_texts
 from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
 from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
 from wasmrt.agent.flows._private import WrittenText
-from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced, flow_texts
+from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced
 from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText
 from wasmrt.core.labels import Label
 

@@ -21,8 +21,7 @@ ADDRESSES = """
     team room chat with share guest guests audience customer destination
 """
 URLS = """
-    url urls uri link links href endpoint host hosts hostname domain server webhook callback remote site website origin
-    proxy
+    url urls uri link links href endpoint host hosts hostname domain server webhook callback remote site website proxy
 """
 PATHS = """
     path paths file files filename filepath folder directory dir bucket repo repository branch database table target
@@ -30,20 +29,6 @@ PATHS = """
 """
 IDS = "id ids uuid guid key issue ticket order number identifier ref"
 AMOUNTS = "amount amounts price total sum quantity fee budget salary rate"
-BODIES = """
-    body text content contents message messages description comment comments note notes html markdown data payload
-    reason instructions location place venue summary query question details caption bio
-"""
-"""Words in the names of parameters that hold the content, not the destination."""
-TIMES = """
-    time date day start end when until since from deadline due duration timezone month year hour minute at action mode
-    type kind format permission permissions role status state priority level color recurring language locale encoding
-"""
-"""Words in the names of parameters that hold times and options."""
-ABOUT = "count limit max min size page offset format type name"
-"""Last words in names of parameters that describe a property: `file_size` does not name a file."""
-
-
 _EMAIL = re.compile(r"[^\s@<>\"',;]+@([^\s@<>\"',;]+)")
 """An email address. The dot in the domain is checked separately, so that matching takes linear time."""
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]{1,20}://\S+")
@@ -53,8 +38,13 @@ _NAME_AROUND = re.compile(r"[\w \t.,;'\"()-]{0,200}")
 """Text that may surround an address in a value. Text with line breaks or other brackets could add a recipient."""
 _MAX_WHEN = 32
 """Maximum length of a date with a time and a time zone."""
+_PROSE = re.compile(r"(?:\S{1,64}\s+){11}\S")
+"""Twelve words, which is the shortest text that can be prose."""
 _MAX_KEY = 256
 """Maximum length of the name of an object member. Longer names are cut."""
+_ALTERNATIVES = ("anyOf", "oneOf", "allOf")
+_MAX_VARIANTS = 32
+"""Maximum number of alternatives of a parameter whose schemas are read."""
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -68,8 +58,10 @@ class Kind(StrEnum):
     ID = "id"
     """An identifier of something that may also have a name."""
     AMOUNT = "amount"
+    TIME = "time"
+    """A date or a time in ISO 8601 format."""
     NAME = "name"
-    """Any other text, if the meaning of the parameters is unknown."""
+    """Any other short text. The meaning of the parameter is unknown."""
 
 
 _WORDS: dict[str, Kind] = {
@@ -84,8 +76,9 @@ _FORMATS = {
     "hostname": Kind.URL, "idn-hostname": Kind.URL, "ipv4": Kind.URL, "ipv6": Kind.URL, "uuid": Kind.ID,
     "path": Kind.PATH, "file-path": Kind.PATH, "directory-path": Kind.PATH, "phone": Kind.ADDRESS,
 }  # fmt: skip
-_BODIES, _TIMES = frozenset(BODIES.split()), frozenset(TIMES.split())
-_ABOUT_WORDS = frozenset(ABOUT.split())
+
+
+_ID_WORDS = frozenset(("id", "ids", "uuid", "guid", "number", "key"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +95,12 @@ class Destination:
 
 @dataclass(frozen=True, slots=True)
 class Outgoing:
-    """The destinations and the content in the params of a call."""
+    """The destinations, the controls and the content in the params of a call."""
 
     destinations: tuple[Destination, ...]
     bodies: tuple[str, ...]
+    controls: tuple[Destination, ...] = ()
+    """All other short values: numbers, and texts that are not prose. Any of them can decide what the call does."""
     names: tuple[str, ...] = ()
     """The names of object members that the caller chose, and numbers. They can carry data, too."""
     guessed_all: bool = False
@@ -123,14 +118,11 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
     """
     members: list[str] = []
     leaves = list(islice(_iter_values(params, members), MAX_FLOW_VALUES + 1))
-    properties = schema.get("properties")
-    formats = properties if isinstance(properties, Mapping) else {}
     cut = len(leaves) > MAX_FLOW_VALUES
-    leaves = leaves[:MAX_FLOW_VALUES]
     destinations: list[Destination] = []
     others: list[tuple[str, str, Any]] = []
-    for path, key, value in leaves:
-        kind = _find_kind(path, key, value, formats, named)
+    for path, key, value in leaves[:MAX_FLOW_VALUES]:
+        kind = _find_kind(path, key, value, schema, named)
         if kind is None:
             others.append((path, key, value))
         else:
@@ -138,22 +130,41 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
             destinations += [Destination(path, part, kind, noun) for part in _split_addresses(value, kind)]
     cut = cut or len(destinations) > MAX_FLOW_VALUES
     destinations = destinations[:MAX_FLOW_VALUES]
-    texts = [(path, key, value) for path, key, value in others if isinstance(value, str)]
-    numbers = (str(value) for *_, value in others if not isinstance(value, str))
-    carrying = (*(name for name in members if name not in formats), *numbers)
-    known = any(each.kind is not Kind.AMOUNT for each in destinations)
-    bodies = [value for _, key, value in texts if not _is_time_value(key, value)]
-    if known or named is not None:
-        return Outgoing(tuple(destinations), tuple(bodies), carrying, cut=cut)
-    chosen = [each for each in texts if not (_word_set(each[1]) & _TIMES) and not _is_enumerated(formats, each[1])]
-    names = [each for each in chosen if not _word_set(each[1]) & _BODIES] or chosen
-    destinations += [Destination(path, value, Kind.NAME) for path, _, value in names if value.strip()]
-    rest = [
-        value
-        for path, key, value in texts
-        if ((path, key, value) not in names or len(names) == len(texts)) and not _is_time_value(key, value)
-    ]
-    return Outgoing(tuple(destinations), tuple(rest), carrying, guessed_all=True, cut=cut)
+    properties = schema.get("properties", {})
+    carrying = (*(name for name in members if name not in properties),
+                *(str(value) for *_, value in others if not isinstance(value, str)))  # fmt: skip
+    bodies = tuple(value for *_, value in others if isinstance(value, str) and not _is_time(value))
+    if named is not None:
+        return Outgoing(tuple(destinations), bodies, names=carrying, cut=cut)
+    controls = tuple(
+        Destination(path, value, _find_control_kind(value))
+        for path, _, value in others if is_control(value) and not _is_constant(schema, path, value)
+    )  # fmt: skip
+    if any(each.kind is not Kind.AMOUNT for each in destinations):
+        return Outgoing(tuple(destinations), bodies, controls, carrying, cut=cut)
+    names = [each for each in controls if each.kind is Kind.NAME]
+    prose = tuple(value for value in bodies if not is_control(value)) or bodies
+    controls = tuple(each for each in controls if each.kind is not Kind.NAME)
+    return Outgoing((*destinations, *names), prose, controls, carrying, guessed_all=True, cut=cut)
+
+
+def is_control(value: Any) -> bool:
+    """Return whether a value is so short that it can decide what a call does: a number, or a text that is not prose."""
+    return bool(value.strip()) and _PROSE.match(value.strip()) is None if isinstance(value, str) else True
+
+
+def _find_control_kind(value: object) -> Kind:
+    if not isinstance(value, str):
+        return Kind.AMOUNT
+    return Kind.TIME if _is_time(value) else Kind.NAME
+
+
+def list_action_words(tool: str, destinations: Sequence[Destination]) -> list[str]:
+    """Return the words of a tool's name that describe its action, without words for the given destinations."""
+    named = {word for each in destinations for word in _split_words(each.param)}
+    kinds = {each.kind for each in destinations}
+    words = [word for word in _split_words(tool) if len(word) > 2 or not word.isalpha()]
+    return [word for word in words if word not in named and _WORDS.get(word) not in kinds]
 
 
 def is_email(text: str) -> bool:
@@ -193,7 +204,7 @@ def _iter_values(value: Any, names: list[str], path: str = "", key: str = "") ->
         yield path, key, value
 
 
-def _find_kind(path: str, key: str, value: Any, formats: Mapping[str, Any], named: Sequence[str] | None) -> Kind | None:
+def _find_kind(path: str, key: str, value: Any, schema: Mapping[str, Any], named: Sequence[str] | None) -> Kind | None:
     shape = _kind_by_syntax(value)
     if named is not None:
         if path.partition(".")[0] not in named and path not in named:
@@ -201,14 +212,51 @@ def _find_kind(path: str, key: str, value: Any, formats: Mapping[str, Any], name
         return shape or _guess_kind(key, "") or Kind.NAME
     if shape is not None:
         return shape
-    described = formats.get(path) if "." not in path else None
-    form = described.get("format", "") if isinstance(described, Mapping) else ""
-    kind = _guess_kind(key, form if isinstance(form, str) else "")
+    if _is_constant(schema, path, value):
+        return None
+    form = next((form for each in _describe(schema, path) if isinstance(form := each.get("format"), str)), "")
+    kind = _guess_kind(key, form)
     if isinstance(value, (int, float)):
         return kind if kind in (Kind.AMOUNT, Kind.ID, Kind.ADDRESS) else None
-    if kind is not None and not (isinstance(value, str) and value.strip()):
-        return None
-    return kind
+    return kind if value.strip() else None
+
+
+def _describe(schema: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
+    """Return the schemas of the parameter at a path: its own, its alternatives, and those of the items of a list."""
+    found = _list_variants(schema, [schema])
+    for name in path.split("."):
+        found = [properties[name] for each in found if isinstance(properties := each.get("properties"), Mapping)
+                 and name in properties]  # fmt: skip
+        found = _list_variants(schema, found)
+    return found
+
+
+def _list_variants(schema: Mapping[str, Any], found: list[Any]) -> list[Mapping[str, Any]]:
+    """Return schemas with their alternatives, their references and the schemas of their items, up to a limit."""
+    variants: list[Mapping[str, Any]] = []
+    waiting = list(found)
+    while waiting and len(variants) < _MAX_VARIANTS:
+        each = waiting.pop()
+        if not isinstance(each, Mapping):
+            continue
+        variants.append(each)
+        waiting += [
+            part for key in ("anyOf", "oneOf", "allOf") if isinstance(each.get(key), list) for part in each[key]
+        ]
+        waiting.append(each.get("items"))
+        place, definitions = each.get("$ref"), schema.get("$defs")
+        if isinstance(place, str) and isinstance(definitions, Mapping):
+            waiting.append(definitions.get(place.removeprefix("#/$defs/")))
+    return variants
+
+
+def _is_constant(schema: Mapping[str, Any], path: str, value: Any) -> bool:
+    """Return whether the schema lists a value, so that it cannot carry data."""
+    for each in _describe(schema, path):
+        listed = each.get("enum")
+        if (isinstance(listed, list) and value in listed) or value in (each.get("const"), each.get("default")):
+            return True
+    return False
 
 
 @lru_cache(maxsize=2048)
@@ -219,15 +267,11 @@ def _guess_kind(key: str, form: str) -> Kind | None:
     words = _split_words(key)
     if not words:
         return None
-    if words[-1] in ("id", "ids", "uuid", "guid", "key", "number"):
+    if words[-1] in _ID_WORDS:
         return Kind.ID if len(words) > 1 or words[-1] != "key" else None
     if words[-1] == "name" and len(words) > 1 and words[-2] in _WORDS:
         return _WORDS[words[-2]]
-    if words[-1] in _ABOUT_WORDS or words[-1] in _TIMES or words[-1] in _BODIES:
-        return None
-    if words[-1] in _WORDS:
-        return _WORDS[words[-1]]
-    return _WORDS.get(words[0]) if words[0] not in _TIMES and len(words) > 1 else None
+    return _WORDS.get(words[-1])
 
 
 def _kind_by_syntax(value: Any) -> Kind | None:
@@ -240,9 +284,9 @@ def _kind_by_syntax(value: Any) -> Kind | None:
     return Kind.ADDRESS if is_email(text) or _ACCOUNT.fullmatch(text) else None
 
 
-def _is_time_value(key: str, value: str) -> bool:
-    """Return whether a parameter for times has only a date or a time as its value. Such a value is not content."""
-    if len(value) > _MAX_WHEN or not _word_set(key) & _TIMES:
+def _is_time(value: str) -> bool:
+    """Return whether a text is only a date or a time. Such a text is not content."""
+    if len(value) > _MAX_WHEN:
         return False
     for read in (datetime.fromisoformat, time.fromisoformat):
         try:
@@ -253,19 +297,15 @@ def _is_time_value(key: str, value: str) -> bool:
     return False
 
 
-def _is_enumerated(formats: Mapping[str, Any], key: str) -> bool:
-    """Return whether the schema enumerates the values of a parameter, so that it cannot carry data."""
-    described = formats.get(key)
-    return isinstance(described, Mapping) and ("enum" in described or "const" in described)
-
-
 def _find_noun(key: str) -> str:
-    words = [word for word in _split_words(key) if word not in ("id", "ids", "uuid", "guid", "number", "key")]
+    words = [word for word in _split_words(key) if word not in _ID_WORDS]
     return words[-1] if words else ""
 
 
-def _word_set(key: str) -> frozenset[str]:
-    return frozenset(_split_words(key))
+@lru_cache(maxsize=2048)
+def list_id_nouns(key: str) -> tuple[str, ...]:
+    """Return the nouns, in the singular, in the name of a member: `payment`, `method` for `payment_method_ids`."""
+    return tuple(word.removesuffix("s") for word in _split_words(key) if word not in _ID_WORDS)
 
 
 @lru_cache(maxsize=2048)

@@ -98,9 +98,14 @@ class PrivateText:
     def occurs_in(self, text: str) -> bool:
         """Return whether a text contains a run or a significant word of an added text."""
         self._store_pending()
-        if not self._marks and not self.blind:
-            return False
-        return (self.blind and bool(text)) or any(mark in self._marks for mark in self._marks_to_find(text))
+        return (self.blind and bool(text)) or bool(self.find_marks(text))
+
+    def find_marks(self, text: str) -> frozenset[bytes]:
+        """Return the runs and significant words of added texts in a text."""
+        self._store_pending()
+        return (
+            frozenset(mark for mark in self._marks_to_find(text) if mark in self._marks) if self._marks else frozenset()
+        )
 
     def is_one_word(self, text: str) -> bool:
         """Return whether a text is, as a whole, a significant word of an added text."""

@@ -4,27 +4,32 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from wasmrt.agent.flows._addresses import Form, find_addresses
-from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, is_email
+from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, list_action_words
 from wasmrt.agent.flows._forms import parse_number
-from wasmrt.agent.flows._known import is_plain_link, matches_pattern
+from wasmrt.agent.flows._ids import Ids, OwnIds, iter_members
+from wasmrt.agent.flows._known import (
+    complete_values,
+    flow_texts,
+    known_mark,
+    known_marks,
+    matches_pattern,
+    normalize_value,
+)
 from wasmrt.agent.flows._labels import Provenance, read_labels
 from wasmrt.agent.flows._private import Marks, PrivateText
 from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText, find_inner_values
-from wasmrt.agent.flows._user_text import Ids, UserText, iter_members
+from wasmrt.agent.flows._user_text import UserText
 from wasmrt.core.labels import Label
-from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_LINKS, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
-from wasmrt.core.normal_form import normalize
+from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 
 _KINDS = {Form.WEB: Kind.URL, Form.FILE: Kind.URL, Form.SPLIT: Kind.URL, Form.MAIL: Kind.ADDRESS, Form.CODE: Kind.NAME}
 _PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
 """The name of a file or folder that carries no text, such as `notes.txt`."""
-_AMOUNT = b"\0#"
-"""The prefix of the mark of a known amount."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +38,15 @@ class Traced:
 
     destination: Destination
     provenance: Provenance
+
+    @property
+    def is_hidden(self) -> bool:
+        """True for a path with a hidden or an unknown folder: `.ssh/config`, `~/x`, `../x`."""
+        value = self.destination.value
+        if self.destination.kind not in (Kind.PATH, Kind.NAME) or not isinstance(value, str):
+            return False
+        parts = [part for part in re.split(r"[/\\]", value.strip()) if part not in ("", ".")]
+        return any(part[0] in ".~$%" for part in parts)
 
     @property
     def named(self) -> str:
@@ -46,10 +60,16 @@ class Flow:
 
     labels: frozenset[Label]
     destinations: tuple[Traced, ...]
+    controls: tuple[Traced, ...] = ()
+    """All other short values."""
     carried: tuple[Traced, ...] = ()
     """Links and addresses inside the content."""
+    stated: bool = False
+    """True if the user named every destination, and the action with the words of the tool's name."""
     private_body: bool = False
-    """True if the content includes private text."""
+    """True if the content includes private text that was not shown when its destinations were approved."""
+    private_marks: frozenset[bytes] = frozenset()
+    """The parts of private text in the content."""
     guessed_all: bool = False
     cut: bool = False
 
@@ -80,11 +100,13 @@ class FlowTrace:
         self._labels: frozenset[Label] = frozenset()
         self._user_text, self._known = UserText(), Marks()
         self._untrusted, self._private = UntrustedText(limit), PrivateText(limit)
-        self._ids = Ids()
+        self._ids, self._own_ids = Ids(), OwnIds()
         self._approved: set[tuple[str, str]] = set()
         """Pairs of a tool and a destination that was approved for this tool."""
-        self._approved_links: set[tuple[str, str]] = set()
-        """Pairs of a tool and a link that this tool may read because a neighboring link was approved."""
+        self._read: frozenset[Label] = frozenset()
+        """The labels of content that was read, without results of calls that changed something."""
+        self._shown = Marks()
+        """Parts of private text that were shown when a destination was approved, each with tool and destination."""
 
     @property
     def labels(self) -> frozenset[Label]:
@@ -113,22 +135,30 @@ class FlowTrace:
         vouched: Sequence[str] = (),
         asked: Any = None,
         computed: bool = False,
+        lapses: bool = True,
     ) -> None:
         """Record the result of a call, or other text that the model reads, with its labels.
 
         `ids` are the names of parameters, of this or any other tool, that accept identifiers from this result.
         `vouched` are the names of object members in the result that the operator trusts, because only the service
         itself writes them. `asked` are the params of the call that returned the result. If `computed` is true, the
-        result follows from these params, and none of its other values is known.
+        result follows from these params, and none of its other values is known. If `lapses` is true and the trace had
+        no private or no untrusted content of this kind before, earlier approvals no longer apply.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
         with self._lock:
+            if lapses and not given - {Label.TRUSTED} <= self._read:
+                self._approved.clear()
+                self._read |= given
             self._labels |= given
+            if Label.PRIVATE in given:
+                self._own_ids.add(result)
             if Label.UNTRUSTED in given:
+                self._own_ids.add_mentioned(tuple(flow_texts(result)))
                 self._untrusted.add(text, tool, call)
             elif given and not computed:
-                self._record_trusted(_complete_values(result), asked)
+                self._record_trusted(complete_values(result), asked)
             if vouched:
                 self._record_trusted(iter_members(result, vouched), asked)
             if Label.PRIVATE in given:
@@ -141,35 +171,16 @@ class FlowTrace:
         if self._known.size >= MAX_FLOW_SAID_BYTES:
             return
         # SECURITY: a value that only repeats a param was chosen by the model, so it is not trusted.
-        repeated = b"\n".join(_normalize(each) for each in flow_texts(asked))
-        self._known.add(mark for each in values if (mark := _known_mark(each)) and _normalize(each) not in repeated)
+        repeated = b"\n".join(normalize_value(each) for each in flow_texts(asked))
+        self._known.add(mark for each in values if (mark := known_mark(each)) and normalize_value(each) not in repeated)
 
-    def approve(self, tool: str, destinations: Iterable[Traced]) -> None:
-        """Record destinations that were approved for a tool. Other tools still need approval for them."""
+    def approve(self, tool: str, flow: Flow) -> None:
+        """Record the values and the private text of an approved call. Other tools still need approval for them."""
         with self._lock:
-            self._approved |= {(tool, _destination_key(each.destination)) for each in destinations}
-
-    def approve_links(self, tool: str, links: Iterable[Destination]) -> None:
-        """Record links that a tool may read, but only in calls that send no content."""
-        with self._lock:
-            self._approved_links |= {(tool, _destination_key(each)) for each in links}
-
-    def neighboring_links(self, traced: Traced) -> tuple[Destination, ...]:
-        """Return the untrusted links in the text that contains a link, without that link itself.
-
-        SECURITY: the text must contain the link as a whole. If the text has many links, or one of them is long or has a
-        query, no link is returned: a query can carry data, and so can the choice of one link among many.
-        """
-        with self._lock:
-            found = [
-                Destination(traced.destination.param, link, Kind.URL)
-                for link in self._untrusted.neighboring_links(traced.destination.value)
-                if "://" in link or not is_email(link)
-            ]
-            if not 0 < len(found) < MAX_FLOW_LINKS or not all(map(is_plain_link, found)):
-                return ()
-            known = {Provenance.SAID, Provenance.KNOWN}
-            return tuple(each for each in found if self._find_provenance("", each, ()) not in known)
+            shown = (*flow.destinations, *flow.controls, *flow.carried)
+            self._approved |= {(tool, _destination_key(each.destination)) for each in shown}
+            if self._shown.size < self._limit:
+                self._shown.add(mark for each in flow.destinations for mark in _list_shown(tool, each, flow))
 
     def text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
         """Return the text that a call writes, if the trace has read untrusted content.
@@ -200,13 +211,14 @@ class FlowTrace:
         with self._lock:
             cleared = self._labels & (frozenset(labels) if labels else frozenset(Label))
             self._labels -= cleared
+            self._read -= cleared
             if Label.UNTRUSTED in cleared:
                 self._untrusted = UntrustedText(self._limit)
             if Label.PRIVATE in cleared:
                 self._private = PrivateText(self._limit)
             if Label.TRUSTED in cleared:
-                self._user_text, self._known, self._ids = UserText(), Marks(), Ids()
-                self._approved, self._approved_links = set(), set()
+                self._user_text, self._known, self._ids, self._own_ids = UserText(), Marks(), Ids(), OwnIds()
+                self._approved, self._shown = set(), Marks()
         return cleared
 
     def flow(
@@ -223,26 +235,39 @@ class FlowTrace:
         definition of another author's tool contains a value: then it counts as found in untrusted text.
         """
         with self._lock:
-            reads = not outgoing.bodies
+            stated = self._user_text.states(list_action_words(tool, outgoing.destinations))
             traced = tuple(
-                Traced(each, self._find_provenance(tool, each, known, is_described, reads=reads))
+                Traced(each, self._find_provenance(tool, each, known, is_described, stated=stated))
                 for each in outgoing.destinations
+            )
+            controls = tuple(
+                Traced(each, self._find_provenance(tool, each, known, is_described)) for each in outgoing.controls
             )
             labels = self._labels
             sent = [*outgoing.bodies, *outgoing.names, *self._list_unsaid_texts(traced)]
             links = self._trace_addresses(tool, "\n".join(sent), known, is_described)
-            if any(each.provenance is Provenance.UNTRUSTED for each in (*traced, *links)):
+            if any(each.provenance is Provenance.UNTRUSTED for each in (*traced, *controls, *links)):
                 labels |= {Label.UNTRUSTED}
-            private = Label.PRIVATE in labels and self._private.occurs_in("\n".join(sent))
-            fresh = (
-                not traced
-                or any(not each.provenance.vouched for each in links)
-                or any((tool, _destination_key(each)) not in self._approved for each in outgoing.destinations)
-            )
-            return Flow(
-                labels, traced, links[:MAX_FLOW_VALUES], private_body=private and fresh,
+            private = "\n".join(sent) if Label.PRIVATE in labels else ""
+            flow = Flow(
+                labels, traced, controls, links[:MAX_FLOW_VALUES], stated=self._is_stated(tool, traced, controls),
+                private_marks=self._private.find_marks(private),
                 guessed_all=outgoing.guessed_all, cut=outgoing.cut or len(links) > MAX_FLOW_VALUES,
             )  # fmt: skip
+            found = bool(flow.private_marks) or (self._private.blind and bool(private))
+            return replace(flow, private_body=found and not self._was_shown(tool, flow))
+
+    def _was_shown(self, tool: str, flow: Flow) -> bool:
+        """Return whether a user saw all private text of a call when its destinations were approved."""
+        if self._private.blind or not flow.destinations or not all(each.provenance.vouched for each in flow.carried):
+            return False
+        return all(mark in self._shown for each in flow.destinations for mark in _list_shown(tool, each, flow))
+
+    def _is_stated(self, tool: str, traced: Sequence[Traced], controls: Sequence[Traced]) -> bool:
+        values = (*traced, *(each for each in controls if each.destination.kind is not Kind.TIME))
+        said = [each.destination for each in traced if each.provenance is Provenance.SAID]
+        named = all(each.provenance.vouched for each in values)
+        return named and self._user_text.states(list_action_words(tool, said))
 
     def _list_unsaid_texts(self, traced: Iterable[Traced]) -> list[str]:
         """Return the destinations that nobody named and that can carry data.
@@ -316,7 +341,7 @@ class FlowTrace:
         known: Sequence[str],
         is_described: Callable[[object], bool] = _never,
         *,
-        reads: bool = False,
+        stated: bool = False,
     ) -> Provenance:
         brought = each.kind is Kind.PATH and self._has_untrusted_folder(each.value)
         if (
@@ -327,12 +352,12 @@ class FlowTrace:
             return Provenance.SAID
         if (tool, _destination_key(each)) in self._approved or any(matches_pattern(each, pattern) for pattern in known):
             return Provenance.KNOWN
-        if reads and (tool, _destination_key(each)) in self._approved_links:
-            return Provenance.KNOWN
-        if any(mark in self._known for mark in _known_marks(each)):
+        if any(mark in self._known for mark in known_marks(each)):
             return Provenance.KNOWN
         if each.kind is Kind.ID and self._is_named_by_user(each):
             return Provenance.SAID
+        if stated and each.kind is Kind.ID and self._own_ids.contains(each.param, each.value):
+            return Provenance.KNOWN
         if is_described(each.value):
             return Provenance.UNTRUSTED
         if Label.UNTRUSTED not in self._labels:
@@ -359,41 +384,6 @@ def _destination_key(destination: Destination) -> str:
     return f"{destination.kind} {parse_number(destination.value) or destination.value}".casefold()
 
 
-def _complete_values(result: Any) -> Iterable[str]:
-    """Return the complete values in a result. If the result is a single string, return its words.
-
-    SECURITY: parts of longer values are not returned. A destination inside a longer value is therefore not trusted.
-    """
-    return (word.strip(".,;:<>()\"'") for word in result.split()) if isinstance(result, str) else flow_texts(result)
-
-
-def _normalize(value: object) -> bytes:
-    return normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
-
-
-def _known_mark(value: object) -> bytes:
-    """Return the mark of a known value. The mark of a number can match only amounts."""
-    if isinstance(value, (int, float)) and (found := parse_number(value)) is not None:
-        return _AMOUNT + found.encode()
-    return _normalize(value)
-
-
-def _known_marks(destination: Destination) -> tuple[bytes, ...]:
-    found = parse_number(destination.value) if destination.kind is Kind.AMOUNT else None
-    whole = _normalize(destination.value)
-    return (whole,) if found is None else (whole, _AMOUNT + found.encode())
-
-
-def flow_texts(value: Any) -> Iterator[str]:
-    """Yield every string and number in a result, including the names of object members."""
-    if isinstance(value, str):
-        yield value
-    elif isinstance(value, Mapping):
-        for name, part in value.items():
-            yield str(name)
-            yield from flow_texts(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from flow_texts(part)
-    elif value is not None and not isinstance(value, bool):
-        yield str(value)
+def _list_shown(tool: str, each: Traced, flow: Flow) -> list[bytes]:
+    place = f"{tool} {_destination_key(each.destination)}\0".encode("utf-8", "replace")
+    return [place + mark for mark in flow.private_marks]

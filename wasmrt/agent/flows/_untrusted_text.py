@@ -197,15 +197,6 @@ class UntrustedText:
             return any(map(self._index.contains, ends))  # a text with the whole value also contains the domain
         return any(self._index.contains(part) for part in (value, *parts))
 
-    def neighboring_links(self, value: object) -> tuple[str, ...]:
-        """Return the other links in the first text that contains the link `value` in the same spelling."""
-        self.index_pending()
-        for source in self._sources:
-            found = tuple(dict.fromkeys(find_links(source.text)))
-            if value in found:
-                return tuple(each for each in found if each != value)
-        return ()
-
     def find_origin(self, value: object) -> Origin | None:
         """Return the first source of a value, or None if no stored text contains it."""
         self.index_pending()

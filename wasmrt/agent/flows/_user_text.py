@@ -1,4 +1,4 @@
-"""The messages of the user, and the names of the things that identifiers identify.
+"""The messages of the user.
 
 SECURITY: a destination that the user named needs no approval. Values are therefore compared as a whole, and only
 differences in case and Unicode normalization are ignored: look-alikes and longer names do not match.
@@ -8,82 +8,22 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from wasmrt.agent.flows._addresses import FILE_ENDINGS
 from wasmrt.agent.flows._destinations import Kind
 from wasmrt.agent.flows._forms import find_likely_numbers, parse_number
-from wasmrt.core.limits import MAX_FLOW_IDS, MAX_FLOW_SAID_BYTES
+from wasmrt.core.limits import MAX_FLOW_SAID_BYTES
 from wasmrt.core.normal_form import normalize
 
-_NAMES = ("name", "title", "filename", "file_name", "subject", "label", "summary", "display_name", "full_name")
-_MAX_NAME = 200
-
-
-class Ids:
-    """The names of things, by parameter and identifier.
-
-    SECURITY: the names decide whether an identifier needs approval. They are therefore read only from results whose
-    structure the operator trusts. If an identifier has several names, the user must have named all of them.
-    """
-
-    def __init__(self, limit: int = MAX_FLOW_IDS) -> None:
-        self._limit = limit
-        self._names: dict[tuple[str, str], set[str]] = {}
-
-    def add(self, result: Any, params: Sequence[str]) -> None:
-        """Add the names of the things in a result. `params` are the parameters that accept their identifiers."""
-        for record in _iter_records(result):
-            names = {value[:_MAX_NAME] for key in _NAMES if isinstance(value := record.get(key), str) and value.strip()}
-            for param in params:
-                for key in (param, "id", "id_"):
-                    value = record.get(key)
-                    if isinstance(value, (str, int)) and not isinstance(value, bool) and names:
-                        self._add_names((param, str(value)), names)
-                        break
-
-    def names(self, param: str, value: object) -> frozenset[str]:
-        """Return the names of the thing that an identifier in a parameter identifies."""
-        return frozenset(self._names.get((param.rpartition(".")[2], str(value)), ()))
-
-    def _add_names(self, key: tuple[str, str], names: set[str]) -> None:
-        if key not in self._names and len(self._names) >= self._limit:
-            return  # the identifier stays unknown and requires approval
-        self._names.setdefault(key, set()).update(sorted(names)[: len(_NAMES)])
-
-
-def iter_members(result: Any, names: Sequence[str]) -> Iterator[str | int | float]:
-    """Yield the values of the object members with the given names. If a value is a list, yield its items.
-
-    SECURITY: text inside a string that looks like an object member is ignored.
-    """
-    for record in _iter_records(result):
-        for name in names:
-            value = record.get(name)
-            for each in value if isinstance(value, (list, tuple)) else (value,):
-                if isinstance(each, (str, int, float)) and not isinstance(each, bool):
-                    yield each
-
-
-def _iter_records(value: Any) -> Iterator[Mapping[str, Any]]:
-    if isinstance(value, Mapping):
-        yield value
-        for part in value.values():
-            yield from _iter_records(part)
-    elif isinstance(value, (list, tuple)):
-        for part in value:
-            yield from _iter_records(part)
-
-
+_MIN_STEM, _ENDING = 4, 3
+"""Minimum length of the beginning that two forms of a word share, and maximum length of the ending that differs."""
 _MIN_NAME = 3
 _MAX_VALUE = 2048
 """Maximum length of a destination that is searched for in the user's messages."""
 _MAX_PLACES = 1000
 _URLS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s<>\"'`]+|(?<![\w.@/\\%+~-])[\w-]+(?:\.[\w-]+)+[^\s<>\"'`]*")
 """URLs and hosts. The domain of an email address is not included, because it does not name a web server."""
-_RUN_ON = re.compile(r"(?:https?://|\bwww\.)[a-z0-9.-]{1,253}\.[a-z]{2,24}(?=\.[A-Z][a-z]{2,24}\s)")
-"""A link followed by the next sentence without a space: `www.example.com.They sent it`."""
 _MAX_CLAUSE = 200
 """Maximum length of the text before a value in which negations are searched for."""
 _CLAUSE = re.compile(r"[.!?;:\n]\s|[,\n]|\b(?:but|instead|aber|sondern)\b(?! of)")
@@ -109,8 +49,6 @@ class UserText:
     def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
         self._limit = limit
         self._texts: list[str] = []
-        self._hosts: list[str] = []
-        """Hosts of links that are followed by the next sentence without a space."""
         self._numbers: set[str] = set()
         self._size = 0
 
@@ -121,7 +59,6 @@ class UserText:
             return
         self._size += len(plain)
         self._texts.append(plain)
-        self._hosts += [_normalize(found[0]) for found in _RUN_ON.finditer(text)]
         self._numbers |= find_likely_numbers(plain)
 
     def names(self, value: object, kind: Kind, noun: str = "") -> bool:
@@ -142,6 +79,16 @@ class UserText:
         if kind is Kind.PATH:
             return self._contains(plain) or self._names_file(plain)
         return self._contains(plain)
+
+    def states(self, words: Sequence[str]) -> bool:
+        """Return whether the messages contain each of the words in some form, such as `deletes` for `delete`."""
+        return bool(words) and all(any(self._states_word(text, word) for text in self._texts) for word in words)
+
+    @staticmethod
+    def _states_word(text: str, word: str) -> bool:
+        stem = word[: max(_MIN_STEM, len(word) - _ENDING)]
+        pattern = rf"\b{re.escape(stem)}\w{{0,{len(word) - len(stem) + _ENDING}}}\b"
+        return any(not _is_negated(text, found.start()) for found in re.finditer(pattern, text))
 
     def _contains(self, plain: str) -> bool:
         """Return whether the messages contain a text as a whole; a very short text must follow a quote, # or @."""
@@ -187,7 +134,7 @@ class UserText:
         if wanted is None:
             return False
         scheme, host, path = wanted
-        for text in (*self._texts, *self._hosts):
+        for text in self._texts:
             for found in _URLS.finditer(text):
                 said = _parse_url(found[0].rstrip(_TRAILING))
                 if said is None or said[1] != host or not (said[0] or _is_host(said[1], said[2])):

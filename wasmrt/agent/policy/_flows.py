@@ -16,9 +16,13 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
 
 _CHANGING = frozenset(Effect) - READING
-_WRITES = _CHANGING - {Effect.WRITE_FILESYSTEM, Effect.WRITE_MEMORY}
-OUTGOING = _WRITES - {Effect.DELETE_FILESYSTEM}
+_WRITES = _CHANGING - {Effect.WRITE_FILESYSTEM}
+OUTGOING = _WRITES - {Effect.DELETE_FILESYSTEM, Effect.WRITE_MEMORY}
 """Effects that can send data, or that could benefit the author of untrusted text."""
+_GRAVE = frozenset(
+    {Effect.DELETE_FILESYSTEM, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.CONTROL_DESKTOP}
+)
+"""Effects that destroy, run code, change tools or act as the user. A tool without declared effects has all of them."""
 _BOTH = frozenset({Label.UNTRUSTED, Label.PRIVATE})
 _NOT_NAMED = frozenset({Provenance.UNSAID, Provenance.UNTRUSTED})
 
@@ -42,6 +46,12 @@ class Carries(StrEnum):
     """The payload includes a link or an address with the provenance that the rule lists."""
     HOST = "host"
     """The call sends a request to a host. The path and the query of the request can carry data, too."""
+    ACTION = "action"
+    """The user stated neither the action of the call, nor, unless its effects are grave, one of its destinations."""
+    VALUE = "value"
+    """Any short value of the call has the provenance that the rule lists, or the user named none of them."""
+    HIDDEN = "hidden"
+    """A destination is a hidden file, or below a hidden folder or the home folder: `.bashrc`, `~/.ssh/config`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,8 +65,6 @@ class FlowRule:
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
     """The provenance of the destinations that match; empty for a rule that does not depend on destinations."""
-    every: bool = False
-    """True if the rule applies only to calls whose destinations all match `provenance`."""
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
@@ -67,11 +75,18 @@ class FlowRule:
         """
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None
+        if self.carries is Carries.ACTION:
+            anchored = not effects & _GRAVE and _has_trusted_destination(flow)
+            return None if flow.stated or anchored else flow.destinations
         if not self.provenance:
             return flow.destinations
-        if self.every:
-            found = self._with_listed_provenance(flow.destinations)
-            return found if len(found) == len(flow.destinations) else None
+        if self.carries is Carries.VALUE:
+            values = (*flow.destinations, *flow.controls)
+            found = tuple(each for each in self._with_listed_provenance(values) if not _is_unsaid_time(each))
+            said = any(each.provenance is Provenance.SAID for each in values)
+            return found or (None if said else flow.destinations)
+        if self.carries is Carries.HIDDEN:
+            return tuple(each for each in self._with_listed_provenance(flow.destinations) if each.is_hidden) or None
         if self.carries is Carries.LINK:
             return self._with_listed_provenance(flow.carried) or None
         if self.carries is Carries.HOST:
@@ -80,6 +95,8 @@ class FlowRule:
                 or None
             )
         found = self._with_listed_provenance(flow.destinations)
+        if self.carries is Carries.ANYTHING:
+            found += tuple(each for each in flow.controls if each.provenance is Provenance.UNTRUSTED)
         if self.carries is Carries.PRIVATE:
             fixed = not flow.destinations or flow.guessed_all
             # SECURITY: the recipient's program may send the private text on to an address in the payload.
@@ -100,6 +117,11 @@ def _has_trusted_destination(flow: Flow) -> bool:
 
 def _is_unsaid_name(traced: Traced) -> bool:
     return traced.destination.kind is Kind.NAME and traced.provenance is Provenance.UNSAID
+
+
+def _is_unsaid_time(traced: Traced) -> bool:
+    """Return whether the model wrote a date or a time. It cannot be a recipient or an amount."""
+    return traced.destination.kind is Kind.TIME and traced.provenance is Provenance.UNSAID
 
 
 UNTRUSTED_DESTINATION = FlowRule(
@@ -125,15 +147,28 @@ CARRIED_LINK = FlowRule(
     carries=Carries.LINK,
 )  # fmt: skip
 DELETION = FlowRule(
-    name="deletion", why="would be deleted, and the trace contains untrusted text",
+    name="deletion", why="would be deleted, the user did not state that, and the trace contains untrusted text",
     effects=frozenset({Effect.DELETE_FILESYSTEM}), labels=frozenset({Label.UNTRUSTED}), provenance=frozenset(),
+    carries=Carries.ACTION,
 )  # fmt: skip
 PAYMENT = FlowRule(
-    name="payment", why="would be paid, and the user named neither the recipient nor the amount",
-    effects=frozenset({Effect.FINANCIAL}), labels=frozenset({Label.UNTRUSTED}),
-    provenance=frozenset(Provenance) - {Provenance.SAID}, every=True,
+    name="payment", why="is part of a payment, and the user did not name it",
+    effects=frozenset({Effect.FINANCIAL}), labels=frozenset({Label.UNTRUSTED}), provenance=_NOT_NAMED,
+    carries=Carries.VALUE,
 )  # fmt: skip
-_DEFAULT = (UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK, DELETION, PAYMENT)
+UNSTATED_ACTION = FlowRule(
+    name="unstated-action", why="would be affected, the user did not state that, and the trace contains untrusted text",
+    effects=OUTGOING, labels=frozenset({Label.UNTRUSTED}), provenance=frozenset(), carries=Carries.ACTION,
+)  # fmt: skip
+HIDDEN_FILE = FlowRule(
+    name="hidden-file", why="is a hidden file or folder that the user did not name, and the trace has untrusted text",
+    effects=frozenset({Effect.WRITE_FILESYSTEM}), labels=frozenset({Label.UNTRUSTED}), provenance=_NOT_NAMED,
+    carries=Carries.HIDDEN,
+)  # fmt: skip
+_DEFAULT = (
+    UNTRUSTED_DESTINATION, UNSAID_DESTINATION, NEW_HOST, PRIVATE_BODY, CARRIED_LINK, DELETION, PAYMENT, UNSTATED_ACTION,
+    HIDDEN_FILE,
+)  # fmt: skip
 _CAREFUL = (
     replace(UNTRUSTED_DESTINATION, effects=_CHANGING),
     replace(UNSAID_DESTINATION, labels=frozenset(), why="was not named by the user"),
@@ -142,6 +177,8 @@ _CAREFUL = (
     CARRIED_LINK,
     DELETION,
     PAYMENT,
+    UNSTATED_ACTION,
+    HIDDEN_FILE,
 )
 
 
@@ -171,8 +208,7 @@ class FlowPolicy:
     def digest(self) -> str:
         """BLAKE3 of the rules and settings, in hexadecimal."""
         rules = [
-            [rule.name, sorted(rule.effects), sorted(rule.labels), sorted(rule.provenance), rule.carries, rule.action,
-             rule.every]
+            [rule.name, sorted(rule.effects), sorted(rule.labels), sorted(rule.provenance), rule.carries, rule.action]
             for rule in self.rules
         ]  # fmt: skip
         content = [rules, sorted(self.known), self.automation, self.files_untrusted]

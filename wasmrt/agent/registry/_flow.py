@@ -6,7 +6,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from wasmrt.agent.flows import (
-    Destination,
     Flow,
     FlowTrace,
     Label,
@@ -19,7 +18,7 @@ from wasmrt.agent.flows import (
     only_transforms,
     read_labels,
 )
-from wasmrt.agent.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
+from wasmrt.agent.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.core.effects import NETWORKING, READING
@@ -73,7 +72,7 @@ def check_flow(state: CallState) -> Decision | str:
     if finding is None:
         rule = f"{_describe_labels(state.flow.labels)}; {_describe_destinations(state.flow)}"
         return Decision(True, Reason.ALLOWED, rule, None, _WHAT, name)
-    state.finding, state.linked = finding, _find_neighboring_links(state, trace, finding)
+    state.finding = finding
     why = f"{finding.sentence}; {_describe_labels(state.flow.labels)}"
     if finding.refused:
         hint = f"have the user name the destination, or allow it: {append_command('tools.flows.known', 'DESTINATION')}"
@@ -96,9 +95,6 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     lines = [line for each in finding.destinations[:_SHOWN] for line in _origin_lines(state, trace, each)]
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
-    if state.linked:
-        lines.append("an approval also allows reading these links of the same text:")
-        lines += [f"  {each.value}" for each in state.linked]
     if state.flow is not None and state.flow.private_body:
         lines.append("the payload includes private text read earlier in this trace")
     return tuple(lines)
@@ -131,21 +127,9 @@ def origin_lines(trace: FlowTrace, traced: Traced) -> list[str]:
     return lines
 
 
-def _find_neighboring_links(state: CallState, trace: FlowTrace, finding: FlowFinding) -> tuple[Destination, ...]:
-    """Return the other links that an approval of the call also covers, if the call only reads a link."""
-    if finding.rule.carries is not Carries.HOST or not state.effects <= READING:
-        return ()
-    if len(finding.destinations) != 1 or _find_outgoing(state).bodies:
-        return ()
-    return trace.neighboring_links(finding.destinations[0])
-
-
 def approval_destinations(state: CallState) -> tuple[str, ...]:
     """Return the destinations of an approval request. The answer applies only to the same destinations."""
-    if state.finding is None:
-        return ()
-    linked = (f"link next to it: {each.value}" for each in state.linked)
-    return (*(each.named for each in state.finding.destinations), *linked)
+    return () if state.finding is None else tuple(each.named for each in state.finding.destinations)
 
 
 def record_approval(state: CallState) -> None:
@@ -154,10 +138,7 @@ def record_approval(state: CallState) -> None:
     if trace is None or state.flow is None:
         return
     flow = state.flow if not state.edited else trace.flow(state.known.name, _find_outgoing(state))
-    trace.approve(state.known.name, (*flow.destinations, *flow.carried))
-    # SECURITY: links are approved only if the approver saw them: not by a token, a remembered answer or edited params.
-    if state.answer is not None and not state.answer.remembered and not state.edited:
-        trace.approve_links(state.known.name, state.linked)
+    trace.approve(state.known.name, flow)
 
 
 def record_written(state: CallState) -> None:
@@ -206,7 +187,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
     vouched = policy.vouched_for(state.known.names)
     trace.saw(
         result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params,
-        computed=computed,
+        computed=computed, lapses=state.effects <= READING,
     )  # fmt: skip
 
 

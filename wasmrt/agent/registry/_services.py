@@ -37,9 +37,10 @@ class Trace:
     labels, at the request of a person.
     """
 
-    def __init__(self, traces: Traces, user: str, name: str, flows: FlowTrace) -> None:
+    def __init__(self, traces: Traces, user: str, name: str, flows: FlowTrace, *, parent: str = "") -> None:
         self._traces = traces
         self._flows = flows
+        self._parent = parent
         self.user = user
         self.name = name
 
@@ -58,6 +59,10 @@ class Trace:
         """
         if not isinstance(text, str):
             raise ConfigurationError(f"expected a user message as text, got {type(text).__name__}")
+        if self._parent:
+            # SECURITY: the text that an agent writes for a sub-agent can repeat untrusted content.
+            hint = f"add the message to the trace {self._parent}; for the task of a sub-agent, use add_content"
+            raise ConfigurationError("the trace of a sub-agent has no messages of the user", hint=hint)
         self._flows.user_said(text)
 
     def user_said(self, text: str) -> None:
@@ -117,22 +122,30 @@ class Traces:
         found = self._open.get((user, name))
         return None if found is None else found._flows
 
-    def open(self, user: str, name: str, *, automation: bool = False) -> Trace:
-        """Return the trace with a name, and open it if necessary.
+    def open(self, user: str, name: str, *, automation: bool = False, parent: str = "") -> Trace:
+        """Return the trace with a name, and open it if necessary. It shares the content of the trace `parent`, if any.
 
         Raises:
-            ConfigurationError: too many traces are open. SECURITY: closing one automatically would drop its labels.
+            ConfigurationError: the parent is not open, the trace is open without it, or too many traces are open.
+                SECURITY: closing one automatically would drop its labels.
         """
         with self._lock:
             found = self._open.get((user, name))
+            above = self._open.get((user, parent)) if parent else None
+            if parent and above is None:
+                raise ConfigurationError(f"no trace {parent!r:.80} is open", hint="open the trace of the agent first")
+            if found is not None and above is not None and found._flows is not above._flows:
+                hint = "use another name for the trace of the sub-agent"
+                raise ConfigurationError(f"the trace {name!r:.80} is open without this parent", hint=hint)
             if found is None:
                 if len(self._open) >= MAX_FLOW_TRACES:
                     raise ConfigurationError(
                         f"{MAX_FLOW_TRACES:,} traces are open", code="too-many-traces",
                         hint="close traces that have ended: trace.close()",
                     )  # fmt: skip
-                found = self._open[user, name] = Trace(self, user, name, FlowTrace(automation=automation))
-            elif automation:
+                flows = FlowTrace(automation=automation) if above is None else above._flows
+                found = self._open[user, name] = Trace(self, user, name, flows, parent=parent)
+            if automation:
                 found._flows.automation = True
             return found
 

@@ -26,7 +26,7 @@ from wasmrt.runtime.context import Progress, ToolsOfCaller
 if TYPE_CHECKING:
     from wasmrt.agent.access import AccessRequest
     from wasmrt.agent.approvals import ApprovalAnswer, Approver
-    from wasmrt.agent.flows import Destination, Flow
+    from wasmrt.agent.flows import Flow
     from wasmrt.agent.policy import FlowFinding
     from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
     from wasmrt.agent.registry._services import RegistryServices
@@ -133,8 +133,6 @@ class CallState:
     """The data flow of the call, if flow rules apply."""
     finding: FlowFinding | None = None
     """The flow rule that denies the call or requires approval of it, if any."""
-    linked: tuple[Destination, ...] = ()
-    """Other links, in the same text as the link of this call, that an approval of this call also covers."""
     granted_access: tuple[AccessRequest, ...] = ()
     """The granted access requests that apply to this call."""
     access_requests: tuple[str, ...] = ()

@@ -284,17 +284,17 @@ class ToolView:
         """Return the outcome that a call would have, and the step that would decide it, without making the call."""
         return _explain.explain(self._new_state(name, params, user, trace))
 
-    def trace(self, name: str, *, user: str = "local", automation: bool = False) -> Trace:
+    def trace(self, name: str, *, user: str = "local", automation: bool = False, parent: str = "") -> Trace:
         """Open a trace: a conversation or job whose content gets labels, and whose calls are subject to flow rules.
 
         Pass `automation=True` for a job without a user who could approve calls. All views of the registry share the
-        trace.
+        trace. For a sub-agent, pass the trace of its agent as `parent`: both share their labels and their content.
 
         Raises:
-            ConfigurationError: the name or the user is invalid, or too many traces are open.
+            ConfigurationError: the name or the user is invalid, the parent is not open, or too many traces are open.
         """
         _check_user_and_trace(user, name)
-        return self._services.traces.open(user, name, automation=automation)
+        return self._services.traces.open(user, name, automation=automation, parent=parent)
 
     def flows(self) -> FlowMap:
         """Return the paths through the view's tools on which untrusted text could cause private data to be sent."""
