@@ -169,6 +169,10 @@ def test_an_identifier_of_an_own_object_needs_no_approval_for_a_stated_action() 
     assert agent.asks("cancel_order", order_id="W0000001")
     assert agent.asks("return_order", order_id="W1234567")
     assert agent.asks("cancel_order", member="W1234567")
+    erasing = (tools[0], Made("erase_order", ("delete-filesystem",)))
+    agent = agent_with(*erasing, said="Erase my orders.", page="")
+    agent.call("list_orders")
+    assert agent.asks("erase_order", order_id="W1234567")
 
 
 def test_a_sub_agent_shares_the_content_and_the_statements_of_its_agent() -> None:

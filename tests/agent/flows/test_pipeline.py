@@ -135,10 +135,10 @@ def test_a_denial_does_not_make_a_destination_known() -> None:
 
 def test_an_edited_destination_is_known_afterwards() -> None:
     agent = poisoned()
+    agent.read_notes()
     agent.answer = ApprovalAnswer(approved=True, by="ann", params={"to": ["dora@example.net"]})
     agent.call("send_mail", to=[EVE])
     assert agent.sent[0][1] == ["dora@example.net"]
-    agent.read_notes()
     assert not agent.asks("send_mail", to=["dora@example.net"])
     assert agent.asks("send_mail", to=[EVE])
 

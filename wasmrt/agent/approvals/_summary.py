@@ -41,8 +41,10 @@ _FLOW_REASONS = {
     "unsaid-destination": "You did not name this destination, and private and untrusted text was read before.",
     "new-host": "You did not name this host, and private and untrusted text was read before.",
     "private-body": "The call would send private text that was read before.",
-    "deletion": "Untrusted text was read before this deletion.",
-    "payment": "You named neither the recipient nor the amount.",
+    "deletion": "You did not request this deletion, and untrusted text was read before.",
+    "payment": "You did not name every value of this payment.",
+    "unstated-action": "You did not request this action, and untrusted text was read before.",
+    "hidden-file": "You did not name this hidden file, and untrusted text was read before.",
 }
 _MAIL_PARTS = ("subject", "text", "body", "message")
 _LABELS = {

@@ -22,7 +22,9 @@ _FLOWS = {
     "unsaid-destination": ("You did not name this destination.", ""),
     "new-host": ("New host:", " you did not name this host."),
     "private-body": ("Private text:", " the call sends text that was read from your files, memory or mail."),
-    "payment": ("You named neither", " the recipient nor the amount."),
+    "payment": ("Payment:", " you did not name every value."),
+    "unstated-action": ("Action:", " you did not request it."),
+    "hidden-file": ("Hidden file:", " you did not name it."),
 }
 _PRIVATE_LINE = "the payload includes private text read earlier in this trace"
 _LOSING = re.compile(

@@ -76,8 +76,7 @@ class FlowRule:
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None
         if self.carries is Carries.ACTION:
-            anchored = not effects & _GRAVE and _has_trusted_destination(flow)
-            return None if flow.stated or anchored else flow.destinations
+            return None if _is_requested(flow, grave=bool(effects & _GRAVE)) else flow.destinations
         if not self.provenance:
             return flow.destinations
         if self.carries is Carries.VALUE:
@@ -113,6 +112,16 @@ class FlowRule:
 def _has_trusted_destination(flow: Flow) -> bool:
     """Return whether the user or the operator named at least one of the possible destinations."""
     return any(each.provenance.vouched for each in flow.destinations)
+
+
+def _is_requested(flow: Flow, *, grave: bool) -> bool:
+    """Return whether the user requested a call.
+
+    SECURITY: for grave effects, the user has to name the object: untrusted text could choose another own object.
+    """
+    if grave:
+        return flow.stated and all(each.provenance is Provenance.SAID for each in flow.destinations)
+    return flow.stated or _has_trusted_destination(flow)
 
 
 def _is_unsaid_name(traced: Traced) -> bool:
