@@ -32,6 +32,7 @@ _LIMITS = "sandbox/escape/test_limits.py::"
 _ANSWERS = "sandbox/escape/test_answers.py::"
 _REACH = "sandbox/escape/test_reach.py::"
 _JOBS = "agent/jobs/test_runs.py::"
+_ROUTINES = "agent/routines/test_engine.py::"
 
 THREATS = (
     Threat(
@@ -87,6 +88,26 @@ THREATS = (
             "agent/jobs/test_tools.py::test_a_job_cannot_create_jobs",
             "agent/jobs/test_command.py::test_a_link_out_of_the_projects_is_refused",
             "agent/jobs/test_command.py::test_the_command_reaches_only_its_project",
+        ),
+    ),
+    Threat(
+        threat="a routine trusts the text of an event, reaches another user, or runs a slot twice",
+        source=OURS,
+        tests=(
+            _ROUTINES + "test_the_text_of_an_event_is_untrusted_in_the_trace_of_the_run",
+            _ROUTINES + "test_a_system_event_starts_the_routines_whose_source_type_and_filters_match",
+            _ROUTINES + "test_calls_of_a_run_belong_to_the_user_of_the_routine",
+            _ROUTINES + "test_a_run_renews_its_lease_and_can_do_nothing_after_losing_it",
+            "agent/routines/test_kills.py::test_a_killed_process_runs_no_slot_twice_and_leaves_no_run_open",
+        ),
+    ),
+    Threat(
+        threat="a model gives a routine tools, another prompt or a recipient that its user did not approve",
+        source=OURS,
+        tests=(
+            "agent/routines/test_tools.py::test_a_routine_that_may_use_tools_is_created_after_approval_only",
+            "agent/routines/test_tools.py::test_a_change_of_an_approved_prompt_needs_approval_again",
+            "agent/routines/test_tools.py::test_results_are_sent_to_a_recipient_that_the_user_approved",
         ),
     ),
     Threat(

@@ -243,7 +243,7 @@ def test_a_job_of_an_ended_program_is_continued_only_by_a_runner_that_can(
 def lose_lease(home: Path, job_id: str) -> None:
     """Let the lease of a job end, as if its process had been paused."""
     with sqlite3.connect(home / "data" / "jobs.sqlite3") as db:
-        db.execute("UPDATE jobs SET lease_ms = 1 WHERE id = ?", (job_id,))
+        db.execute("UPDATE leases SET ends_ms = 1 WHERE key = ?", (job_id,))
 
 
 def test_a_paused_run_that_another_process_continues_can_do_nothing_more(
@@ -314,6 +314,30 @@ def test_a_job_with_narrowed_tools_is_not_continued_with_more(registry: ToolRegi
     second.check()
     ended = second.find(job.id)
     assert ended.state is JobState.FAILED and "restrictions" in ended.output
+
+
+def test_a_function_for_tools_that_fails_ends_its_job_and_no_other(registry: ToolRegistry, home: Path) -> None:
+    def fail_once(view: ToolView) -> ToolView:
+        if fails.pop():
+            raise ValueError("no such role")
+        return view
+
+    first, fails = Jobs(registry, runner := Resuming()), [False, True]
+    ids = [first.create(TASK).id for _ in range(2)]
+    assert runner.started.wait(SECONDS)
+    while any(first.find(job_id).state is JobState.PENDING for job_id in ids):
+        pass
+    first.close()
+    second = Jobs(registry, Resuming(), tools=fail_once)
+    second.check()
+    found = [second.wait(job_id, seconds=SECONDS) for job_id in ids]
+    assert [job.output for job in found] == [
+        "its tools cannot be determined: ValueError: no such role",
+        "continued after []",
+    ]
+    with pytest.raises(IndexError):
+        second.create(TASK)
+    assert len(second.all()) == 2
 
 
 def test_the_file_of_jobs_is_private(jobs: Jobs, home: Path) -> None:

@@ -38,6 +38,7 @@ def test_a_killed_process_runs_no_slot_twice_and_leaves_no_run_open(tmp_path: Pa
         worker.join(rng.uniform(0.05, 0.8))
         worker.kill()
         worker.join()
+        clock.now = START + (point + 1) * 86400  # the lease has ended
         store.recover()
         assert not store.get("ann", "report").running
     with sqlite3.connect(path) as db:

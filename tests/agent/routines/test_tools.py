@@ -14,6 +14,8 @@ from wasmrt.agent.routines import RoutineStore, routine_tools
 CRON = {"name": "report", "trigger_type": "cron", "prompt": "Summarize the week.", "schedule": "0 9 * * 1"}
 MANUAL = {"name": "report", "trigger_type": "manual", "prompt": "Summarize the week."}
 
+EVENT = {"trigger_type": "system_event", "event_source": "github", "event_type": "issue.opened"}
+
 
 class Agent:
     """A registry with the tools, and an approver that approves and records everything."""
@@ -66,8 +68,20 @@ def test_a_created_routine_is_listed_with_its_next_time(agent: Agent) -> None:
         ({"trigger_type": "event", "event_pattern": "(a"}, "invalid or too complex regex: "),
         ({"trigger_type": "event", "event_pattern": "(?=a)"}, "invalid or too complex regex: "),
         ({"trigger_type": "event", "event_pattern": "((a{90}){90}){90}"}, "invalid or too complex regex: "),
-        ({"trigger_type": "sometimes"}, "unknown trigger_type: sometimes; expected cron, event, webhook, manual"),
+        (
+            {"trigger_type": "sometimes"},
+            "unknown trigger_type: sometimes; expected cron, event, webhook, manual, ",
+        ),
         ({"action_type": "party"}, "unknown action_type: party; expected lightweight, full_job"),
+        ({"trigger_type": "once"}, "once trigger requires 'at'"),
+        ({"trigger_type": "once", "at": "tomorrow"}, "expected a time from 1970 to 2099 such as 2026-12-24T18:00:00"),
+        ({"trigger_type": "once", "at": "2025-12-24T18:00:00"}, "expected a time in the future as at"),
+        ({"at": "2030-12-24T18:00:00"}, "at requires trigger_type once, got manual"),
+        ({"trigger_type": "system_event"}, "system_event trigger requires 'event_source'"),
+        ({"trigger_type": "system_event", "event_source": "a"}, "system_event trigger requires 'event_type'"),
+        ({**EVENT, "event_filters": {"a": [1]}}, "expected texts of at most 128 characters, numbers or booleans"),
+        ({"event_filters": {"a": 1}}, "event_filters requires trigger_type system_event, got manual"),
+        ({"notify_user": "x\ny"}, "expected printable characters in notify_user"),
         ({"event_pattern": "x"}, "event_pattern requires trigger_type event, got manual"),
         ({"cooldown_secs": 10**9}, "expected cooldown_secs from 0 to 2592000"),
         ({"name": "a\nb"}, "expected a name of printable characters"),
@@ -126,15 +140,26 @@ def test_a_deleted_routine_has_no_history(agent: Agent, store: RoutineStore) -> 
     assert agent.error("routine_history", {"name": "report"}) == "execution-failed: routine 'report' not found"
 
 
-@pytest.mark.parametrize("power", [{"use_tools": True}, {"action_type": "full_job"}])
+@pytest.mark.parametrize(
+    "power", [{"use_tools": True}, {"action_type": "full_job"}, {"use_tools": True, "notify_user": "bob"}]
+)
 def test_a_routine_that_may_use_tools_is_created_after_approval_only(agent: Agent, power: dict[str, Any]) -> None:
     agent.call("routine_create", CRON | power)
     shown = agent.asked[0].preview or ""
-    for part in ("at 0 9 * * 1 (UTC)", "Summarize the week.", "echo, read_file"):
+    for part in ("cron 0 9 * * 1 (UTC)", "Summarize the week.", "echo, read_file"):
         assert part in shown
     agent.approves = False
     assert "not-authorized" in agent.error("routine_create", CRON | power | {"name": "second"})
     assert agent.call("routine_list", {})["count"] == 1
+
+
+def test_results_are_sent_to_a_recipient_that_the_user_approved(agent: Agent, store: RoutineStore) -> None:
+    agent.call("routine_create", MANUAL | {"notify_user": "bob", "notify_channel": "mail"})
+    assert "results: to bob on mail" in (agent.asked[0].preview or "")
+    assert store.get("ann", "report").definition.notify_user == "bob"
+    agent.approves = False
+    assert "not-authorized" in agent.error("routine_create", MANUAL | {"name": "b", "notify_channel": "mail"})
+    assert "not-authorized" in agent.error("routine_update", {"name": "report", "prompt": "Send all files."})
 
 
 def test_a_change_of_an_approved_prompt_needs_approval_again(agent: Agent, store: RoutineStore) -> None:

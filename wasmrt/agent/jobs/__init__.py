@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from wasmrt.agent.jobs._agent import FunctionRunner
 from wasmrt.agent.jobs._command import CommandRunner
-from wasmrt.agent.jobs._jobs import Jobs
+from wasmrt.agent.jobs._jobs import Jobs, check_task
+from wasmrt.agent.jobs._leases import LEASE_SECONDS, LEASES_TABLE, WITHOUT_LEASE, LeaseKeeper, Leases, end_lease
 from wasmrt.agent.jobs._model import (
+    MAX_CONTEXT_CHARS,
     SANDBOX,
     TRANSITIONS,
     Job,
@@ -22,8 +24,12 @@ from wasmrt.agent.jobs._runner import AgentRunner, Budget, JobContext, Resumable
 from wasmrt.agent.jobs._tools import add_jobs, job_tools
 
 __all__ = [
+    "LEASES_TABLE",
+    "LEASE_SECONDS",
+    "MAX_CONTEXT_CHARS",
     "SANDBOX",
     "TRANSITIONS",
+    "WITHOUT_LEASE",
     "AgentRunner",
     "Budget",
     "CommandRunner",
@@ -35,11 +41,15 @@ __all__ = [
     "JobState",
     "JobTask",
     "Jobs",
+    "LeaseKeeper",
+    "Leases",
     "Prompt",
     "ResumableRunner",
     "Transition",
     "add_jobs",
+    "check_task",
     "create_project",
+    "end_lease",
     "job_tools",
     "read_result",
 ]

@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from wasmrt.agent.jobs._leases import LEASE_SECONDS, LeaseKeeper, now_ms
 from wasmrt.agent.jobs._model import (
     JOB_SECONDS,
-    LEASE_SECONDS,
+    MAX_CONTEXT_CHARS,
     MAX_DESCRIPTION_CHARS,
     MAX_ITERATIONS,
     MAX_PARALLEL_JOBS,
@@ -27,11 +28,10 @@ from wasmrt.agent.jobs._model import (
     Transition,
 )
 from wasmrt.agent.jobs._project import create_project
-from wasmrt.agent.jobs._rows import now_ms
-from wasmrt.agent.jobs._run import Run
+from wasmrt.agent.jobs._run import Run, describe_error
 from wasmrt.agent.jobs._runner import AgentRunner, ResumableRunner
 from wasmrt.agent.jobs._store import JobStore, Owned, Spent
-from wasmrt.agent.registry import ToolRegistry, ToolView, detector_of, is_narrowed
+from wasmrt.agent.registry import ToolRegistry, ToolView, detector_of, is_narrowed, limit_servers
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.places import find_places
@@ -92,16 +92,17 @@ class Jobs:
         self._most = (max_parallel, max_parallel_per_user or max_parallel)
         self._max_tokens = max_tokens
         self._seconds = seconds
-        self._lease_seconds = lease_seconds
-        self._store = JobStore(path or find_places().jobs)
+        self._store = JobStore(path or find_places().jobs, lease_seconds)
         self._runs: dict[str, Run] = {}
         """The runs of this process, by the owner of the lease."""
         self._redact = detector_of(registry).redact
         self._lock = threading.Lock()
-        self._wake = threading.Event()
         self._closed = False
-        self._keeper: threading.Thread | None = None
-        self._renewed = self._checked = 0.0
+        self._check_seconds = min(_CHECK_SECONDS, lease_seconds)
+        self._checked = 0.0
+        self._keeper = LeaseKeeper(
+            self._store.leases, self._lifetimes, look=self._look, idle_seconds=self._check_seconds
+        )
 
     @property
     def modes(self) -> tuple[str, ...]:
@@ -118,11 +119,13 @@ class Jobs:
         mode: str = "",
         view: ToolView | None = None,
         labels: Iterable[str] | None = None,
+        mcp_servers: Iterable[str] | None = None,
     ) -> Job:
         """Store a job and start it.
 
         `view` has the tools of the job's creator; by default, these are all tools of the registry. `labels` are those
-        of the creator's conversation; None if they are unknown.
+        of the creator's conversation; None if they are unknown. With `mcp_servers`, the job has no tools of other MCP
+        servers.
 
         Raises:
             InvalidParametersError: the task is invalid, or the mode has no runner.
@@ -134,6 +137,8 @@ class Jobs:
             problem = f"mode {mode!r:.40} is not available" if mode else "a mode is required"
             raise InvalidParametersError(f"{problem}; available modes: {known}")
         created = self._registry if view is None else view
+        if mcp_servers is not None:
+            created = limit_servers(created, self._registry, mcp_servers)
         narrowed = is_narrowed(created, self._registry)
         tools = self._tools(created)
         kept = None if labels is None else tuple(labels)
@@ -150,9 +155,9 @@ class Jobs:
                 raise ConfigurationError("the jobs are closed", hint="create a new Jobs object")
             self._store.expire()  # stuck jobs that no process continues free their slots
             most, most_of_user = self._most
-            self._store.add(owned, self._lease_end(), narrowed=narrowed, most=most, most_of_user=most_of_user)
+            self._store.add(owned, narrowed=narrowed, most=most, most_of_user=most_of_user)
             self._start(run)
-        self._keep()
+        self._keeper.wake()
         return job
 
     def find(self, job_id: str, *, user: str = "local") -> Job:
@@ -197,8 +202,12 @@ class Jobs:
         """Cancel a job. The call that it makes, and its confined command, end within a second."""
         return self.move(job_id, JobState.CANCELLED, user=user, reason=reason)
 
-    def move(self, job_id: str, state: JobState, *, user: str = "local", reason: str) -> Job:
+    def move(
+        self, job_id: str, state: JobState, *, user: str = "local", reason: str, unless_ended: bool = False
+    ) -> Job:
         """Change a job's state: `submitted` and `accepted` are set by the program after its review.
+
+        With `unless_ended`, a job whose run has ended is returned unchanged.
 
         Raises:
             InvalidParametersError: the user has no such job.
@@ -207,7 +216,7 @@ class Jobs:
         if state in (JobState.PENDING, JobState.IN_PROGRESS, JobState.STUCK):
             raise ConfigurationError(f"expected a state that follows a run, got {state}", hint="runs set this state")
         job = self.find(job_id, user=user)
-        self._store.move(job.id, state, reason)
+        self._store.move(job.id, state, reason, unless_ended=unless_ended)
         for run in self._runs_of(job.id):
             run.lifetime.cancel()
         return self._store.find(user, job.id)
@@ -239,19 +248,16 @@ class Jobs:
         with self._lock:
             if self._closed:
                 return
-            taken = self._store.claim(self._lease_end(), self._runners, resumable)
-            for owned in taken:
-                self._start(self._new_run(owned, self._tools(self._registry)))
-        if taken or self._runs:
-            self._keep()
+            for owned in self._store.claim(self._runners, resumable):
+                self._continue(owned)
+        if self._runs:
+            self._keeper.wake()
 
     def close(self) -> None:
         """End the runs of this process. Another process continues their jobs if their runner can; others fail."""
         with self._lock:
             self._closed = True
-        self._wake.set()
-        if self._keeper is not None and self._keeper is not threading.current_thread():
-            self._keeper.join()
+        self._keeper.close()
         for run in list(self._runs.values()):
             self._give_up(run, "the program ended")
 
@@ -272,29 +278,23 @@ class Jobs:
         """Return the runs of a job, oldest first: several if the job was continued before its last run returned."""
         return [run for run in list(self._runs.values()) if run.job_id == job_id]
 
-    def _lease_end(self) -> int:
-        return now_ms() + round(self._lease_seconds * 1000)
+    def _continue(self, owned: Owned) -> None:
+        """Start a run that continues a job; the job fails if it gets no tools."""
+        try:
+            run = self._new_run(owned, self._tools(self._registry))
+        except Exception as error:  # the embedding program's function failed; the other jobs go on
+            reason = f"its tools cannot be determined: {self._redact(describe_error(error))}"
+            with suppress(WasmrtError):
+                self._store.move(owned.job.id, JobState.FAILED, reason, owner=owned.owner)
+            return
+        self._start(run)
 
-    def _keep(self) -> None:
-        """Start the thread that renews the leases, unless it runs."""
-        with self._lock:
-            if self._keeper is None or not self._keeper.is_alive():
-                self._renewed = time.monotonic()
-                self._keeper = threading.Thread(target=self._watch, name="wasmrt-jobs", daemon=True)
-                self._keeper.start()
-        self._wake.set()
-
-    def _watch(self) -> None:
-        while not self._closed:
-            self._wake.wait(_POLL_SECONDS if self._runs else min(_CHECK_SECONDS, self._lease_seconds))
-            self._wake.clear()
-            try:
-                self._look()
-            except WasmrtError:  # the store cannot be used now
-                self._end_unrenewed()
+    def _lifetimes(self) -> dict[str, Lifetime]:
+        """Return the lifetimes of the runs whose leases are renewed, by owner."""
+        return {run.owner: run.lifetime for run in list(self._runs.values()) if not run.lifetime.is_over}
 
     def _look(self) -> None:
-        """End the runs of jobs that were cancelled or taken, renew the leases, and look for abandoned jobs."""
+        """End the runs that are late or make no progress, and look for abandoned jobs."""
         for run in list(self._runs.values()):
             if run.ended.is_set():
                 del self._runs[run.owner]
@@ -302,25 +302,9 @@ class Jobs:
                 self._fail_late(run)
             elif run.idle_seconds() > STUCK_SECONDS and self._is_resumable(run):
                 self._give_up(run, f"no progress for {STUCK_SECONDS:g} s")
-        now = time.monotonic()
-        # Before the query, which does not know runs that start meanwhile.
-        runs = {run.owner: run for run in list(self._runs.values()) if not run.lifetime.is_over}
-        renews = not runs or now - self._renewed > self._lease_seconds / 3
-        if runs:
-            held = self._store.renew(runs, self._lease_end()) if renews else self._store.held()
-            for owner in runs.keys() - held:
-                runs[owner].lifetime.cancel()
-        if renews:
-            self._renewed = now
-        if now - self._checked > min(_CHECK_SECONDS, self._lease_seconds):
-            self._checked = now
+        if time.monotonic() - self._checked > self._check_seconds:
+            self._checked = time.monotonic()
             self.check()
-
-    def _end_unrenewed(self) -> None:
-        """Cancel all runs if their leases could not be renewed in time."""
-        if time.monotonic() - self._renewed > self._lease_seconds:
-            for run in list(self._runs.values()):
-                run.lifetime.cancel()
 
     def _is_resumable(self, run: Run) -> bool:
         return isinstance(self._runners[run.mode], ResumableRunner)
@@ -350,8 +334,8 @@ def check_task(task: JobTask) -> None:
     """
     _check_text("title", task.title, MAX_TITLE_CHARS)
     _check_text("description", task.description, MAX_DESCRIPTION_CHARS)
-    if len(task.context) > MAX_DESCRIPTION_CHARS:
-        raise InvalidParametersError(f"context: expected at most {MAX_DESCRIPTION_CHARS:,} characters")
+    if len(task.context) > MAX_CONTEXT_CHARS:
+        raise InvalidParametersError(f"context: expected at most {MAX_CONTEXT_CHARS:,} characters")
     if not 1 <= task.max_iterations <= MAX_ITERATIONS:
         raise InvalidParametersError(f"max_iterations: expected 1 to {MAX_ITERATIONS}, got {task.max_iterations}")
 

@@ -22,8 +22,10 @@ MAX_REPAIRS = 3  # number of times that a stuck job is continued
 LEASE_SECONDS = 30.0
 DEFAULT_ITERATIONS = 50
 MAX_ITERATIONS = 500
-MAX_TITLE_CHARS = 200
+MAX_TITLE_CHARS = 256
 MAX_DESCRIPTION_CHARS = 64 * KIB
+MAX_CONTEXT_CHARS = 320 * KIB
+"""Text for a model that is not the task itself: for a routine, 16 documents, an event and the previous result."""
 MAX_PROMPT_CHARS = 32 * KIB
 MAX_PENDING_PROMPTS = 64
 MAX_EVENTS_PER_JOB = 10_000

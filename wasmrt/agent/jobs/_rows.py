@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Iterable
 from typing import Any
 
+from wasmrt.agent.jobs._leases import LEASES_TABLE, end_lease, now_ms
 from wasmrt.agent.jobs._model import (
     IN_SLOT,
     MAX_JOBS_PER_USER,
@@ -17,16 +17,16 @@ from wasmrt.agent.jobs._model import (
     JobState,
     JobTask,
 )
-from wasmrt.core.errors import CancelledError, ToolError
+from wasmrt.core.errors import ToolError
 
-SCHEMA = """
+_JOBS_TABLES = """
 CREATE TABLE jobs (
   number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, user TEXT NOT NULL, mode TEXT NOT NULL,
   title TEXT NOT NULL, description TEXT NOT NULL, context TEXT NOT NULL, max_iterations INTEGER NOT NULL,
   project_dir TEXT NOT NULL, labels TEXT, narrowed INTEGER NOT NULL, state TEXT NOT NULL, created_ms INTEGER NOT NULL,
   started_ms INTEGER, ended_ms INTEGER, changed_ms INTEGER NOT NULL, repairs INTEGER NOT NULL DEFAULT 0,
   iterations INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0, output TEXT NOT NULL DEFAULT '',
-  cost TEXT, fallback TEXT, owner TEXT NOT NULL, lease_ms INTEGER NOT NULL
+  cost TEXT, fallback TEXT
 );
 CREATE INDEX jobs_of_user ON jobs (user, number);
 CREATE INDEX jobs_by_state ON jobs (state);
@@ -47,30 +47,11 @@ CREATE TABLE prompts (
 CREATE INDEX prompts_of_job ON prompts (job, number);
 CREATE VIEW in_slot AS SELECT * FROM jobs WHERE state IN ('pending', 'in_progress', 'stuck');
 CREATE VIEW finished AS SELECT * FROM jobs WHERE state NOT IN ('pending', 'in_progress', 'stuck');
-CREATE VIEW running AS SELECT * FROM jobs WHERE state IN ('pending', 'in_progress');
 CREATE VIEW waiting AS SELECT * FROM jobs WHERE state IN ('pending', 'stuck');
 """
-VERSION = 1
+SCHEMA = _JOBS_TABLES + LEASES_TABLE
+VERSION = 2
 ENDED_REASON = "the process that ran the job ended"
-
-
-def now_ms() -> int:
-    """Return the time in Unix milliseconds."""
-    return time.time_ns() // 1_000_000
-
-
-def check_owner(db: sqlite3.Connection, job_id: str, owner: str | None) -> JobState:
-    """Return a job's state.
-
-    SECURITY: a process that lost the lease must not change the job, because another process may run it now.
-
-    Raises:
-        CancelledError: `owner` does not hold the job's lease, or the job has ended.
-    """
-    state, held_by, lease_ms = db.execute("SELECT state, owner, lease_ms FROM jobs WHERE id = ?", (job_id,)).fetchone()
-    if owner is not None and (held_by != owner or lease_ms < now_ms() or state not in IN_SLOT):
-        raise CancelledError("the job has ended, or another process continues it")
-    return JobState(state)
 
 
 def record(db: sqlite3.Connection, job_id: str, before: JobState, after: JobState, reason: str) -> None:
@@ -80,6 +61,8 @@ def record(db: sqlite3.Connection, job_id: str, before: JobState, after: JobStat
     db.execute("UPDATE jobs SET state = ?, changed_ms = ? WHERE id = ?", (after, now, job_id))
     if after is JobState.IN_PROGRESS and before is JobState.PENDING:
         db.execute("UPDATE jobs SET started_ms = ? WHERE id = ?", (now, job_id))
+    if after not in (JobState.PENDING, JobState.IN_PROGRESS):
+        end_lease(db, job_id)
     if after not in IN_SLOT:
         db.execute("UPDATE jobs SET ended_ms = coalesce(ended_ms, ?) WHERE id = ?", (now, job_id))
         db.execute("DELETE FROM prompts WHERE job = ?", (job_id,))

@@ -214,7 +214,7 @@ class Run:
         """Return the reason of a failure: for the deadline, the time limit; otherwise the error's own text."""
         if self.lifetime.is_over and not self.lifetime.cancelled.is_set():
             return f"timed out after {self.lifetime.deadline - self.lifetime.started:.0f} s"
-        return error.message if isinstance(error, WasmrtError) else f"{type(error).__name__}: {error}"
+        return describe_error(error)
 
     def _spend(self, more: Spent) -> None:
         self.lifetime.check()
@@ -240,6 +240,11 @@ class Run:
         part = MAX_EVENT_CHARS // max(len(data), 1) // 8  # a character takes at most six in JSON text
         cut = {str(key)[:100]: _as_text(value)[:part] for key, value in list(json.loads(text).items())[:16]}
         return write_json(cut | {"truncated": True})
+
+
+def describe_error(error: BaseException) -> str:
+    """Return the text of an error that the embedding program's code raised."""
+    return error.message if isinstance(error, WasmrtError) else f"{type(error).__name__}: {error}"
 
 
 def _labels_of_text(conversation: Iterable[str] | None) -> set[str]:

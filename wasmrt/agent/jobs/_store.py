@@ -1,17 +1,18 @@
 """The stored jobs: one private SQLite file that all processes of an installation share.
 
-Every row belongs to a user. A run holds the lease of its job: the random name of the run, and the time until which the
-job is its own. A write of a run has no effect unless the lease is still held.
+Every row belongs to a user. A write of a run has no effect unless the run holds the lease of its job.
 """
 
 from __future__ import annotations
 
 import json
+import sqlite3
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from wasmrt.agent.jobs._leases import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease, now_ms
 from wasmrt.agent.jobs._model import (
     IN_SLOT,
     MAX_EVENTS_PER_JOB,
@@ -29,10 +30,8 @@ from wasmrt.agent.jobs._rows import (
     ENDED_REASON,
     SCHEMA,
     VERSION,
-    check_owner,
     delete_oldest,
     fail,
-    now_ms,
     read_job,
     read_labels,
     reason_not_to_run,
@@ -42,7 +41,7 @@ from wasmrt.agent.jobs._rows import (
     write_labels,
 )
 from wasmrt.core.database import Database
-from wasmrt.core.errors import InvalidParametersError, LimitError, ToolError
+from wasmrt.core.errors import CancelledError, InvalidParametersError, LimitError, ToolError
 
 
 class Spent(NamedTuple):
@@ -64,13 +63,14 @@ class Owned(NamedTuple):
 class JobStore:
     """The jobs of all users. Thread-safe; each method is one transaction."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lease_seconds: float = LEASE_SECONDS) -> None:
         self._database = Database(path, SCHEMA, VERSION, unusable=unusable_error)
+        self.leases = Leases(self._database, seconds=lease_seconds)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
 
-    def add(self, owned: Owned, lease_ms: int, *, narrowed: bool, most: int, most_of_user: int) -> None:
-        """Store a new job, whose lease the caller holds.
+    def add(self, owned: Owned, *, narrowed: bool, most: int, most_of_user: int) -> None:
+        """Store a new job, and take its lease.
 
         Raises:
             LimitError: too many jobs are active. The check and the insertion are one transaction.
@@ -88,14 +88,13 @@ class JobStore:
             task = job.task
             db.execute(
                 "INSERT INTO jobs (id, user, mode, title, description, context, max_iterations, project_dir, labels,"
-                " narrowed, state, created_ms, changed_ms, owner, lease_ms)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                " narrowed, state, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     job.id, job.user, job.mode, task.title, task.description, task.context, task.max_iterations,
                     task.project_dir, write_labels(job.labels), narrowed, job.state, job.created_ms, job.created_ms,
-                    owned.owner, lease_ms,
                 ),
             )  # fmt: skip
+            self.leases.take(db, job.id, owned.owner)
 
     def find(self, user: str, text: str) -> Job:
         """Return the user's job with an ID, or with a unique prefix of one.
@@ -138,17 +137,18 @@ class JobStore:
         return [Transition(JobState(before), JobState(after), at_ms, reason) for before, after, at_ms, reason in rows]
 
     def move(
-        self, job_id: str, after: JobState, reason: str, *, owner: str | None = None, result: JobResult | None = None
-    ) -> None:
-        """Change a job's state and record the transition.
+        self, job_id: str, after: JobState, reason: str, *, owner: str | None = None, result: JobResult | None = None,
+        unless_ended: bool = False,
+    ) -> None:  # fmt: skip
+        """Change a job's state and record the transition; with `unless_ended`, only if it is active.
 
         Raises:
             CancelledError: `owner` is given, and no longer holds the job's lease.
             ToolError: the job cannot change to this state.
         """
         with self._database.writing() as db:
-            before = check_owner(db, job_id, owner)
-            if not check_transition(before, after):
+            before = self._check_owner(db, job_id, owner)
+            if (unless_ended and before not in IN_SLOT) or not check_transition(before, after):
                 return
             record(db, job_id, before, after, reason)
             if result is not None:
@@ -161,25 +161,12 @@ class JobStore:
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
-    def renew(self, owners: Iterable[str], lease_ms: int) -> set[str]:
-        """Extend the leases of runs, and return the owners that may continue."""
-        # SECURITY: a lease that has ended is not renewed, because another process may be about to take the job.
-        update = "UPDATE jobs SET lease_ms = ? WHERE id = (SELECT id FROM running WHERE owner = ? AND lease_ms >= ?)"
-        with self._database.writing() as db:
-            now = now_ms()
-            return {owner for owner in owners if db.execute(update, (lease_ms, owner, now)).rowcount == 1}
-
-    def held(self) -> set[str]:
-        """Return the owners of all jobs that run, in any process."""
-        with self._database.reading() as db:
-            return {owner for (owner,) in db.execute("SELECT owner FROM running")}
-
     def expire(self) -> None:
         """Mark jobs of ended processes as stuck, and fail jobs that no process has started or continued."""
         if self._database.status() is None:
             return
         now = now_ms()
-        query = "SELECT id, state, changed_ms FROM in_slot WHERE lease_ms < ?"
+        query = f"SELECT id, state, changed_ms FROM in_slot WHERE {WITHOUT_LEASE}"  # noqa: S608 - a constant
         with self._database.reading() as db:
             if db.execute(query, (now,)).fetchone() is None:
                 return
@@ -190,7 +177,7 @@ class JobStore:
                 elif now - changed_ms > STUCK_SECONDS * 1000:
                     fail(db, job_id, JobState(state), "no process started or continued it")
 
-    def claim(self, lease_ms: int, modes: Iterable[str], resumable: Iterable[str]) -> list[Owned]:
+    def claim(self, modes: Iterable[str], resumable: Iterable[str]) -> list[Owned]:
         """Take the leases of pending and stuck jobs that no process holds, and return the jobs to run.
 
         `modes` are the modes for which the caller has runners. A stuck job is taken only in a mode of `resumable`;
@@ -199,7 +186,7 @@ class JobStore:
         modes, resumable, now = set(modes), set(resumable), now_ms()
         if self._database.status() is None:
             return []
-        query = "SELECT * FROM waiting WHERE lease_ms < ?"
+        query = f"SELECT * FROM waiting WHERE {WITHOUT_LEASE}"  # noqa: S608 - a constant
         with self._database.reading() as db:
             if not any(row["mode"] in modes for row in select(db, query, now)):
                 return []
@@ -213,10 +200,10 @@ class JobStore:
                     fail(db, row["id"], state, problem)
                     continue
                 stuck = state is JobState.STUCK
-                lease = "UPDATE jobs SET owner = ?, lease_ms = ?, repairs = repairs + ? WHERE id = ?"
                 owner = uuid.uuid4().hex
-                db.execute(lease, (owner, lease_ms, stuck, row["id"]))
+                self.leases.take(db, row["id"], owner)
                 if stuck:
+                    db.execute("UPDATE jobs SET repairs = repairs + 1 WHERE id = ?", (row["id"],))
                     record(db, row["id"], state, JobState.IN_PROGRESS, "another process continued it")
                 (changed,) = select(db, "SELECT * FROM jobs WHERE id = ?", row["id"])
                 taken.append(Owned(read_job(changed), Spent(row["iterations"], row["tokens"]), owner))
@@ -229,23 +216,23 @@ class JobStore:
             CancelledError: `owner` no longer holds the job's lease.
         """
         with self._database.writing() as db:
-            state = check_owner(db, job_id, owner)
+            state = self._check_owner(db, job_id, owner)
             if state is JobState.IN_PROGRESS:
                 record(db, job_id, state, JobState.STUCK, reason)
-            db.execute("UPDATE jobs SET lease_ms = 0 WHERE id = ?", (job_id,))
+            end_lease(db, job_id)
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
     def spend(self, job_id: str, owner: str, spent: Spent) -> None:
         """Store the part of its budget that a job has used."""
         with self._database.writing() as db:
-            check_owner(db, job_id, owner)
+            self._check_owner(db, job_id, owner)
             db.execute("UPDATE jobs SET iterations = ?, tokens = ? WHERE id = ?", (*spent, job_id))
 
     def add_event(self, job_id: str, owner: str, event_type: str, data: str) -> None:
         """Store an event of a run; beyond the limit, the oldest event is deleted."""
         with self._database.writing() as db:
-            check_owner(db, job_id, owner)
+            self._check_owner(db, job_id, owner)
             insert = "INSERT INTO events (job, type, data, created_ms) VALUES (?, ?, ?, ?)"
             db.execute(insert, (job_id, event_type, data, now_ms()))
             db.execute(
@@ -270,7 +257,7 @@ class JobStore:
             LimitError: too many messages wait for delivery.
         """
         with self._database.writing() as db:
-            state = check_owner(db, job_id, None)
+            state = self._check_owner(db, job_id, None)
             if state not in IN_SLOT:
                 raise ToolError(
                     f"Job already in state {state}, and accepts no prompt", code="job-state",
@@ -288,7 +275,20 @@ class JobStore:
         """Remove and return the messages to a job, oldest first."""
         query = "SELECT content, done, labels FROM prompts WHERE job = ? ORDER BY number"
         with self._database.writing() as db:
-            check_owner(db, job_id, owner)
+            self._check_owner(db, job_id, owner)
             rows = db.execute(query, (job_id,)).fetchall()
             db.execute("DELETE FROM prompts WHERE job = ?", (job_id,))
         return [Prompt(content, bool(done), read_labels(labels)) for content, done, labels in rows]
+
+    def _check_owner(self, db: sqlite3.Connection, job_id: str, owner: str | None) -> JobState:
+        """Return a job's state.
+
+        SECURITY: a process that lost the lease must not change the job, because another process may run it now.
+
+        Raises:
+            CancelledError: `owner` does not hold the job's lease.
+        """
+        (state,) = db.execute("SELECT state FROM jobs WHERE id = ?", (job_id,)).fetchone()
+        if owner is not None and not self.leases.is_held(db, job_id, owner):
+            raise CancelledError("the job has ended, or another process continues it")
+        return JobState(state)

@@ -31,7 +31,8 @@ from wasmrt.core.effects import Effect
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, ToolError, ToolErrorKind
 from wasmrt.runtime.context import ToolContext
 
-_MODES = (SANDBOX, "worker", "claude_code", "acp")
+_ACP = "acp"
+_MODES = (SANDBOX, "worker", "claude_code", _ACP)
 """`worker` is another name of `sandbox`."""
 _SANDBOX_SECONDS, _SECONDS = 660.0, 30.0
 _MARGIN_SECONDS = 1.0
@@ -47,6 +48,13 @@ _CREATE: dict[str, dict[str, Any]] = {
     "project_dir": {"type": "string", "description": "A folder below projects/"},
     "credentials": {"type": ["array", "object"], "maxItems": 20, "maxProperties": 20},
     "max_iterations": {"type": "integer", "minimum": 1, "maximum": MAX_ITERATIONS},
+    "mcp_servers": {
+        "type": "array",
+        "maxItems": 32,
+        "items": {"type": "string", "maxLength": 128},
+        "description": "The MCP servers whose tools the job may use, by default all",
+    },
+    "agent_name": {"type": "string", "minLength": 1, "maxLength": 64, "description": "The agent, for mode acp"},
 }
 _LIST: dict[str, dict[str, Any]] = {
     "filter": {"type": "string", "enum": ["active", "completed", "failed", "all"], "default": "all"}
@@ -132,14 +140,17 @@ class _JobCalls:
         if CREATE_JOB in context.receipt.chain:
             raise NotAuthorizedError("a job cannot create jobs", code="nested-job", hint="do the work in this job")
         _check_credentials(params.get("credentials"))
-        mode = self._choose_mode(params.get("mode", ""))
+        mode = self._choose_mode(params)
+        servers = params.get("mcp_servers")
+        if servers and mode == SANDBOX:
+            raise InvalidParametersError("mcp_servers: the command of a job has no tools; leave out mcp_servers")
         project = params.get("project_dir", "")
         folder = str(check_project(context.user, project)) if project else ""
         task = JobTask(params["title"], params["description"], project_dir=folder)
         if "max_iterations" in params:
             task = task._replace(max_iterations=params["max_iterations"])
         view = context.tools if isinstance(context.tools, ToolView) else None
-        job = self._jobs.create(task, user=context.user, mode=mode, view=view, labels=context.seen)
+        job = self._jobs.create(task, user=context.user, mode=mode, view=view, labels=context.seen, mcp_servers=servers)
         if params.get("wait", mode == SANDBOX):
             return self._wait(job, context)
         if mode == SANDBOX:
@@ -188,7 +199,12 @@ class _JobCalls:
         message = "the job reads the message at its next step"
         return {"job_id": job.id, "status": "queued", "message": message, "done": done}
 
-    def _choose_mode(self, given: str) -> str:
+    def _choose_mode(self, params: Params) -> str:
+        given, agent = params.get("mode", ""), params.get("agent_name")
+        if agent is not None and given != _ACP:
+            raise InvalidParametersError(f"agent_name requires mode {_ACP}, got {given or 'none'}")
+        if agent is not None:
+            return f"{_ACP}:{agent}"
         mode = SANDBOX if given == "worker" else given
         if not mode and "" not in self._jobs.modes and SANDBOX in self._jobs.modes:
             return SANDBOX
@@ -204,8 +220,10 @@ class _JobCalls:
             return {"job_id": job.id, "status": str(ended.state), "title": job.task.title, "message": message}
         if ended.ended_ms is None:
             reason = f"timed out ({JOB_WAIT_SECONDS / 60:.0f} minutes)"
-            self._jobs.move(job.id, JobState.FAILED, user=job.user, reason=reason)
-            raise ToolError(f"job {job.id} {reason}", code="job-timeout", kind=ToolErrorKind.TIMEOUT)
+            # A job that completed since the last look keeps its result.
+            ended = self._jobs.move(job.id, JobState.FAILED, user=job.user, reason=reason, unless_ended=True)
+            if ended.output == reason:
+                raise ToolError(f"job {job.id} {reason}", code="job-timeout", kind=ToolErrorKind.TIMEOUT)
         if ended.state in (JobState.FAILED, JobState.CANCELLED):
             raise ToolError(f"job {job.id} {ended.state}: {ended.output}", code=f"job-{ended.state}")
         answer = {"job_id": job.id, "status": str(ended.state), "output": ended.output}
@@ -221,10 +239,12 @@ _FILTERS: dict[str, Callable[[Job], bool]] = {
 
 
 def _check_credentials(given: list[Any] | Mapping[str, Any] | None) -> None:
+    """Refuse secrets. SECURITY: a job, or its program, could print or store the value that it receives."""
     if given:
         raise InvalidParametersError(
-            "credentials are not available to jobs: tools of a job use their own granted credentials",
-            hint="grant the credential to a tool: wasmrt grant",
+            f"credentials: a job gets no secrets ({', '.join(map(str, given))[:200]}), because it could print or store "
+            "their values; leave out credentials, and let the job call a tool whose grant has the credential",
+            hint="grant the credential to a tool: wasmrt grant NAME --add credentials",
         )
 
 

@@ -12,6 +12,8 @@ from wasmrt.agent.routines._model import (
     Run,
     RunState,
     TriggerType,
+    describe_trigger,
+    timestamp,
 )
 from wasmrt.agent.routines._read import changed_definition, read_definition
 from wasmrt.agent.routines._schedule import Schedule
@@ -33,7 +35,9 @@ __all__ = [
     "TriggerType",
     "add_routines",
     "changed_definition",
+    "describe_trigger",
     "read_definition",
     "register_routine_tools",
     "routine_tools",
+    "timestamp",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from wasmrt.agent.jobs import Budget, JobEvent, Prompt
@@ -16,7 +16,9 @@ from wasmrt.core.model import ToolOutput
 class RoutineContext:
     """One lightweight run. It implements `JobContext`; it has no inbox, and its events are not stored."""
 
-    def __init__(self, run: Run, view: ToolView, *, trace: str, lifetime: Lifetime, turns: int) -> None:
+    def __init__(
+        self, run: Run, view: ToolView, *, trace: str, lifetime: Lifetime, turns: int, check: Callable[[], None]
+    ) -> None:
         self.job_id, self.user, self.trace_id, self.lifetime = run.id, run.user, trace, lifetime
         # SECURITY: a runner cannot call a tool as another user, or outside the trace that has the labels of the run.
         caller = Caller(
@@ -26,6 +28,7 @@ class RoutineContext:
         self.calls = 0
         self.tokens = 0
         self._turns, self._left = turns, turns
+        self._check = check
 
     @property
     def cancelled(self) -> bool:
@@ -38,8 +41,9 @@ class RoutineContext:
         return ()
 
     def begin_call(self, name: str, arguments: Any) -> None:
-        """Count a call of a tool."""
+        """Count a call of a tool. SECURITY: a process that lost the lease of the run makes no further call."""
         self.lifetime.check()
+        self._check()
         self.calls += 1
 
     def end_call(self, name: str, output: ToolOutput | None, failure: ToolError | None) -> None:

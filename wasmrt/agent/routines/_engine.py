@@ -6,22 +6,34 @@ import logging
 import math
 import secrets
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import DenyApprover, QueueApprover
 from wasmrt.agent.flows import Label
-from wasmrt.agent.jobs import AgentRunner, JobResult, Jobs, JobState, JobTask, create_project, read_result
+from wasmrt.agent.jobs import (
+    AgentRunner,
+    JobResult,
+    Jobs,
+    JobState,
+    JobTask,
+    LeaseKeeper,
+    create_project,
+    read_result,
+)
 from wasmrt.agent.registry import ToolView, Trace, detector_of
 from wasmrt.agent.routines._context import RoutineContext
 from wasmrt.agent.routines._model import (
     JOB_SECONDS,
     MAX_EVENT_CHANNEL_CHARS,
     MAX_EVENT_CHARS,
+    MAX_EVENT_NAME_CHARS,
     MAX_RUNS_AT_ONCE,
+    OK,
     RUN_SECONDS,
+    SCHEDULED,
     ActionType,
     FireRefusedError,
     Routine,
@@ -32,13 +44,14 @@ from wasmrt.agent.routines._model import (
 from wasmrt.agent.routines._read import compile_pattern, find_hidden_text
 from wasmrt.agent.routines._store import RoutineStore, Trigger
 from wasmrt.agent.safety import wrap_tool_output
-from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError, WasmrtError
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError, LimitError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import KIB
+from wasmrt.core.strict_json import JsonError, write_json
 
 TICK_SECONDS = 15.0
-_OK = "ROUTINE_OK"
-_ENDING = f"If nothing needs the user's attention, reply EXACTLY with: {_OK}"
+_SLOT_SECONDS = 0.5
+"""The time between two attempts to start a job while all slots of jobs are taken."""
 _RETRIES = 2
 _RETRY_SECONDS = 1.0
 _MAX_CONTEXT_CHARS = 64 * KIB  # for each document
@@ -53,8 +66,9 @@ class _Active(NamedTuple):
 class RoutineEngine:
     """Runs the routines of a store with the runner of the embedding program, or all of them as jobs.
 
-    Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages.
-    `notify` receives each run that needs attention or has failed.
+    Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages, and
+    `system_event` those of structured events. `notify` receives each run that needs attention or has failed; it sends
+    the text to `notify_user` and `notify_channel` of the routine's definition.
 
     SECURITY: no user is present while a routine runs. A call that requires approval waits in the queue, or is denied.
 
@@ -81,6 +95,7 @@ class RoutineEngine:
         self._pool = ThreadPoolExecutor(MAX_RUNS_AT_ONCE, thread_name_prefix="routine")
         self._active: dict[str, _Active] = {}
         self._lock = threading.Lock()
+        self._keeper = LeaseKeeper(store.leases, self._lifetimes)
 
     # -- triggers --------------------------------------------------------------------------------------------------
 
@@ -88,8 +103,9 @@ class RoutineEngine:
         """Start every routine whose time has come, once each, and return the runs."""
         self.store.recover()
         return self._fire_all(
-            (routine, Trigger(TriggerType.CRON, f"cron {routine.next_ms}", routine.definition.schedule))
+            (routine, Trigger(kind, f"{kind} {routine.next_ms}", routine.definition.schedule or routine.definition.at))
             for routine in self.store.due()
+            if (kind := routine.definition.trigger_type) in SCHEDULED
         )
 
     def event(self, channel: str, text: str, *, user: str = "local", event_id: str = "") -> list[Run]:
@@ -114,13 +130,42 @@ class RoutineEngine:
         )
         return self._fire_all(matching, text)
 
+    def system_event(
+        self, source: str, event_type: str, payload: Mapping[str, Any], *, user: str = "local", event_id: str = ""
+    ) -> list[Run]:
+        """Start the user's routines for a structured event, such as `issue.opened` of `github`; return the runs.
+
+        The filters of a routine are compared with values of `payload`. The payload counts as untrusted.
+
+        Raises:
+            InvalidParametersError: the payload is not JSON data, or too long.
+        """
+        try:
+            text = write_json(dict(payload))
+        except (JsonError, TypeError, ValueError) as error:
+            raise InvalidParametersError(f"expected JSON data as payload: {error}") from None
+        if len(text) > MAX_EVENT_CHARS or max(len(source), len(event_type)) > MAX_EVENT_NAME_CHARS:
+            raise InvalidParametersError(
+                f"expected at most {MAX_EVENT_CHARS} characters of a payload and {MAX_EVENT_NAME_CHARS} of a source "
+                "and of a type; shorten them"
+            )
+        slot = f"system_event {source!r} {event_type!r} {event_id or secrets.token_hex(16)}"
+        trigger = Trigger(TriggerType.SYSTEM_EVENT, slot, f"{source}: {event_type}")
+        matching = (
+            (routine, trigger)
+            for routine in self.store.routines(user, TriggerType.SYSTEM_EVENT)
+            if routine.definition.event_source.casefold() == source.casefold()
+            and routine.definition.event_type == event_type
+            and all(_is_same(payload.get(key), value) for key, value in routine.definition.event_filters.items())
+        )
+        return self._fire_all(matching, text)
+
     def run(self, user: str, name: str) -> Run:
         """Start a routine by hand, regardless of its cooldown.
 
         Raises:
             ToolError: the user has no such routine, or it cannot be started now.
         """
-        self.store.recover()
         run = self.fire(self.store.get(user, name), Trigger(TriggerType.MANUAL, f"manual {secrets.token_hex(16)}"))
         assert run is not None
         return run
@@ -142,6 +187,7 @@ class RoutineEngine:
                     raise FireRefusedError("the engine of the routines is closed", hint="start it again") from None
                 self._active = {key: each for key, each in self._active.items() if not each.future.done()}
                 self._active[run.id] = _Active(future, lifetime)
+            self._keeper.wake()
         return run
 
     def _fire_all(self, due: Iterable[tuple[Routine, Trigger]], text: str = "") -> list[Run]:
@@ -182,6 +228,12 @@ class RoutineEngine:
         for each in active:
             each.lifetime.cancel()
         self._pool.shutdown()
+        self._keeper.close()
+
+    def _lifetimes(self) -> dict[str, Lifetime]:
+        """Return the lifetimes of the runs whose leases are renewed."""
+        active = list(self._active.items())
+        return {key: each.lifetime for key, each in active if not (each.future.done() or each.lifetime.is_over)}
 
     # -- runs ------------------------------------------------------------------------------------------------------
 
@@ -218,24 +270,29 @@ class RoutineEngine:
             # SECURITY: anyone who can write to the channel or the sender of the webhook may have written this text.
             trace.add_content(text, [Label.UNTRUSTED], source=run.trigger_type)
             context.append(wrap_tool_output(f"{run.trigger_type} message", text, redact=self._redact).text)
-        turns = found.max_iterations
-        if found.action_type is ActionType.LIGHTWEIGHT:
-            turns = found.max_tool_rounds + 1 if found.use_tools else 1
-        task = JobTask(found.name, f"{found.prompt}\n\n{_ENDING}", "\n\n".join(context), turns)
+        task = found.as_task("\n\n".join(context))
         if found.action_type is ActionType.FULL_JOB or self._runner is None:
             return self._run_job(task, routine, lifetime, trace), None
         view = self._tools.for_subagent() if found.use_tools else self._tools.only(())
-        job = RoutineContext(run, view, trace=trace.name, lifetime=lifetime, turns=turns)
+        job = RoutineContext(
+            run, view, trace=trace.name, lifetime=lifetime, turns=task.max_iterations,
+            check=lambda: self.store.check_lease(run),
+        )  # fmt: skip
         return self._call_runner(task, job), job.tokens or None
 
     def _run_job(self, task: JobTask, routine: Routine, lifetime: Lifetime, trace: Trace) -> JobResult:
-        """Run a full job to its end. If the run is cancelled, so is the job."""
+        """Run a full job to its end, once a slot of the jobs is free. If the run is cancelled, so is the job."""
         jobs = self._jobs
         if jobs is None or not jobs.modes:
             hint = "pass jobs, or use action_type lightweight"
             raise ConfigurationError("full jobs cannot be started here", code="no-jobs", hint=hint)
         task = task._replace(project_dir=str(create_project(routine.user, f"routine-{routine.id}")))
-        job = jobs.create(task, user=routine.user, mode=jobs.modes[0], labels=trace.labels)
+        while True:
+            try:
+                job = jobs.create(task, user=routine.user, mode=jobs.modes[0], labels=trace.labels)
+                break
+            except LimitError:  # more routines than jobs may run at a time
+                lifetime.wait(_SLOT_SECONDS)
         try:
             job = jobs.wait(job.id, user=routine.user, seconds=math.inf, lifetime=lifetime)
         except ToolError:
@@ -290,4 +347,9 @@ def _judge(result: JobResult) -> tuple[RunState, str]:
         return RunState.FAILED, text or "the run failed"
     if not text:
         return RunState.FAILED, "EmptyResponse: the model returned no text"
-    return (RunState.OK, _OK) if text == _OK else (RunState.ATTENTION, text)
+    return (RunState.OK, OK) if text == OK else (RunState.ATTENTION, text)
+
+
+def _is_same(found: object, expected: object) -> bool:
+    """Return whether a value of an event is that of a filter. In JSON, true is not 1."""
+    return found == expected and isinstance(found, bool) == isinstance(expected, bool)

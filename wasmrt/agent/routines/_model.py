@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from wasmrt.agent.jobs import JobTask
 from wasmrt.core.errors import ConfigurationError, ToolError
 from wasmrt.core.limits import KIB
 
@@ -27,6 +29,9 @@ MAX_EVENT_PATTERN_CHARS = 1000
 MAX_EVENT_PATTERN_BYTES = 64 * KIB  # compiled
 MAX_EVENT_CHANNEL_CHARS = 128
 MAX_EVENT_CHARS = 64 * KIB  # text of one event or webhook
+MAX_EVENT_FILTERS = 16
+MAX_EVENT_NAME_CHARS = 128  # a source, a type, the key of a filter
+MAX_NOTIFY_CHARS = 128
 MAX_RUNS_AT_ONCE = 10
 MAX_STORED_RUNS = 500  # for each routine
 MAX_HISTORY = 50
@@ -50,6 +55,14 @@ class TriggerType(StrEnum):
     EVENT = "event"
     WEBHOOK = "webhook"
     MANUAL = "manual"
+    ONCE = "once"
+    SYSTEM_EVENT = "system_event"
+
+
+SCHEDULED = (TriggerType.CRON, TriggerType.ONCE)
+"""Triggers with a next time."""
+OK = "ROUTINE_OK"
+"""The answer that means that nothing needs the user's attention."""
 
 
 class ActionType(StrEnum):
@@ -82,6 +95,16 @@ class Definition:
     event_pattern: str = ""
     event_channel: str = ""
     """The channel whose messages start the routine; empty for every channel."""
+    at: str = ""
+    """The time of the trigger `once`."""
+    event_source: str = ""
+    event_type: str = ""
+    event_filters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
+    """Values that a system event must have."""
+    notify_channel: str = ""
+    """Where the program sends results; empty for its default."""
+    notify_user: str = ""
+    """The recipient of the results; empty for the routine's user."""
     context_paths: tuple[str, ...] = ()
     action_type: ActionType = ActionType.LIGHTWEIGHT
     use_tools: bool = False
@@ -93,6 +116,19 @@ class Definition:
     def may_use_tools(self) -> bool:
         """True if a run may call tools."""
         return self.use_tools or self.action_type is ActionType.FULL_JOB
+
+    @property
+    def needs_approval(self) -> bool:
+        """True if a run may call tools, or sends its results to a place that the definition names."""
+        return self.may_use_tools or bool(self.notify_channel or self.notify_user)
+
+    def as_task(self, context: str = "") -> JobTask:
+        """Return the task of a run."""
+        turns = self.max_iterations
+        if self.action_type is ActionType.LIGHTWEIGHT:
+            turns = self.max_tool_rounds + 1 if self.use_tools else 1
+        ending = f"If nothing needs the user's attention, reply EXACTLY with: {OK}"
+        return JobTask(self.name, f"{self.prompt}\n\n{ending}", context, turns)
 
     @property
     def digest(self) -> str:
@@ -147,13 +183,15 @@ class Routine(NamedTuple):
 
     @property
     def status(self) -> str:
-        """The state for users: `disabled`, `running`, `failing`, `unverified`, `attention` or `active`."""
+        """The state: `disabled`, `running`, `failing`, `completed`, `unverified`, `attention` or `active`."""
         if not self.enabled:
             return "disabled"
         if self.running:
             return "running"
         if self.consecutive_failures:
             return "failing"
+        if self.definition.trigger_type is TriggerType.ONCE and self.next_ms is None:
+            return "completed"
         if not self.verified:
             return "unverified"
         return "attention" if self.needs_attention else "active"
@@ -167,8 +205,8 @@ class Routine(NamedTuple):
             "description": found.description,
             "enabled": self.enabled,
             "trigger_type": str(found.trigger_type),
-            "schedule": found.schedule or None,
-            "timezone": found.timezone if found.schedule else None,
+            "schedule": found.schedule or found.at or None,
+            "timezone": found.timezone if found.trigger_type in SCHEDULED else None,
             "action_type": str(found.action_type),
             "last_run_at": timestamp(self.last_ms),
             "next_fire_at": timestamp(self.next_ms) if self.enabled else None,
@@ -206,6 +244,19 @@ class Run(NamedTuple):
             "result_summary": self.summary,
             "tokens_used": self.tokens,
         }
+
+
+def describe_trigger(found: Definition) -> str:
+    """Return the trigger of a routine as text for users."""
+    return {
+        TriggerType.CRON: f"cron {found.schedule} ({found.timezone})",
+        TriggerType.ONCE: f"once at {found.at} ({found.timezone})",
+        TriggerType.EVENT: f"messages of {found.event_channel or 'every channel'} matching {found.event_pattern}",
+        TriggerType.SYSTEM_EVENT: f"events {found.event_type} of {found.event_source}"
+        + (f" with {json.dumps(dict(found.event_filters), sort_keys=True)}" if found.event_filters else ""),
+        TriggerType.WEBHOOK: "webhook",
+        TriggerType.MANUAL: "manual",
+    }[found.trigger_type]
 
 
 def timestamp(ms: int | None) -> str | None:

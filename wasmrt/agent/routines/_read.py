@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any
 
+from wasmrt.agent.jobs import check_task
 from wasmrt.agent.routines._model import (
     MAX_CONTEXT_PATH_CHARS,
     MAX_CONTEXT_PATHS,
     MAX_COOLDOWN_SECONDS,
     MAX_EVENT_CHANNEL_CHARS,
+    MAX_EVENT_FILTERS,
+    MAX_EVENT_NAME_CHARS,
     MAX_EVENT_PATTERN_BYTES,
     MAX_EVENT_PATTERN_CHARS,
     MAX_ITERATIONS,
+    MAX_NOTIFY_CHARS,
     MAX_ROUTINE_DESCRIPTION_CHARS,
     MAX_ROUTINE_NAME_BYTES,
     MAX_ROUTINE_PROMPT_BYTES,
     MAX_TOOL_ROUNDS,
+    SCHEDULED,
     ActionType,
     Definition,
     TriggerType,
 )
-from wasmrt.agent.routines._schedule import Schedule
+from wasmrt.agent.routines._schedule import Schedule, read_moment
 from wasmrt.agent.safety import Sanitizer, ThreatLevel, Validator
 from wasmrt.core.errors import InvalidParametersError
 from wasmrt.egress.leaks import ExpressionError, compile_text_pattern
@@ -55,9 +61,9 @@ def changed_definition(found: Definition, params: Mapping[str, Any]) -> Definiti
     Raises:
         InvalidParametersError: a value is invalid, or the routine has no schedule.
     """
-    keys = ("prompt", "schedule", "description", "timezone", "max_iterations")
+    keys = ("prompt", "schedule", "at", "description", "timezone", "max_iterations")
     changes = {key: params[key] for key in keys if params.get(key) is not None}
-    if {"schedule", "timezone"} & changes.keys() and found.trigger_type is not TriggerType.CRON:
+    if {"schedule", "timezone"} & changes.keys() and found.trigger_type not in SCHEDULED:
         raise InvalidParametersError("Cannot update schedule or timezone on a non-cron routine.")
     return check_definition(replace(found, **changes))
 
@@ -77,9 +83,15 @@ def check_definition(found: Definition) -> Definition:
     for key, text, limit in (
         ("description", found.description, MAX_ROUTINE_DESCRIPTION_CHARS),
         ("event_channel", found.event_channel, MAX_EVENT_CHANNEL_CHARS),
+        ("event_source", found.event_source, MAX_EVENT_NAME_CHARS),
+        ("event_type", found.event_type, MAX_EVENT_NAME_CHARS),
+        ("notify_channel", found.notify_channel, MAX_NOTIFY_CHARS),
+        ("notify_user", found.notify_user, MAX_NOTIFY_CHARS),
     ):
         if len(text) > limit:
             raise InvalidParametersError(f"{key} has {len(text)} characters; expected at most {limit}")
+        if key != "description" and not text.isprintable():
+            raise InvalidParametersError(f"expected printable characters in {key}, got {text!r:.100}")
     for key, number, low, high in (
         ("cooldown_secs", found.cooldown_secs, 0, MAX_COOLDOWN_SECONDS),
         ("max_tool_rounds", found.max_tool_rounds, 1, MAX_TOOL_ROUNDS),
@@ -89,6 +101,7 @@ def check_definition(found: Definition) -> Definition:
             raise InvalidParametersError(f"expected {key} from {low} to {high}, got {number}")
     _check_paths(found.context_paths)
     _check_trigger(found)
+    check_task(found.as_task())  # every routine can run as a job
     return found
 
 
@@ -128,13 +141,38 @@ def _check_trigger(found: Definition) -> None:
         if not found.event_pattern:
             raise InvalidParametersError("event trigger requires 'event_pattern'")
         compile_pattern(found.event_pattern)
-    for key, value, owner in (
+    if kind is TriggerType.ONCE:
+        if not found.at:
+            raise InvalidParametersError("once trigger requires 'at'")
+        read_moment(found.at, found.timezone)
+    if kind is TriggerType.SYSTEM_EVENT:
+        for key, value in (("event_source", found.event_source), ("event_type", found.event_type)):
+            if not value.strip():
+                raise InvalidParametersError(f"system_event trigger requires '{key}'")
+        _check_filters(found.event_filters)
+    for key, given, owner in (
         ("schedule", found.schedule, TriggerType.CRON),
+        ("at", found.at, TriggerType.ONCE),
+        ("event_source", found.event_source, TriggerType.SYSTEM_EVENT),
+        ("event_type", found.event_type, TriggerType.SYSTEM_EVENT),
+        ("event_filters", found.event_filters, TriggerType.SYSTEM_EVENT),
         ("event_pattern", found.event_pattern, TriggerType.EVENT),
         ("event_channel", found.event_channel, TriggerType.EVENT),
     ):
-        if value and kind is not owner:
+        if given and kind is not owner:
             raise InvalidParametersError(f"{key} requires trigger_type {owner}, got {kind}; leave out {key}")
+
+
+def _check_filters(filters: Mapping[str, Any]) -> None:
+    if len(filters) > MAX_EVENT_FILTERS:
+        raise InvalidParametersError(f"expected at most {MAX_EVENT_FILTERS} event_filters, got {len(filters)}")
+    for key, value in filters.items():
+        valid = isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
+        if not 0 < len(key) <= MAX_EVENT_NAME_CHARS or not valid or len(str(value)) > MAX_EVENT_NAME_CHARS:
+            raise InvalidParametersError(
+                f"expected texts of at most {MAX_EVENT_NAME_CHARS} characters, numbers or booleans in event_filters, "
+                f"got {key!r:.60}"
+            )
 
 
 def _check_paths(paths: tuple[str, ...]) -> None:

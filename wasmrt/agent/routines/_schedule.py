@@ -18,6 +18,7 @@ from wasmrt.core.errors import InvalidParametersError
 
 _SECOND = timedelta(seconds=1)
 _YEARS = range(1970, 2100)
+_MAX_MOMENT_CHARS = 40
 _FORM = "expected 5 fields (minute hour day month weekday), 6 (second first) or 7 (year last)"
 
 
@@ -91,6 +92,24 @@ class Schedule:
                 return None
             local = datetime(min(later), 1, 1) - _SECOND
         return None
+
+
+def read_moment(text: str, zone: str) -> datetime:
+    """Return the moment of an ISO 8601 time: with an offset, or local to an IANA zone.
+
+    Raises:
+        InvalidParametersError: the time or the zone is invalid.
+    """
+    found_zone = _find_zone(zone)
+    try:
+        found = datetime.fromisoformat(text[:_MAX_MOMENT_CHARS]).replace(microsecond=0)
+        if len(text) <= _MAX_MOMENT_CHARS and found.year in _YEARS:
+            return _to_utc(found, found_zone) if found.tzinfo is None else found.astimezone(UTC)
+    except ValueError:
+        pass
+    raise InvalidParametersError(
+        f"expected a time from {_YEARS[0]} to {_YEARS[-1]} such as 2026-12-24T18:00:00 as at, got {text!r:.40}"
+    )
 
 
 def _split(expression: str) -> _Fields:

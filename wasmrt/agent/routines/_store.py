@@ -14,20 +14,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from shlex import quote
 from typing import NamedTuple
 
-from wasmrt.agent.approvals import has_ended, this_process
+from wasmrt.agent.jobs import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease
 from wasmrt.agent.routines._model import (
     CLAIM_SECONDS,
-    JOB_SECONDS,
     MAX_DUE,
     MAX_ROUTINES_PER_USER,
-    MAX_RUNS_AT_ONCE,
     MAX_STORED_RUNS,
     MAX_SUMMARY_CHARS,
+    SCHEDULED,
     Definition,
-    FireRefusedError,
     Routine,
     Run,
     RunState,
@@ -35,35 +32,19 @@ from wasmrt.agent.routines._model import (
     not_found,
     unusable,
 )
-from wasmrt.agent.routines._schedule import Schedule
-from wasmrt.core.database import Database
-from wasmrt.core.errors import InvalidParametersError
-
-_SCHEMA = """
-CREATE TABLE routines (
-    id TEXT PRIMARY KEY, user TEXT NOT NULL, name TEXT NOT NULL, trigger_type TEXT NOT NULL, definition TEXT NOT NULL,
-    enabled INTEGER NOT NULL, approved INTEGER NOT NULL, labels TEXT, created_ms INTEGER NOT NULL, next_ms INTEGER,
-    last_ms INTEGER, run_count INTEGER NOT NULL DEFAULT 0, failures INTEGER NOT NULL DEFAULT 0,
-    verified TEXT NOT NULL DEFAULT '', summary TEXT NOT NULL DEFAULT '', attention INTEGER NOT NULL DEFAULT 0,
-    UNIQUE (user, name)
-) WITHOUT ROWID;
-CREATE INDEX routines_due ON routines (enabled, next_ms);
-CREATE TABLE runs (
-    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, routine TEXT NOT NULL, user TEXT NOT NULL,
-    trigger_type TEXT NOT NULL, detail TEXT NOT NULL, digest TEXT NOT NULL, started_ms INTEGER NOT NULL,
-    ended_ms INTEGER, state TEXT NOT NULL, summary TEXT NOT NULL DEFAULT '', tokens INTEGER, owner TEXT NOT NULL
-);
-CREATE INDEX runs_routine ON runs (routine, number);
-CREATE INDEX runs_state ON runs (state);
-CREATE TABLE claims (
-    routine TEXT NOT NULL, slot TEXT NOT NULL, at_ms INTEGER NOT NULL, PRIMARY KEY (routine, slot)
-) WITHOUT ROWID;
-"""
-_VERSION = 1
-_ROUTINE = (
-    "SELECT *, EXISTS (SELECT 1 FROM runs WHERE routine = routines.id AND state = 'running') AS running FROM routines"
+from wasmrt.agent.routines._rows import (
+    ENDED_WITH_PROCESS,
+    ROUTINE,
+    SCHEMA,
+    VERSION,
+    check_limits,
+    read_routine,
+    read_run,
+    seconds_of_cooldown,
 )
-_PROCESS_ENDED = "the process that ran it has ended"
+from wasmrt.agent.routines._schedule import Schedule, read_moment
+from wasmrt.core.database import Database
+from wasmrt.core.errors import CancelledError, InvalidParametersError
 
 
 class Trigger(NamedTuple):
@@ -84,9 +65,12 @@ class RoutineStore:
         ConfigurationError: the file cannot be used (`routine-store`).
     """
 
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
-        self._database = Database(path, _SCHEMA, _VERSION, unusable=unusable)
+    def __init__(
+        self, path: Path, *, now: Callable[[], float] = time.time, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
+        self._database = Database(path, SCHEMA, VERSION, unusable=unusable)
         self._now = now
+        self.leases = Leases(self._database, seconds=lease_seconds, now=self._now_ms)
 
     def create(
         self, user: str, definition: Definition, *, approved: bool = False, labels: Iterable[str] | None = None
@@ -98,6 +82,7 @@ class RoutineStore:
         """
         now, made = self._now_ms(), secrets.token_hex(16)
         next_ms = self._next_ms(definition)
+        _check_next(definition, next_ms)
         stored = None if labels is None else json.dumps(sorted(labels))
         with self._writing() as db:
             if db.execute("SELECT 1 FROM routines WHERE user = ? AND name = ?", (user, definition.name)).fetchone():
@@ -153,13 +138,15 @@ class RoutineStore:
             InvalidParametersError: the schedule is invalid.
         """
         stored = None if labels is None else json.dumps(sorted(labels))
+        next_ms, before = self._next_ms(definition), routine.definition
+        if (definition.at, definition.timezone) != (before.at, before.timezone):
+            _check_next(definition, next_ms)
         with self._writing() as db:
             changed = db.execute(
                 "UPDATE routines SET definition = ?, enabled = ?, approved = ?, labels = ?, next_ms = ?"
                 " WHERE id = ? AND definition = ?",
                 (
-                    definition.as_json(), enabled, approved, stored, self._next_ms(definition), routine.id,
-                    routine.definition.as_json(),
+                    definition.as_json(), enabled, approved, stored, next_ms, routine.id, before.as_json(),
                 ),
             ).rowcount  # fmt: skip
         if not changed:
@@ -167,13 +154,14 @@ class RoutineStore:
         return self.get(routine.user, routine.name)
 
     def delete(self, user: str, name: str) -> None:
-        """Delete a routine with its runs.
+        """Delete a routine with its runs. A run that has not ended is cancelled.
 
         Raises:
             ToolError: there is none (`routine-not-found`).
         """
         found = self.get(user, name)
         with self._writing(scrub=True) as db:
+            db.execute("DELETE FROM leases WHERE key IN (SELECT id FROM runs WHERE routine = ?)", (found.id,))
             for table, column in (("routines", "id"), ("runs", "routine"), ("claims", "routine")):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (found.id,))  # noqa: S608 - constants
 
@@ -189,33 +177,35 @@ class RoutineStore:
             rows = db.execute(
                 "SELECT * FROM runs WHERE routine = ? ORDER BY number DESC LIMIT ?", (found.id, limit)
             ).fetchall()
-            return [_run_of(row) for row in rows]
+            return [read_run(row) for row in rows]
 
     def claim(self, routine: Routine, trigger: Trigger) -> Run | None:
         """Claim a slot and record its run, or return None if the slot was claimed before.
 
-        A manual run ignores the cooldown. A scheduled time within the cooldown is skipped.
+        A run by hand and a single scheduled time ignore the cooldown. A time of a cron expression within it is skipped.
 
         Raises:
             FireRefusedError: the routine is disabled, in its cooldown, or running, or too many routines are running.
             ToolError: the routine was deleted (`routine-not-found`).
         """
-        now, scheduled = self._now_ms(), trigger.kind is TriggerType.CRON
+        now, scheduled = self._now_ms(), trigger.kind in SCHEDULED
         with self._writing() as db:
-            row = db.execute(f"{_ROUTINE} WHERE id = ?", (routine.id,)).fetchone()
+            self._fail_ended(db)
+            row = db.execute(f"{ROUTINE} WHERE id = ?", (routine.id,)).fetchone()
             if row is None:
                 raise not_found(routine.name)
-            found = _routine_of(row)
+            found = read_routine(row)
             slot = (routine.id, trigger.slot)
             if db.execute("SELECT 1 FROM claims WHERE routine = ? AND slot = ?", slot).fetchone():
                 return None
             if scheduled and found.next_ms != routine.next_ms:
                 return None  # another process has claimed it, or the schedule was changed
-            cooling = _seconds_of_cooldown(found, now) if trigger.kind is not TriggerType.MANUAL else 0
+            unlimited = trigger.kind in (TriggerType.MANUAL, TriggerType.ONCE)
+            cooling = 0 if unlimited else seconds_of_cooldown(found, now)
             if found.enabled and cooling and scheduled:
                 db.execute("UPDATE routines SET next_ms = ? WHERE id = ?", (self._next_ms(found.definition), found.id))
                 return None
-            _check_limits(db, found, cooling)
+            check_limits(db, found, cooling)
             run = Run(
                 secrets.token_hex(16), found.id, found.user, str(trigger.kind), trigger.detail, now, None,
                 RunState.RUNNING, "", None,
@@ -223,13 +213,11 @@ class RoutineStore:
             db.execute("INSERT INTO claims VALUES (?, ?, ?)", (*slot, now))
             db.execute("DELETE FROM claims WHERE at_ms < ?", (now - int(CLAIM_SECONDS * 1000),))
             db.execute(
-                "INSERT INTO runs (id, routine, user, trigger_type, detail, digest, started_ms, state, owner)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?, 'running', ?)",
-                (
-                    run.id, run.routine_id, run.user, run.trigger_type, run.detail, found.definition.digest, now,
-                    this_process(),
-                ),
-            )  # fmt: skip
+                "INSERT INTO runs (id, routine, user, trigger_type, detail, digest, started_ms, state)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, 'running')",
+                (run.id, run.routine_id, run.user, run.trigger_type, run.detail, found.definition.digest, now),
+            )
+            self.leases.take(db, run.id, run.id)
             # SECURITY: after downtime the next time is later than now, so that missed times start one run together.
             next_ms = self._next_ms(found.definition) if scheduled else found.next_ms
             db.execute(
@@ -243,6 +231,18 @@ class RoutineStore:
         with self._writing() as db:
             self._finish(db, run.id, run.routine_id, state, summary, tokens)
 
+    def check_lease(self, run: Run) -> None:
+        """Check that a run has not ended.
+
+        SECURITY: a process that was paused must not act for a run that counts as failed.
+
+        Raises:
+            CancelledError: the run's lease has ended.
+        """
+        with self._database.reading() as db:
+            if not self.leases.is_held(db, run.id, run.id):
+                raise CancelledError("the run has ended, because its process did not renew its lease")
+
     def recover(self) -> None:
         """Record the runs of ended processes as failed.
 
@@ -251,18 +251,25 @@ class RoutineStore:
         if self._database.status() is None:
             return
         with self._database.reading() as db:
-            running = db.execute("SELECT id, routine, owner, started_ms FROM runs WHERE state = 'running'").fetchall()
-        oldest = self._now_ms() - int((JOB_SECONDS + 60) * 1000)
-        ended = [each for each in running if has_ended(each[2]) or each[3] < oldest]
-        if ended:
-            with self._writing() as db:
-                for run_id, routine_id, _, _ in ended:
-                    self._finish(db, run_id, routine_id, RunState.FAILED, _PROCESS_ENDED, None)
+            if not self._ended(db):
+                return
+        with self._writing() as db:
+            self._fail_ended(db)
+
+    def _fail_ended(self, db: sqlite3.Connection) -> None:
+        for run_id, routine_id in self._ended(db):
+            self._finish(db, run_id, routine_id, RunState.FAILED, ENDED_WITH_PROCESS, None)
+
+    def _ended(self, db: sqlite3.Connection) -> list[tuple[str, str]]:
+        """Return the IDs of running runs whose leases have ended, with their routines."""
+        query = f"SELECT id, routine FROM runs WHERE state = 'running' AND {WITHOUT_LEASE}"  # noqa: S608 - a constant
+        return [(run_id, routine_id) for run_id, routine_id in db.execute(query, (self._now_ms(),)).fetchall()]
 
     def _finish(
         self, db: sqlite3.Connection, run_id: str, routine_id: str, state: RunState, summary: str, tokens: int | None
     ) -> None:
         text = summary[:MAX_SUMMARY_CHARS]
+        end_lease(db, run_id)
         changed = db.execute(
             "UPDATE runs SET state = ?, summary = ?, tokens = ?, ended_ms = ? WHERE id = ? AND state = 'running'",
             (state, text, tokens, self._now_ms(), run_id),
@@ -288,7 +295,7 @@ class RoutineStore:
             return []
         with self._database.reading() as db:
             db.row_factory = sqlite3.Row
-            return [_routine_of(row) for row in db.execute(f"{_ROUTINE} WHERE {condition}", values).fetchall()]
+            return [read_routine(row) for row in db.execute(f"{ROUTINE} WHERE {condition}", values).fetchall()]
 
     @contextmanager
     def _writing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
@@ -297,54 +304,19 @@ class RoutineStore:
             yield db
 
     def _next_ms(self, definition: Definition) -> int | None:
-        if definition.trigger_type is not TriggerType.CRON:
-            return None
-        schedule = Schedule(definition.schedule, definition.timezone)
-        found = schedule.next_after(datetime.fromtimestamp(self._now(), UTC))
+        moment, found = datetime.fromtimestamp(self._now(), UTC), None
+        if definition.trigger_type is TriggerType.CRON:
+            found = Schedule(definition.schedule, definition.timezone).next_after(moment)
+        elif definition.trigger_type is TriggerType.ONCE:
+            single = read_moment(definition.at, definition.timezone)
+            found = single if single > moment else None
         return None if found is None else int(found.timestamp() * 1000)
 
     def _now_ms(self) -> int:
         return int(self._now() * 1000)
 
 
-def _seconds_of_cooldown(routine: Routine, now_ms: int) -> int:
-    """Return the seconds until the cooldown of a routine ends, 0 if it has ended."""
-    if routine.last_ms is None:
-        return 0
-    return max(0, -(-(routine.last_ms + routine.definition.cooldown_secs * 1000 - now_ms) // 1000))
-
-
-def _check_limits(db: sqlite3.Connection, routine: Routine, cooling: int) -> None:
-    """Raise the reason why a routine cannot be started now."""
-    name = routine.name
-    if not routine.enabled:
-        hint = f"resume it: wasmrt routines resume {quote(name)}"
-        raise FireRefusedError(f"routine {name!r} is disabled", code="routine-disabled", hint=hint)
-    if cooling:
-        message = f"routine {name!r} is in its cooldown for {cooling} more seconds"
-        raise FireRefusedError(
-            message, code="routine-cooldown", hint="wait, or run it by hand: wasmrt routines run NAME"
-        )
-    if routine.running:
-        raise FireRefusedError(f"routine {name!r} is running already", hint="wait until its run has ended")
-    if db.execute("SELECT count(*) FROM runs WHERE state = 'running'").fetchone()[0] >= MAX_RUNS_AT_ONCE:
-        raise FireRefusedError(f"{MAX_RUNS_AT_ONCE} routines are running already", hint="wait until one has ended")
-
-
-def _routine_of(row: sqlite3.Row) -> Routine:
-    definition = Definition.from_json(row["definition"])
-    return Routine(
-        id=row["id"], user=row["user"], definition=definition, enabled=bool(row["enabled"]),
-        approved=bool(row["approved"]), labels=None if row["labels"] is None else tuple(json.loads(row["labels"])),
-        created_ms=row["created_ms"], next_ms=row["next_ms"], last_ms=row["last_ms"], run_count=row["run_count"],
-        consecutive_failures=row["failures"], running=bool(row["running"]),
-        verified=row["verified"] == definition.digest, last_summary=row["summary"],
-        needs_attention=bool(row["attention"]),
-    )  # fmt: skip
-
-
-def _run_of(row: sqlite3.Row) -> Run:
-    return Run(
-        row["id"], row["routine"], row["user"], row["trigger_type"], row["detail"], row["started_ms"], row["ended_ms"],
-        RunState(row["state"]), row["summary"], row["tokens"],
-    )  # fmt: skip
+def _check_next(definition: Definition, next_ms: int | None) -> None:
+    """Refuse a new single time that has passed."""
+    if definition.trigger_type is TriggerType.ONCE and next_ms is None:
+        raise InvalidParametersError(f"expected a time in the future as at, got {definition.at}")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Self
 
 from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan
@@ -22,6 +22,7 @@ from wasmrt.agent.routines._model import (
     MAX_CONTEXT_PATHS,
     MAX_CRON_CHARS,
     MAX_EVENT_CHANNEL_CHARS,
+    MAX_EVENT_FILTERS,
     MAX_EVENT_PATTERN_CHARS,
     MAX_HISTORY,
     MAX_ITERATIONS,
@@ -32,6 +33,7 @@ from wasmrt.agent.routines._model import (
     Definition,
     Routine,
     TriggerType,
+    describe_trigger,
     timestamp,
 )
 from wasmrt.agent.routines._read import changed_definition, read_definition
@@ -52,6 +54,7 @@ _SCHEDULE = {
     "description": "Cron expression: minute hour day month weekday; 6 fields begin with seconds, 7 end with a year",
 }  # fmt: skip
 _ZONE = {"type": "string", "maxLength": MAX_ZONE_CHARS, "description": "IANA time zone of the schedule, default UTC"}
+_AT = {"type": "string", "description": "For once: the time, such as 2026-12-24T18:00:00, in the time zone"}
 _DESCRIPTION = {"type": "string", "maxLength": MAX_ROUTINE_DESCRIPTION_CHARS}
 _ITERATIONS = {"type": "integer", "minimum": 1, "maximum": MAX_ITERATIONS, "description": "Turns of a full job"}
 _CREATE: dict[str, dict[str, Any]] = {
@@ -60,6 +63,7 @@ _CREATE: dict[str, dict[str, Any]] = {
     "prompt": _PROMPT,
     "description": _DESCRIPTION,
     "schedule": _SCHEDULE,
+    "at": _AT,
     "timezone": _ZONE,
     "event_pattern": {
         "type": "string", "maxLength": MAX_EVENT_PATTERN_CHARS,
@@ -69,6 +73,14 @@ _CREATE: dict[str, dict[str, Any]] = {
         "type": "string", "maxLength": MAX_EVENT_CHANNEL_CHARS,
         "description": "For event: only messages of this channel",
     },
+    "event_source": {"type": "string", "description": "For system_event: the source, such as github"},
+    "event_type": {"type": "string", "description": "For system_event: the type, such as issue.opened"},
+    "event_filters": {
+        "type": "object", "maxProperties": MAX_EVENT_FILTERS,
+        "description": "For system_event: values that the event must have: texts, numbers or booleans",
+    },
+    "notify_channel": {"type": "string", "description": "Where results are sent"},
+    "notify_user": {"type": "string", "description": "Who gets the results, by default the user"},
     "context_paths": {
         "type": "array", "maxItems": MAX_CONTEXT_PATHS,
         "items": {"type": "string", "maxLength": MAX_CONTEXT_PATH_CHARS},
@@ -92,6 +104,7 @@ _UPDATE: dict[str, dict[str, Any]] = {
     "enabled": {"type": "boolean"},
     "prompt": _PROMPT,
     "schedule": _SCHEDULE,
+    "at": _AT,
     "timezone": _ZONE,
     "description": _DESCRIPTION,
     "max_iterations": _ITERATIONS,
@@ -147,8 +160,9 @@ def routine_tools(
     return (
         RoutineTool(
             "routine_create",
-            "Create a routine: a prompt that runs on a schedule (cron), on messages (event), on an HTTP request "
-            "(webhook) or on demand (manual). Use it if the user wants something to happen again or later.",
+            "Create a routine: a prompt that runs on a schedule (cron), at one time (once), on messages (event), on "
+            "events of other systems (system_event), on an HTTP request (webhook) or on demand (manual). Use it if the "
+            "user wants something to happen again or later.",
             _CREATE, calls.create, required=["name", "trigger_type", "prompt"], effects=write, asks=calls.ask_create,
             command=lambda _: "wasmrt run routine_create @FILE",
         ),
@@ -179,14 +193,14 @@ class _RoutineCalls:
 
     def ask_create(self, params: Params, user: str) -> str | None:
         found = read_definition(params)
-        return self._describe(found, "Create") if found.may_use_tools else None
+        return self._describe(found, "Create") if found.needs_approval else None
 
     def ask_update(self, params: Params, user: str) -> str | None:
         routine = self._store.get(user, params["name"])
         found = changed_definition(routine.definition, params)
         # SECURITY: without this, a model could replace the prompt that the user approved.
         wakes = params.get("enabled") is True and not routine.enabled
-        return self._describe(found, "Change") if found.may_use_tools and (wakes or _differ(found, routine)) else None
+        return self._describe(found, "Change") if found.needs_approval and (wakes or _differ(found, routine)) else None
 
     def create(self, params: Params, context: ToolContext) -> dict[str, Any]:
         found = read_definition(params)
@@ -230,27 +244,27 @@ class _RoutineCalls:
         return ToolOutput({"name": name, "runs": [each.as_dict() for each in runs]}, labels=labels)
 
     def _describe(self, found: Definition, verb: str) -> str:
-        """Return what an approver sees: trigger, prompt and tools."""
-        channel = found.event_channel or "every channel"
-        when = {
-            TriggerType.CRON: f"at {found.schedule} ({found.timezone})",
-            TriggerType.EVENT: f"on messages of {channel} matching {found.event_pattern}",
-            TriggerType.WEBHOOK: "on its webhook",
-            TriggerType.MANUAL: "on demand",
-        }[found.trigger_type]
+        """Return what an approver sees: trigger, prompt, tools and recipient."""
         if found.action_type is ActionType.FULL_JOB:
             how = f"a job of at most {found.max_iterations} turns"
         else:
             how = f"one answer with at most {found.max_tool_rounds} rounds of tools"
         lines = [
-            f"{verb} the routine {found.name!r}, which runs {when} without a user present:",
+            f"{verb} the routine {found.name!r}, which runs without a user present:",
+            f"  when: {describe_trigger(found)}",
             f"  action: {how}; at least {found.cooldown_secs} seconds between runs",
             f"  files: {', '.join(found.context_paths) or 'none'}",
-            f"  tools: {', '.join(self._tools()) or 'none'}",
+            f"  tools: {', '.join(self._tools()) or 'none'}" if found.may_use_tools else "  tools: none",
+            f"  results: {_describe_recipient(found)}",
             "  prompt:",
             *(f"    {line}" for line in found.prompt.splitlines()),
         ]
         return "\n".join(lines)
+
+
+def _describe_recipient(found: Definition) -> str:
+    channel = f" on {found.notify_channel}" if found.notify_channel else ""
+    return f"to {found.notify_user or 'the user'}{channel}"
 
 
 def _differ(found: Definition, routine: Routine) -> bool:
@@ -260,7 +274,7 @@ def _differ(found: Definition, routine: Routine) -> bool:
 
 def _refuse_secrets(detector: LeakDetector, found: Definition) -> None:
     """Refuse a secret. SECURITY: definitions are stored in a file and sent to the model in every run."""
-    refuse_secrets(detector, found.prompt, found.description, found.event_pattern, found.name)
+    refuse_secrets(detector, "\n".join(map(str, asdict(found).values())))
 
 
 def add_routines(

@@ -6,7 +6,7 @@ from shlex import quote
 
 import click
 
-from wasmrt.agent.routines import Routine, RoutineStore, Run
+from wasmrt.agent.routines import RoutineStore, Run, describe_trigger
 from wasmrt.cli.serve.routines_engine import open_engine, serve_routines
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
@@ -55,8 +55,8 @@ def list_routines(user: str, as_json: bool) -> None:
         ("NAME", "TRIGGER", "NEXT", "LAST", "RUNS", "STATE"),
         [
             (
-                str(row["name"]), _describe_trigger(routine), row["next_fire_at"] or "-", row["last_run_at"] or "-",
-                str(row["run_count"]), str(row["status"]),
+                str(row["name"]), describe_trigger(routine.definition), row["next_fire_at"] or "-",
+                row["last_run_at"] or "-", str(row["run_count"]), str(row["status"]),
             )
             for routine, row in zip(found, rows, strict=True)
         ],
@@ -183,10 +183,3 @@ def _show_run(ended: Run, *, as_json: bool) -> None:
         return
     print_message(f"{ended.state} after {ended.as_dict()['duration_secs']:.1f} s")
     show(ended.summary)
-
-
-def _describe_trigger(routine: Routine) -> str:
-    found = routine.definition
-    if found.schedule:
-        return f"cron {found.schedule} ({found.timezone})"
-    return f"event {found.event_pattern}" if found.event_pattern else str(found.trigger_type)
