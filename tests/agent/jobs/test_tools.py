@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.agent.jobs.conftest import SECONDS, Calling, Steered
-from wasmrt import DenyApprover, JobContext, Jobs, JobTask, ToolError, ToolRegistry, add_jobs
+from wasmrt import DenyApprover, JobContext, Jobs, JobTask, ToolError, ToolRegistry, add_jobs, tool
 from wasmrt.agent.jobs import job_tools
 from wasmrt.core.labels import Label
 
@@ -69,7 +69,7 @@ def test_waiting_returns_the_output_or_the_failure(registry: ToolRegistry) -> No
 
 
 def test_a_wait_ends_before_the_deadline_of_its_call_and_the_job_goes_on(registry: ToolRegistry, jobs: Jobs) -> None:
-    (create,) = (tool for tool in job_tools(jobs) if tool.name == "create_job")
+    (create,) = (each for each in job_tools(jobs) if each.name == "create_job")
     create.timeout_seconds = 1.2
     registry.replace(create, source=registry.source("create_job"))
     answer = registry.execute("create_job", TASK | {"wait": True}).result
@@ -80,8 +80,8 @@ def test_a_wait_ends_before_the_deadline_of_its_call_and_the_job_goes_on(registr
 def test_cancelling_and_prompting_require_approval_and_work_once(registry: ToolRegistry, jobs: Jobs) -> None:
     job_id = jobs.create(JobTask(**TASK), user="ann").id
     with ToolRegistry(approver=DenyApprover()) as strict:
-        for tool in job_tools(jobs):
-            strict.register(tool, builtin=True)
+        for each in job_tools(jobs):
+            strict.register(each, builtin=True)
         for name, params in (("cancel_job", {}), ("job_prompt", {"content": "x"})):
             assert refusal(strict, name, {"job_id": job_id} | params).code == "approval-denied"
         assert strict.execute("job_status", {"job_id": job_id}, user="ann").result["status"] != "cancelled"
@@ -127,11 +127,16 @@ def test_a_prefix_must_be_long_enough_and_unambiguous_among_the_own_jobs(
         ({"mode": "sandbox"}, "mode 'sandbox' is not available"),
         ({"mode": "other"}, "mode"),
         ({"title": ""}, "title"),
-        ({"title": "x" * 300}, "title"),
+        ({"title": "x" * 257}, "title"),
         ({"max_iterations": 501}, "max_iterations"),
         ({"project_dir": "/etc"}, "project directory must be under"),
         ({"project_dir": "../.."}, "project directory must be under"),
-        ({"credentials": ["github_token"]}, "credentials"),
+        ({"credentials": ["github_token"]}, "credentials: a job gets no secrets (github_token), because it could"),
+        ({"credentials": {"github_token": "GITHUB_TOKEN"}}, "credentials: a job gets no secrets (github_token), "),
+        ({"credentials": ["x"] * 21}, "credentials"),
+        ({"mode": "acp", "agent_name": "goose"}, "mode 'acp:goose' is not available"),
+        ({"agent_name": "goose"}, "agent_name requires mode acp, got none"),
+        ({"mcp_servers": ["calc"]}, "no MCP server 'calc' has tools here; servers with tools: none"),
         ({"colour": "red"}, "colour"),
     ],
 )
@@ -141,6 +146,43 @@ def test_invalid_parameters_are_refused_before_a_job_exists(
     error = refusal(registry, "create_job", TASK | params)
     assert error.kind == "invalid-parameters" and expected in error.message
     assert jobs.all(user="ann") == []
+
+
+def test_a_job_that_takes_ten_minutes_fails_but_keeps_a_result_of_the_last_moment(
+    registry: ToolRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wasmrt.agent.jobs._tools.JOB_WAIT_SECONDS", 0.0)
+    jobs = add_jobs(registry, runner := Steered())
+    late = refusal(registry, "create_job", TASK | {"wait": True})
+    assert (late.code, late.kind) == ("job-timeout", "timeout") and late.message.endswith("timed out (0 minutes)")
+    assert [job.state for job in jobs.all(user="ann")] == ["failed"]
+
+    def end_meanwhile(job_id: str, **settings: Any) -> Any:
+        before = jobs.find(job_id, user="ann")
+        jobs.prompt(job_id, "done", user="ann")
+        assert Jobs.wait(jobs, job_id, user="ann", seconds=SECONDS).output == "done"
+        return before
+
+    monkeypatch.setattr(jobs, "wait", end_meanwhile)
+    assert registry.execute("create_job", TASK | {"wait": True}, user="ann").result["output"] == "done"
+    assert runner.started.is_set()
+
+
+def test_an_agent_and_mcp_servers_are_chosen_by_name(registry: ToolRegistry) -> None:
+    def add(a: int) -> int:
+        """Add."""
+        return a
+
+    for server in ("calc", "files"):
+        registry.register(tool(name=f"{server}-add", effects=[])(add), group=f"mcp:{server}")
+    work = Calling(lambda _, job: ",".join(name for name in job.tools.tool_names() if "-" in name))
+    add_jobs(registry, modes={"acp:goose": work, "sandbox": work})
+    task = TASK | {"mode": "acp", "agent_name": "goose", "wait": True}
+    for servers, expected in ((None, "calc-add,files-add"), (["files"], "files-add"), ([], "")):
+        params = task if servers is None else task | {"mcp_servers": servers}
+        assert registry.execute("create_job", params).result["output"] == expected
+    sandboxed = refusal(registry, "create_job", TASK | {"mode": "sandbox", "mcp_servers": ["calc"]})
+    assert sandboxed.message == "mcp_servers: the command of a job has no tools; leave out mcp_servers"
 
 
 def test_a_job_cannot_create_jobs(registry: ToolRegistry) -> None:

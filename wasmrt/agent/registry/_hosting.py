@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from wasmrt.agent.approvals import ApprovalRequest, Approver
@@ -11,11 +11,14 @@ from wasmrt.agent.registry._output import clean
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._state import Caller, denial_error
 from wasmrt.agent.registry._view import ToolView
-from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.errors import ConfigurationError, InvalidParametersError
 from wasmrt.core.model import Decision
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.runtime import WasmToolRuntime
+
+_MCP = "mcp:"
+"""The prefix of the groups with the tools of an MCP server."""
 
 
 def clean_text(view: ToolView, text: str) -> str:
@@ -106,6 +109,20 @@ def is_narrowed(view: ToolView, registry: ToolRegistry) -> bool:
     if view._services is not registry._services:
         raise ConfigurationError("the view belongs to another registry", hint="pass a view of the registry of the jobs")
     return view._restrictions != registry._restrictions
+
+
+def limit_servers(view: ToolView, registry: ToolRegistry, servers: Iterable[str]) -> ToolView:
+    """Return a view without the tools of MCP servers other than `servers`.
+
+    Raises:
+        InvalidParametersError: the registry has no tools of a server.
+    """
+    entries, chosen = list(registry._services.store), set(servers)
+    of_server = {entry.name: entry.group.removeprefix(_MCP) for entry in entries if entry.group.startswith(_MCP)}
+    if unknown := sorted(chosen - set(of_server.values())):
+        known = ", ".join(sorted(set(of_server.values()))) or "none"
+        raise InvalidParametersError(f"no MCP server {unknown[0]!r:.60} has tools here; servers with tools: {known}")
+    return view.only([entry.name for entry in entries if of_server.get(entry.name) in (None, *chosen)])
 
 
 def detector_of(view: ToolView) -> LeakDetector:
