@@ -9,6 +9,7 @@ from wasmrt.agent.jobs._leases import LEASE_SECONDS, LEASES_TABLE, WITHOUT_LEASE
 from wasmrt.agent.jobs._model import (
     MAX_CONTEXT_CHARS,
     SANDBOX,
+    TERMINAL,
     TRANSITIONS,
     Job,
     JobEvent,
@@ -21,6 +22,7 @@ from wasmrt.agent.jobs._model import (
 from wasmrt.agent.jobs._project import create_project
 from wasmrt.agent.jobs._run import read_result
 from wasmrt.agent.jobs._runner import AgentRunner, Budget, JobContext, ResumableRunner
+from wasmrt.agent.jobs._store import JobStore
 from wasmrt.agent.jobs._tools import add_jobs, job_tools
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "LEASE_SECONDS",
     "MAX_CONTEXT_CHARS",
     "SANDBOX",
+    "TERMINAL",
     "TRANSITIONS",
     "WITHOUT_LEASE",
     "AgentRunner",
@@ -39,6 +42,7 @@ __all__ = [
     "JobEvent",
     "JobResult",
     "JobState",
+    "JobStore",
     "JobTask",
     "Jobs",
     "LeaseKeeper",

@@ -129,6 +129,13 @@ class JobStore:
             rows = select(db, "SELECT * FROM jobs WHERE user = ? ORDER BY number DESC", user)
         return [read_job(row) for row in rows]
 
+    def latest(self, limit: int) -> list[Job]:
+        """Return the newest jobs of all users, newest first, for the operator."""
+        if self._database.status() is None:
+            return []
+        with self._database.reading() as db:
+            return [read_job(row) for row in select(db, "SELECT * FROM jobs ORDER BY number DESC LIMIT ?", limit)]
+
     def transitions(self, job_id: str) -> list[Transition]:
         """Return the recorded changes of a job's state, oldest first."""
         query = "SELECT before, after, at_ms, reason FROM transitions WHERE job = ? ORDER BY number"

@@ -123,6 +123,10 @@ class RoutineStore:
             return self._select("user = ? ORDER BY name", (user,))
         return self._select("user = ? AND trigger_type = ? AND enabled ORDER BY name", (user, trigger_type))
 
+    def latest(self, limit: int) -> list[Routine]:
+        """Return the routines of all users, the next to run first, for the operator."""
+        return self._select("1 ORDER BY enabled DESC, next_ms IS NULL, next_ms, user, name LIMIT ?", (limit,))
+
     def due(self) -> list[Routine]:
         """Return the routines of all users whose next time has come, the longest overdue first."""
         return self._select("enabled AND next_ms <= ? ORDER BY next_ms LIMIT ?", (self._now_ms(), MAX_DUE))
@@ -152,6 +156,15 @@ class RoutineStore:
         if not changed:
             raise not_found(routine.name)
         return self.get(routine.user, routine.name)
+
+    def set_enabled(self, user: str, name: str, *, enabled: bool) -> Routine:
+        """Enable or disable a routine for a user who decided it.
+
+        Raises:
+            ToolError: there is none (`routine-not-found`).
+        """
+        found = self.get(user, name)
+        return self.update(found, found.definition, enabled=enabled, approved=found.approved, labels=found.labels)
 
     def delete(self, user: str, name: str) -> None:
         """Delete a routine with its runs. A run that has not ended is cancelled.

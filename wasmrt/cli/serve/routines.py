@@ -163,11 +163,7 @@ def _store() -> RoutineStore:
 
 
 def _set_enabled(name: str, user: str, *, enabled: bool, as_json: bool) -> None:
-    store = _store()
-    routine = store.get(user, name)
-    changed = store.update(
-        routine, routine.definition, enabled=enabled, approved=routine.approved, labels=routine.labels
-    )
+    changed = _store().set_enabled(user, name, enabled=enabled)
     if as_json:
         show_json(changed.as_dict())
         return

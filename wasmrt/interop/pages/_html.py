@@ -104,6 +104,7 @@ _SECTIONS = (
     ("remembered", "Answers"),
     ("receipts", "Receipts"),
     ("grants", "Grants"),
+    ("work", "Jobs"),
     ("flows", "Flows"),
 )
 

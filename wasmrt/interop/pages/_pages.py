@@ -22,6 +22,7 @@ from wasmrt.interop.pages._html import Frame, alert, file_response, html_respons
 from wasmrt.interop.pages._records import receipt_page, receipts_page, verification_page
 from wasmrt.interop.pages._remembered import remembered_page
 from wasmrt.interop.pages._waiting import request_page, state_data, waiting_page
+from wasmrt.interop.pages._work import WorkPages
 from wasmrt.interop.web import Request, Response, Sessions, plain
 from wasmrt.runtime.audit import Receipt
 
@@ -49,7 +50,7 @@ class PageSources(NamedTuple):
 
 
 class OperatorPages:
-    """The pages on which an operator answers requests and reads receipts and grants. A `wasmrt.interop.web.Handler`.
+    """The operator's pages: requests, receipts, grants, jobs and routines. A `wasmrt.interop.web.Handler`.
 
     SECURITY: pages and forms require a session, which starts only with a link from `link`. Bearer tokens are not
     accepted, since their holder may be the agent that made the request.
@@ -64,6 +65,7 @@ class OperatorPages:
     def __init__(self, sources: PageSources, *, by: str, command: str, base: str = "/") -> None:
         self._sources, self._by, self._command, self._base = sources, by, command, base
         self._access = sources.access or AccessStore(sources.data / "access.sqlite3")
+        self._work = WorkPages(sources.data)
         self._sessions = Sessions(base)
 
     def link(self, url: str) -> str:
@@ -161,6 +163,7 @@ class OperatorPages:
             "receipts": lambda: receipts_page(frame, self._sources.receipts, query),
             "receipts/": lambda: receipt_page(frame, self._sources.receipts, unquote(name)),
             "grants": lambda: grants_page(frame, self._sources.data),
+            "work": lambda: self._work.show(frame),
         }
         make = pages.get(f"{section}/" if "/" in rest else section)
         try:
@@ -179,6 +182,8 @@ class OperatorPages:
                 return self._forget(frame, name)
             if section == "grants" and name:
                 return self._revoke(frame, unquote(name), form)
+            if section in ("jobs", "routines") and name:
+                return self._work.change(frame, section, unquote(name), form)
             if rest == "verify":
                 return verification_page(frame, self._sources.receipts, self._sources.receipts_key, form)
         except WasmrtError as error:
