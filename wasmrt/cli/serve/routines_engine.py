@@ -91,7 +91,13 @@ def _notify(routine: Routine, run: Run, state: RunState, summary: str) -> None:
 
 
 def _show_run(routine: Routine, run: Run, state: RunState, summary: str) -> None:
-    found = {"routine": routine.name, "user": routine.user, "run": run.id, "state": state, "summary": summary}
+    found: dict[str, str | None] = {
+        "routine": routine.name,
+        "user": routine.user,
+        "run": run.id,
+        "state": state,
+        "summary": summary,
+    }
     to = routine.definition
     found |= {"notify_channel": to.notify_channel or None, "notify_user": to.notify_user or None}
     show(json.dumps(found, ensure_ascii=False))
