@@ -79,7 +79,7 @@ _MORE = {
     "egress.leaks": "Action",
     "egress.rates": "RateLimiter",
     "egress.secrets": "Secret UserSecrets",
-    "interop.builder": "builder_tool",
+    "interop.builder": "builder_tool software_builder",
     "interop.mcp.client": "McpClient",
     "interop.pages": "OperatorPages PageSources",
     "interop.web": "WebServer",
@@ -219,6 +219,7 @@ if TYPE_CHECKING:
     from wasmrt.egress.secrets import UserSecrets as UserSecrets
     from wasmrt.egress.secrets import open_store as open_store
     from wasmrt.interop.builder import builder_tool as builder_tool
+    from wasmrt.interop.builder import software_builder as software_builder
     from wasmrt.interop.mcp.client import McpClient as McpClient
     from wasmrt.interop.mcp.client import McpServerConfig as McpServerConfig
     from wasmrt.interop.mcp.client import add_configured_servers as add_configured_servers

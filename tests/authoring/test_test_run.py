@@ -33,6 +33,7 @@ CASE: dict[str, Any] = {
     "http": [EXCHANGE],
     "expected_output": {"place": "Oslo", "temperature": 4.5, "unit": "celsius"},
 }
+FIELDS: dict[str, Any] = {"name": "x", "input": {}, "expected_fields": [{"path": "a"}]}
 Write = Callable[..., None]
 
 
@@ -57,6 +58,23 @@ def test_recorded_response_and_workspace_file_reach_the_tool(c_project: Project,
 def test_wrong_output_reports_the_difference(c_project: Project, write_cases: Write) -> None:
     wrong = {"place": "Oslo", "temperature": 5, "unit": "celsius"}
     assert only(c_project, write_cases, expected_output=wrong).problems == ("$.temperature is 4.5; expected 5",)
+
+
+def test_parts_of_the_output_are_checked(c_project: Project, write_cases: Write) -> None:
+    fields = [
+        {"path": "temperature", "value": 4.5}, {"path": "$.unit"}, {"path": "error", "exists": False},
+        {"path": "place.0", "exists": False},
+    ]  # fmt: skip
+    named = {"expected_output": None, "description": "parts", "timeout": 30}
+    assert only(c_project, write_cases, **named, expected_fields=fields).problems == ()
+    wrong = [
+        {"path": "temperature", "value": True}, {"path": "wind.speed"}, {"path": "unit", "exists": False},
+        {"path": "place", "value": "Bergen"},
+    ]  # fmt: skip
+    assert only(c_project, write_cases, **named, expected_fields=wrong).problems == (
+        "$.temperature is 4.5; expected true", "$.wind.speed is missing", '$.unit is not expected; got "celsius"',
+        '$.place is "Oslo"; expected "Bergen"',
+    )  # fmt: skip
 
 
 def test_allowlist_applies_to_recorded_exchanges(c_project: Project, write_cases: Write) -> None:
@@ -172,8 +190,14 @@ def test_unknown_tool_fails_the_case_and_lists_the_tools(c_project: Project, wri
     ("case", "said"),
     [
         ([], "must be a JSON object"),
-        ({"name": "x", "input": {}}, 'either "expected_output" or "expected_error"'),
-        ({"name": "x", "input": {}, "expected_output": 1, "expected_error": "x"}, "either"),
+        ({"name": "x", "input": {}}, "one of the keys expected_output, expected_fields, expected_error"),
+        ({"name": "x", "input": {}, "expected_output": 1, "expected_error": "x"}, "one of the keys"),
+        (FIELDS | {"expected_fields": []}, "expected_fields must have 1 to 1000 entries"),
+        (FIELDS | {"expected_fields": [{"path": "a..b"}]}, "path must have keys and indexes separated by dots"),
+        (FIELDS | {"expected_fields": [{"path": "a", "exists": False, "value": 1}]}, "an entry with false has no"),
+        (FIELDS | {"expected_fields": [{"path": "a", "equals": 1}]}, "unknown key 'equals'"),
+        (FIELDS | {"timeout": 0}, "timeout must be a number of seconds above 0"),
+        (FIELDS | {"description": 1}, "description must be a string"),
         ({"input": {}, "expected_output": 1}, "the key 'name' is missing"),
         ({"name": "x", "expected_output": 1}, "the key 'input' is missing"),
         (CASE | {"htpp": []}, "unknown key 'htpp'"),

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 import threading
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,12 @@ import pytest
 
 from tests.interop.builder.conftest import Agent, MakeAgent, Script, requirement
 from wasmrt import Permission, ToolContext, ToolPolicy, ToolRegistry, ToolRule
-from wasmrt.authoring.builder import BuilderConfig, Language, LlmSoftwareBuilder
+from wasmrt.authoring.builder import BuilderConfig, Language
 from wasmrt.authoring.builder._commands import run_in_project
 from wasmrt.authoring.project import CommandResult, remove_build_folders
 from wasmrt.core.errors import ConfigurationError, ToolErrorKind
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.interop.builder import builder_tool, open_workbench
+from wasmrt.interop.builder import builder_tool, software_builder
 
 SCRIPT = requirement(name="greeter", software_type="script", language="bash")
 GREET = [("write_file", {"path": "main.sh", "content": "echo hi\n"})]
@@ -230,13 +231,59 @@ def test_a_failed_project_is_deleted_on_request(agent: Agent) -> None:
     assert not (agent.folder / "builds" / gone["build_id"]).exists()
 
 
+PROGRAMS = {
+    "cli_binary": ("rust", {
+        "src/main.rs": 'fn count(text: &str) -> usize {\n    text.split_whitespace().count()\n}\n\nfn main() {\n'
+        '    println!("{}", count(&std::env::args().skip(1).collect::<Vec<_>>().join(" ")));\n}\n\n'
+        "#[cfg(test)]\nmod tests {\n    #[test]\n    fn counts() {\n"
+        '        assert_eq!(super::count("a b"), 2);\n'
+        "    }\n}\n",
+    }),
+    "library": ("python", {
+        "main.py": "def count(text):\n    return len(text.split())\n",
+        "test_main.py": "import unittest\n\nfrom main import count\n\n\nclass CountTest(unittest.TestCase):\n"
+        '    def test_count(self):\n        self.assertEqual(count("a b"), 2)\n',
+    }),
+    "web_service": ("python", {
+        "main.py": "def app(environ, start_response):\n"
+        '    start_response("200 OK", [("content-type", "text/plain")])\n'
+        '    return [str(len(environ["QUERY_STRING"].split("+"))).encode()]\n',
+        "test_main.py": "import unittest\n\nfrom main import app\n\n\nclass AppTest(unittest.TestCase):\n"
+        "    def test_count(self):\n        sent = []\n"
+        '        body = app({"QUERY_STRING": "a+b"}, lambda *given: sent.append(given[0]))\n'
+        '        self.assertEqual((sent, body), (["200 OK"], [b"2"]))\n',
+    }),
+}  # fmt: skip
+
+
+@pytest.mark.ci("toolchain")
+@pytest.mark.parametrize("kind", PROGRAMS)
+def test_each_other_type_of_software_is_built_and_tested(agent: Agent, kind: str) -> None:
+    language, files = PROGRAMS[kind]
+    if language == "rust" and shutil.which("cargo") is None:
+        pytest.skip("the command cargo is missing")
+    written = [("write_file", {"path": path, "content": text}) for path, text in files.items()]
+    broken = [(name, params | {"content": params["content"].replace("2", "3")}) for name, params in written]
+    model = Script(requirement(software_type=kind, language=language), broken, "complete", written, "complete")
+    result = agent.build(model)
+    assert result["success"], result
+    assert (result["tests_passed"], result["tests_failed"], result["registered"]) == (1, 0, False)
+    assert any(phase.startswith("Fixing: test_project failed") for phase in result["phases"])
+    project = Path(result["artifact_path"])
+    if kind == "cli_binary":
+        printed = subprocess.run([project / "build" / "words", "one two", "three"], capture_output=True, check=True)
+        assert printed.stdout == b"3\n"
+
+
 @pytest.mark.ci("slow")
 def test_a_repair_adds_the_error_to_the_description_and_keeps_type_and_language(agent: Agent) -> None:
     runtime = agent.registry.runtime
     assert runtime is not None
     model = Script(SCRIPT, "plan", "plan", SCRIPT, GREET, GREET_TEST, "complete")
-    context, config = ToolContext(call_id="call-1"), BuilderConfig(build_dir=agent.folder / "builds")
-    builder = LlmSoftwareBuilder(model, partial(open_workbench, agent.registry, context), config)
+    builder = software_builder(
+        agent.registry, model=model, config=BuilderConfig(build_dir=agent.folder / "builds"),
+        context=ToolContext(call_id="call-1"),
+    )  # fmt: skip
     failed = builder.build("Greet.")
     repaired = builder.repair(failed, failed.error or "")
     assert (failed.success, repaired.success) == (False, True)

@@ -15,9 +15,13 @@ from wasmrt.core.limits import MIB
 from wasmrt.core.url import InvalidUrlError, ParsedUrl, parse_url
 
 _KEYS = {
-    "name", "tool", "input", "context", "expected_output", "expected_error", "http", "workspace", "secrets",
+    "name", "description", "tool", "input", "context", "timeout", "expected_output", "expected_fields",
+    "expected_error", "http", "workspace", "secrets",
 }  # fmt: skip
+_EXPECTATIONS = ("expected_output", "expected_fields", "expected_error")
 _ERROR_KEYS = {"kind", "code", "message"}
+_MAX_FIELDS = 1_000
+_MAX_TIMEOUT_SECONDS = 600
 _MAX_TEST_FILES = 256
 _MAX_TEST_FILE_BYTES = 4 * MIB
 _MAX_TEST_CASES = 2_000
@@ -39,6 +43,18 @@ class RecordedExchange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FieldCheck:
+    """A check of one part of an output."""
+
+    path: tuple[str, ...]
+    """Keys of objects and indexes of lists, from the output itself."""
+    exists: bool = True
+    has_value: bool = False
+    value: Any = None
+    """The value that the part must have, if `has_value` is true."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TestCase:
     """A call with its environment and its expected outcome."""
 
@@ -52,6 +68,10 @@ class TestCase:
     expects_error: bool = False
     expected: Any = None
     """The expected output, or the expected parts of an error: its kind, code, and a part of its message."""
+    fields: tuple[FieldCheck, ...] | None = None
+    """Checks of parts of the output, instead of the whole output."""
+    timeout_seconds: float | None = None
+    """The deadline of the call; None for that of the capability file."""
     exchanges: tuple[RecordedExchange, ...] = ()
     workspace: dict[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()
@@ -106,10 +126,11 @@ def _parse_case(file: str, entry: Any) -> TestCase:
     for key in ("name", "input"):
         if key not in case:
             raise _CaseError(f"the key {key!r} is missing")
-    if ("expected_output" in case) == ("expected_error" in case):
-        raise _CaseError('a case must have either "expected_output" or "expected_error"')
+    if sum(key in case for key in _EXPECTATIONS) != 1:
+        raise _CaseError(f"a case must have one of the keys {', '.join(_EXPECTATIONS)}")
     expects_error = "expected_error" in case
     tool = case.get("tool")
+    _check_text(case.get("description", ""), "description")
     return TestCase(
         file=file,
         name=_check_text(case["name"], "name"),
@@ -117,7 +138,9 @@ def _parse_case(file: str, entry: Any) -> TestCase:
         tool=None if tool is None else _check_text(tool, "tool"),
         context=case.get("context"),
         expects_error=expects_error,
-        expected=_parse_error(case["expected_error"]) if expects_error else case["expected_output"],
+        expected=_parse_error(case["expected_error"]) if expects_error else case.get("expected_output"),
+        fields=_parse_fields(case["expected_fields"]) if "expected_fields" in case else None,
+        timeout_seconds=_parse_timeout(case["timeout"]) if "timeout" in case else None,
         exchanges=tuple(_parse_exchange(exchange) for exchange in _check_list(case.get("http", []), "http")),
         workspace=_parse_workspace(case.get("workspace", {})),
         secrets=tuple(_parse_secret(name) for name in _check_list(case.get("secrets", []), "secrets")),
@@ -140,6 +163,30 @@ def _parse_error(value: Any) -> dict[str, str]:
     if wanted.get("kind", "sandbox") not in set(ToolErrorKind):
         raise _CaseError(f"unknown error kind {wanted['kind']!r}; expected one of {', '.join(ToolErrorKind)}")
     return wanted
+
+
+def _parse_fields(value: Any) -> tuple[FieldCheck, ...]:
+    checks = _check_list(value, "expected_fields")
+    if not 0 < len(checks) <= _MAX_FIELDS:
+        raise _CaseError(f"expected_fields must have 1 to {_MAX_FIELDS} entries")
+    return tuple(map(_parse_field, checks))
+
+
+def _parse_field(value: Any) -> FieldCheck:
+    given = _check_table(value, "an entry of expected_fields", {"path", "value", "exists"})
+    path, exists = _check_text(given.get("path"), "path"), given.get("exists", True)
+    if not isinstance(exists, bool) or (not exists and "value" in given):
+        raise _CaseError('"exists" must be true or false, and an entry with false has no "value"')
+    parts = tuple(path.removeprefix("$").removeprefix(".").split("."))
+    if not all(parts):
+        raise _CaseError(f"path must have keys and indexes separated by dots, such as items.0.name, not {path!r:.60}")
+    return FieldCheck(path=parts, exists=exists, has_value="value" in given, value=given.get("value"))
+
+
+def _parse_timeout(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _MAX_TIMEOUT_SECONDS:
+        raise _CaseError(f"timeout must be a number of seconds above 0, at most {_MAX_TIMEOUT_SECONDS}")
+    return float(value)
 
 
 def _parse_exchange(value: Any) -> RecordedExchange:

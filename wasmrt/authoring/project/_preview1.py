@@ -14,7 +14,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from wasmrt.authoring.project._process import run_command
-from wasmrt.authoring.project._toolchain import Confirm, Progress, lock_exclusively, no_progress, toolchains_dir
+from wasmrt.authoring.project._storage import use_build_folders
+from wasmrt.authoring.project._toolchain import (
+    ADAPTERS,
+    Confirm,
+    Progress,
+    lock_exclusively,
+    no_progress,
+    toolchains_dir,
+)
 from wasmrt.authoring.project._wasm_tools import find_wasm_tools
 from wasmrt.core.errors import BuildError, MissingToolchainError
 from wasmrt.core.files import replace_file
@@ -78,10 +86,16 @@ def find_adapter(*, confirm: Confirm, progress: Progress = no_progress) -> bytes
         MissingToolchainError: the user declined, or no client of a registry is installed.
         BuildError: the download failed, or the adapter has a different digest.
     """
-    folder = toolchains_dir() / "adapters"
+    with use_build_folders():
+        return _find_adapter(confirm, progress)
+
+
+def _find_adapter(confirm: Confirm, progress: Progress) -> bytes:
+    folder = toolchains_dir() / ADAPTERS
     for known in _PACKAGES:
         stored = folder / f"{known.sha256[:16]}.wasm"
         if stored.is_file() and _is_adapter(data := _read_adapter(stored), known):
+            folder.touch()  # the time of its last use
             return data
     package = next((package for package in _PACKAGES if shutil.which(package.client)), None)
     if package is None:

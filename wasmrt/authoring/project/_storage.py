@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.authoring.project._template import template_names
-from wasmrt.authoring.project._toolchain import DONE, toolchains_dir
+from wasmrt.authoring.project._toolchain import ADAPTERS, DONE, toolchains_dir
 from wasmrt.core.files import folder_size
 from wasmrt.core.places import find_places
 
@@ -48,6 +48,7 @@ def build_folders() -> list[BuildFolder]:
     root = toolchains_dir()
     found = [(path, path / DONE) for path in _list(root) if _TOOLCHAIN.fullmatch(path.name)]
     found += [(path, path) for name in template_names() if (path := root / "cache" / name).is_dir()]
+    found += [(adapters, adapters)] if (adapters := root / ADAPTERS).is_dir() else []
     found += [(path, path) for path in _list(find_places().builds) if path.suffix == ".json"]
     folders = []
     for path, marker in found:

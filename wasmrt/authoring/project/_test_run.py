@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from wasmrt.authoring.project._cases import RecordedExchange, TestCase
+from wasmrt.authoring.project._cases import FieldCheck, RecordedExchange, TestCase
 from wasmrt.capabilities import Capabilities
 from wasmrt.capabilities.file import parse
 from wasmrt.core.errors import GUEST_CODE_PREFIX, ConfigurationError, NotInstalledError, SecretNotFoundError, ToolError
@@ -69,8 +69,12 @@ def run_cases(name: str, component: bytes, sidecar: bytes | None, cases: Iterabl
     Raises:
         ComponentError, CapabilityFileError: the component or the capability file cannot be used.
     """
-    grant = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
+    requested = Capabilities.none() if sidecar is None else parse(sidecar).capabilities
     for case in cases:
+        limits = requested.limits
+        if case.timeout_seconds is not None:
+            limits = replace(limits, timeout_seconds=case.timeout_seconds)
+        grant = requested.with_limits(limits)
         with TemporaryDirectory(prefix="wasmrt-test-") as folder:
             _write_workspace(Path(folder), case)
             yield _run_case(name, component, grant, case, Path(folder))
@@ -118,8 +122,25 @@ def _run_case(name: str, component: bytes, grant: Capabilities, case: TestCase, 
 def _check_output(case: TestCase, actual: Any) -> list[str]:
     if case.expects_error:
         return [f"expected an error, got the result {_shorten(actual)}"]
+    if case.fields is not None:
+        return [problem for check in case.fields if (problem := _check_field(check, actual)) is not None]
     found = difference(case.expected, actual)
     return [] if found is None else [found]
+
+
+def _check_field(check: FieldCheck, actual: Any) -> str | None:
+    """Return the reason why a part of an output is not as expected, or None."""
+    shown = ".".join(("$", *check.path))
+    for part in check.path:
+        if isinstance(actual, dict) and part in actual:
+            actual = actual[part]
+        elif isinstance(actual, list) and part.isascii() and part.isdigit() and int(part) < len(actual):
+            actual = actual[int(part)]
+        else:
+            return f"{shown} is missing" if check.exists else None
+    if not check.exists:
+        return f"{shown} is not expected; got {_shorten(actual)}"
+    return difference(check.value, actual, shown) if check.has_value else None
 
 
 def _check_error(case: TestCase, error: ToolError) -> list[str]:

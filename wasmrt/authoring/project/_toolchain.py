@@ -25,6 +25,8 @@ from wasmrt.core.places import find_places
 
 HOME_VARIABLE = "WASMRT_TOOLCHAINS"
 _REGISTRY_NAMES = {"pypi": "PyPI", "npm": "npm"}
+ADAPTERS = "adapters"
+"""The folder of downloaded adapters; its modification time is the time of the last use."""
 DONE = "wasmrt-done"
 """A file in the folder of a complete toolchain; its modification time is the time of the last use."""
 

@@ -21,9 +21,10 @@ from wasmrt.core.errors import ConfigurationError
 def test(folder: Path, only: str | None, as_json: bool) -> int:
     """Run the test cases of the tool in DIR in the sandbox.
 
-    A case is an object, or an entry of a list, in DIR/tests/*.json. It has a name, an input, and an expected_output or
-    expected_error. Optional: http (recorded exchanges), workspace (files), secrets (names), tool and context. The
-    test grants exactly what the capability file requests. No request leaves this machine.
+    A case is an object, or an entry of a list, in DIR/tests/*.json. It has a name, an input, and an expected_output,
+    expected_fields or expected_error. Optional: http (recorded exchanges), workspace (files), secrets (names), tool,
+    context, description and timeout (seconds). The test grants exactly what the capability file requests. No request
+    leaves this machine.
 
     \b
     Example:

@@ -1,6 +1,5 @@
 """`build_software`: a tool with which a model builds software, and its connection to a registry."""
 
-from wasmrt.interop.builder._tool import builder_tool
-from wasmrt.interop.builder._workbench import open_workbench
+from wasmrt.interop.builder._tool import builder_tool, software_builder
 
-__all__ = ["builder_tool", "open_workbench"]
+__all__ = ["builder_tool", "software_builder"]

@@ -25,6 +25,27 @@ _INSTALL_SECONDS = 180.0
 """Time for the installation, in addition to the wait for its approval."""
 
 
+def software_builder(
+    registry: ToolRegistry, *, model: ChatModel, config: BuilderConfig | None = None, context: ToolContext | None = None
+) -> LlmSoftwareBuilder:
+    """Return a builder for a program that builds software itself, without a call of `build_software`.
+
+    The tools of a build belong to the registry's user in `context`. Installing still asks the registry's approver.
+
+    Raises:
+        ConfigurationError: the registry has no runtime.
+
+    Example:
+        >>> from wasmrt import ToolRegistry, WasmToolRuntime, software_builder
+        >>> builder = software_builder(ToolRegistry(WasmToolRuntime()), model=lambda messages, tools: {"content": ""})
+        >>> hasattr(builder, "repair")
+        True
+    """
+    if registry.runtime is None:
+        raise ConfigurationError("building software requires a runtime", hint="create ToolRegistry(runtime)")
+    return LlmSoftwareBuilder(model, partial(open_workbench, registry, context or ToolContext()), config)
+
+
 def builder_tool(registry: ToolRegistry, *, model: ChatModel, config: BuilderConfig | None = None) -> HostTool:
     """Return the tool `build_software` for a registry, which builds software with the program's model.
 
@@ -33,12 +54,11 @@ def builder_tool(registry: ToolRegistry, *, model: ChatModel, config: BuilderCon
     Raises:
         ConfigurationError: the registry has no runtime.
     """
-    if registry.runtime is None:
-        raise ConfigurationError("building software requires a runtime", hint="create ToolRegistry(runtime)")
+    software_builder(registry, model=model)  # checks the registry
     config = config or BuilderConfig()
 
     def run(params: Params, context: ToolContext) -> dict[str, Any]:
-        builder = LlmSoftwareBuilder(model, partial(open_workbench, registry, context), config)
+        builder = software_builder(registry, model=model, config=config, context=context)
         kind, language = params.get("type"), params.get("language")
         result = builder.build(
             params["description"],
