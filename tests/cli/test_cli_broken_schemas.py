@@ -38,8 +38,11 @@ def guest(tool_file: Write, encode: Encode) -> Callable[..., Path]:
     ("schema", "reason"),
     [
         (BROKEN, "is invalid at required"),
-        ({"type": "object", "properties": {"a": {"pattern": "(?=b)a"}}}, "cannot run in linear time"),
-        ({"type": "object", "properties": {"a": {"pattern": r"^[^/\s]{1,4000}$"}}}, "too large"),
+        (
+            {"type": "object", "properties": {"a": {"pattern": "(?=b)a"}, "b": {"type": "odd"}}},
+            "invalid at properties.b",
+        ),
+        ({"type": "object", "properties": {f"a{n}": {"pattern": "(?=b)a"} for n in range(40)}}, "in linear time"),
         (["no object"], "schema"),
     ],
 )
@@ -51,6 +54,18 @@ def test_a_tool_with_a_broken_schema_is_not_installed(
     assert reason in error["message"]
     assert error["hint"]
     assert json.loads(wasmrt("list", "--json").stdout) == []
+
+
+def test_a_pattern_that_cannot_be_checked_is_left_out_of_a_description(wasmrt: Run, guest: Callable[..., Path]) -> None:
+    """The schema of a near:agent world only describes the params: the guest checks them."""
+    owner = {"type": "string", "pattern": r"^(?!-)[\w-]+$"}
+    path = {"anyOf": [{"type": "string", "pattern": r"^[^/\s]{1,4000}$"}, {"type": "string", "pattern": "^/"}]}
+    wasmrt("install", guest({"type": "object", "properties": {"owner": owner, "path": path}}), "--yes")
+    (shown,) = json.loads(wasmrt("inspect", "guest", "--json").stdout)["tools"]
+    left = {"owner": {"type": "string"}, "path": {"anyOf": [{"type": "string"}, {"type": "string", "pattern": "^/"}]}}
+    assert shown["schema"]["properties"] == left
+    (problem,) = shown["problems"]
+    assert "a pattern whose automaton is too large" in problem and problem.endswith("; such patterns are left out")
 
 
 def test_update_with_a_broken_schema_keeps_the_active_version(wasmrt: Run, guest: Callable[..., Path]) -> None:

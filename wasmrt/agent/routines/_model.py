@@ -102,7 +102,7 @@ class Definition:
     event_filters: Mapping[str, str | int | float | bool] = field(default_factory=dict)
     """Values that a system event must have."""
     notify_channel: str = ""
-    """Where the program sends results; empty for its default."""
+    """The channel to which the program sends results; empty for its default."""
     notify_user: str = ""
     """The recipient of the results; empty for the routine's user."""
     context_paths: tuple[str, ...] = ()

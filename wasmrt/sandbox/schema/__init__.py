@@ -6,7 +6,7 @@ converts between JSON and WIT, and `schema.providers` renders tools for model pr
 
 from __future__ import annotations
 
-from wasmrt.sandbox.schema._validator import Validator, coerce, schema_gaps, schema_problem
+from wasmrt.sandbox.schema._validator import Validator, coerce, schema_gaps, schema_problem, without_unusable_patterns
 from wasmrt.sandbox.schema._work import is_light
 
-__all__ = ["Validator", "coerce", "is_light", "schema_gaps", "schema_problem"]
+__all__ = ["Validator", "coerce", "is_light", "schema_gaps", "schema_problem", "without_unusable_patterns"]

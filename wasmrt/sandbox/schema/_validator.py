@@ -13,9 +13,10 @@ import jsonschema_rs
 
 from wasmrt.core.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.core.limits import KIB
+from wasmrt.core.strict_json import JsonError, write_json
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.schema._coerce import coerce_value
-from wasmrt.sandbox.schema._document import SchemaError, read_schema
+from wasmrt.sandbox.schema._document import SchemaError, map_subschemas, read_schema
 from wasmrt.sandbox.schema._patterns import pattern_compile_ns, patterns
 from wasmrt.sandbox.schema._problems import TOO_LARGE_PATTERN, oversized_problem, params_problem, pattern_problem
 from wasmrt.sandbox.schema._references import inline_references
@@ -37,6 +38,7 @@ _PATTERN_BYTES = 128 * KIB
 _FEW_PATTERNS_BYTES = 8 * _PATTERN_BYTES
 """Size of a compiled pattern in a schema with few patterns: enough for `[^/\\s]{1,100}/[^/\\s]{1,100}`."""
 _ALL_PATTERNS_BYTES = 16 * _FEW_PATTERNS_BYTES
+_MAX_TRIED_PATTERNS = 32
 _HINT = "send params that match the tool's schema; wasmrt inspect shows it"
 
 
@@ -56,6 +58,30 @@ def schema_gaps(schema: str | Mapping[str, Any]) -> tuple[str, ...]:
     gaps: set[str] = set()
     inline_references(read_schema(schema), gaps=gaps)
     return tuple(f"the schema {gap}" for gap in sorted(gaps))
+
+
+def without_unusable_patterns(schema: str) -> str:
+    """Return a schema without its patterns that cannot run in linear time, are too large, or are invalid.
+
+    This is for worlds whose schema only describes the params. A schema with many patterns is returned unchanged.
+    """
+    try:
+        data = read_schema(schema)
+        if sum(1 for _ in patterns(data)) > _MAX_TRIED_PATTERNS:
+            return schema
+        return write_json(_without_unusable_patterns(data))
+    except (SchemaError, JsonError):
+        return schema
+
+
+def _without_unusable_patterns(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    changed = map_subschemas(schema, _without_unusable_patterns)
+    pattern = changed.get("pattern")
+    if isinstance(pattern, str) and schema_problem({"pattern": pattern}) is not None:
+        del changed["pattern"]
+    return changed
 
 
 class Validator:

@@ -14,7 +14,7 @@ from wasmrt.sandbox.component import ANY_OBJECT, Err, ToolSpec, printable_line, 
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import Export, Linker, Sandbox
 from wasmrt.sandbox.guest.outcome import typed_failure
-from wasmrt.sandbox.schema import schema_gaps, schema_problem
+from wasmrt.sandbox.schema import schema_gaps, schema_problem, without_unusable_patterns
 
 
 class World(Protocol):
@@ -103,7 +103,7 @@ class _AgentWorld(NamedTuple):
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
         description = _description(sandbox.call(self.description), problems)
-        schema, problem = _schema(sandbox.call(self.schema), problems)
+        schema, problem = _schema(_checkable(sandbox.call(self.schema), problems), problems)
         return [ToolSpec(name, description, schema, problems=tuple(problems), schema_problem=problem)]
 
     def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
@@ -156,6 +156,15 @@ def _description(text: str, problems: list[str]) -> str:
     if len(text.encode("utf-8", "replace")) > MAX_DESCRIPTION_BYTES:
         problems.append(f"the description is over {MAX_DESCRIPTION_BYTES} bytes and was truncated")
     return printable_line(text, MAX_DESCRIPTION_BYTES)
+
+
+def _checkable(text: str, problems: list[str]) -> str:
+    """Return a schema that only describes the params, without patterns that cannot be checked. The guest decides."""
+    problem = schema_problem(text)
+    if problem is None or schema_problem(reduced := without_unusable_patterns(text)) is not None:
+        return text
+    problems.append(f"{problem}; such patterns are left out")
+    return reduced
 
 
 def _schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
