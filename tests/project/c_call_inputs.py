@@ -9,12 +9,12 @@ from typing import Any
 
 import h11
 import jwt
-from pydantic import TypeAdapter
 
 from tests.core.test_toml_bounds import ACCEPTED as TOML_ACCEPTED
 from tests.core.test_toml_bounds import REFUSED as TOML_REFUSED
 from tests.project.c_call_cases import Case, Make, fill, series
 from tests.sandbox.schema.test_host_time import ITEMS, most_items, params_of
+from wasmrt import tool
 from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, decode_response
 from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._commands import NotUnderstoodError
@@ -60,6 +60,8 @@ def json_shapes(size: int) -> dict[str, Any]:
         "code points": lambda: fill("\\u0441", size, '["', '"]'),
         "surrogates": lambda: fill("\\ud83d\\ude00", size, '["', '"]'),
         "wide text": lambda: fill("\U0001f600", size, '["', '"]'),
+        "one wide character": lambda: wide(size, "\U0001f600"),
+        "one wide escape": lambda: wide(size, "\\ud83d\\ude00"),
         "digits": lambda: fill("9" * 4_000 + ",", size // 2),
         "a long fraction": lambda: "0." + "1" * (size - 2),
         "nesting": lambda: fill("[" * (MAX_JSON_DEPTH - 1) + "]" * (MAX_JSON_DEPTH - 1) + ",", min(size, 200_000)),
@@ -71,6 +73,11 @@ def json_shapes(size: int) -> dict[str, Any]:
         "short strings": lambda: fill('"ab",', size),
         "records": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},', size),
     }
+
+
+def wide(size: int, character: str) -> str:
+    """Return a text whose strings take four bytes of memory per character, of at most `size` bytes."""
+    return fill("a", min(size - 12, 2 * MIB - 100), '["', f'{character}"]')
 
 
 def json_over(size: int) -> dict[str, Any]:
@@ -245,7 +252,14 @@ SCRIPTS = {
 }
 
 DETECTOR = LeakDetector()
-ARGUMENTS = TypeAdapter(list[dict[str, Any]])
+
+
+@tool
+def count_records(records: list[dict[str, Any]]) -> int:
+    """Return the number of records."""
+    return len(records)
+
+
 CASES = {
     "params": json_case(params, MAX_PARAMS_BYTES, WasmrtError),
     "json-exact": json_case(plugin, MAX_PLUGIN_OUTPUT_BYTES - 100, WasmrtError),
@@ -315,14 +329,15 @@ CASES = {
         (WasmrtError,),
     ),
     "arguments": Case(
-        ARGUMENTS.validate_python,
+        lambda records: count_records.execute({"records": records}),
         lambda: [{"a": 1}],
         {
-            "records": lambda: json.loads(json_shapes(2 * MIB)["records"]().replace(",1]", "]")),
+            "records": lambda: [{"id": n, "tags": ["a"]} for n in range(27_000)],
             "objects": lambda: [{} for _ in range(MAX_JSON_PARTS)],
+            "errors": lambda: [0.5] * 109_000,
         },
-        {"numbers": lambda: [0.5] * 300_000},
-        (ValueError,),
+        {"numbers": lambda: [0.5] * 300_000, "more numbers": lambda: [0.5] * 1_200_000},
+        (WasmrtError,),
     ),
     "control": Case(json.loads, lambda: "1", {"names": json_shapes(8 * MIB)["names"]}, {}, ()),
     "http-head": Case(

@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -104,27 +103,8 @@ def _measure(name: str) -> list[Measure]:
     return [Measure(*json.loads(line)) for line in done.stdout.splitlines()]
 
 
-KNOWN_GAPS = {
-    "arguments": "300,000 numbers grow the host by 70 MiB before they are refused",
-    "mcp-line": "a message of 1 million numbers grows the host by 36 to 38 MiB",
-    "mcp-message": "as mcp-line",
-    "json-exact": "1 million numbers grow the host by 30 to 35 MiB",
-}
-
-
-NEAR_THE_BOUND = ("json-exact", "mcp-message")
-"""Gaps that are sometimes within the bound."""
-
-
-def _marked(name: str) -> Any:
-    if name not in KNOWN_GAPS:
-        return name
-    strict = name not in NEAR_THE_BOUND
-    return pytest.param(name, marks=pytest.mark.xfail(reason=KNOWN_GAPS[name], strict=strict))
-
-
 @pytest.mark.ci("slow")
-@pytest.mark.parametrize("name", [_marked(name) for name in _case_names()])
+@pytest.mark.parametrize("name", _case_names())
 def test_a_call_at_its_bound_delays_no_other_thread_and_takes_little_memory(name: str) -> None:
     measured = _measure(name)
     for _ in range(2):  # the best of three: a thread may also wait for other load

@@ -12,7 +12,7 @@ from itertools import count
 from sys import getsizeof
 from typing import Any
 
-_MAX_MEMORY_BYTES = 20 * 1024 * 1024
+_MAX_MEMORY_BYTES = 14 * 1024 * 1024
 """Of the lists, objects, strings and numbers of one text together."""
 LARGE_CHARS = 256 * 1024
 """Size of a text; the C reader takes 20 ns per character of numbers."""
@@ -81,7 +81,7 @@ class StepReader:
 
         Raises:
             JSONDecodeError: the text is not JSON.
-            TooMuchMemoryError: its values take more than 20 MiB.
+            TooMuchMemoryError: its values take more than 14 MiB.
         """
         value, at = self._value(self._skip(0))
         at = self._skip(at)

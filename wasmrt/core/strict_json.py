@@ -10,6 +10,7 @@ goes through Python callbacks, between which other threads can run.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import Enum, auto
@@ -25,6 +26,10 @@ _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us per value."""
 _MANY_NUMBERS = 400_000
 """Each takes 32 bytes of memory; the readers without a counter of numbers bound it by steps."""
+_MAX_WIDE_CHARS = 2 * 1024 * 1024
+"""Of a text with a character beyond U+FFFF: Python then stores four bytes for each character of a string."""
+_WIDE = re.compile("[\U00010000-\U0010ffff]")
+_WIDE_ESCAPE = re.compile(r"\\u[dD][89abAB]")
 _MAX_LEVELS = 1000
 """Nesting of a value to write: Python's recursion limit."""
 _RUN_VALUES = 4096
@@ -95,6 +100,7 @@ def parse_json(
     decoder = _exact if exact else _distinct_names if distinct else _decoder
     try:
         if len(text) > LARGE_CHARS:
+            _check_width(text)
             if needs_steps(text) or (decoder is not _decoder and text.count(",") > _MANY_NUMBERS):
                 return StepReader(text, decoder, check or _never).read()
             if decoder is _decoder:
@@ -107,7 +113,7 @@ def parse_json(
     except RecursionError as error:
         raise JsonError("nested too deep", JsonFault.DEPTH) from error
     except TooMuchMemoryError as error:
-        raise JsonError("of over 20 MiB in memory", JsonFault.PARTS) from error
+        raise JsonError("of over 14 MiB in memory", JsonFault.PARTS) from error
     except ValueError as error:
         detail = "a number of too many digits" if "int_max_str_digits" in str(error) else error
         raise JsonError(f"not JSON: {detail}") from error
@@ -253,6 +259,12 @@ def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) ->
     # A reader also recurses into brackets that are never closed.
     if b"[]" in marks or marks.count(b"[") > max_depth:
         raise JsonError(f"nested over {max_depth} deep", JsonFault.DEPTH)
+
+
+def _check_width(text: str) -> None:
+    if len(text) > _MAX_WIDE_CHARS and (_WIDE.search(text) or _WIDE_ESCAPE.search(text)):
+        message = f"of over {_MAX_WIDE_CHARS:,} characters, with characters beyond U+FFFF"
+        raise JsonError(message, JsonFault.SIZE)
 
 
 def _refuse_constant(name: str) -> None:

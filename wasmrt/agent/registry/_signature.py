@@ -10,11 +10,15 @@ from typing import Any, NamedTuple
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
 from wasmrt.runtime.context import ToolContext
 from wasmrt.sandbox.component import printable_line
+from wasmrt.sandbox.schema import size_of
 
 if typing.TYPE_CHECKING:
-    from pydantic import TypeAdapter
+    from pydantic import TypeAdapter, ValidationError
 
 _MAX_SHOWN_PROBLEMS = 3
+_MAX_LISTED_PROBLEMS = 1_000
+_MAX_VALUES = 110_000
+"""Each invalid value becomes an error of 250 bytes, in one C call."""
 _HINT = "send the params of the tool's schema"
 
 
@@ -38,14 +42,14 @@ class Signature(NamedTuple):
             raise InvalidParametersError("the params must be an object", hint=_HINT)
         if unknown := sorted(set(params) - self.adapters.keys()):
             raise InvalidParametersError(f"unknown param: {printable_line(unknown[0], 80)!r}", hint=_HINT)
+        if size_of(dict(params)).values > _MAX_VALUES:
+            raise InvalidParametersError(f"the params have over {_MAX_VALUES:,} values", hint="send less data")
         arguments, problems = {}, []
         for name, value in params.items():
             try:
                 arguments[name] = self.adapters[name].validate_python(value)
             except ValidationError as error:
-                problems += [
-                    _describe_problem(name, one) for one in error.errors(include_url=False, include_input=False)
-                ]
+                problems += _describe_problems(name, error)
         if missing := [name for name in self.schema.get("required", ()) if name not in params]:
             problems.append(f"missing required field {missing[0]!r} in arguments")
         if problems:
@@ -171,6 +175,12 @@ def _parameter_error(function: Callable[..., Any], name: str, problem: str, hint
 
 def _function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", repr(function))
+
+
+def _describe_problems(name: str, error: ValidationError) -> list[str]:
+    if error.error_count() > _MAX_LISTED_PROBLEMS:  # a list of all would take far more memory than the params
+        return [f"{printable_line(name, 120)}: {error.error_count():,} values do not match its type"]
+    return [_describe_problem(name, one) for one in error.errors(include_url=False, include_input=False)]
 
 
 def _describe_problem(name: str, error: Mapping[str, Any]) -> str:

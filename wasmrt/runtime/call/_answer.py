@@ -134,6 +134,8 @@ def read_answer(call: Call, text: str) -> Answer:
             check_text(value, check=call.lifetime.check)
         return Answer(value, text)
     except JsonError as error:
+        if error.fault in (JsonFault.SIZE, JsonFault.PARTS):
+            raise GuestOutputError(f"the tool's answer is {error}", hint="request less data") from error
         raise GuestOutputError(
             "the tool's answer is not JSON", hint="change the tool to serialize its result as JSON"
         ) from error

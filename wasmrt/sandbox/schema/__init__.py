@@ -7,6 +7,8 @@ converts between JSON and WIT, and `schema.providers` renders tools for model pr
 from __future__ import annotations
 
 from wasmrt.sandbox.schema._validator import Validator, coerce, schema_gaps, schema_problem, without_unusable_patterns
-from wasmrt.sandbox.schema._work import is_light
+from wasmrt.sandbox.schema._work import is_light, size_of
 
-__all__ = ["Validator", "coerce", "is_light", "schema_gaps", "schema_problem", "without_unusable_patterns"]
+__all__ = [
+    "Validator", "coerce", "is_light", "schema_gaps", "schema_problem", "size_of", "without_unusable_patterns",
+]  # fmt: skip

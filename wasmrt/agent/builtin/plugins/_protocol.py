@@ -64,7 +64,8 @@ class Response(NamedTuple):
             value = read_json(
                 self.data_json, max_bytes=MAX_PLUGIN_OUTPUT_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS
             )
-            check_text(value)
+            if "\\u" in self.data_json:
+                check_text(value)
         except JsonError:
             return self.data_json
         return value
@@ -95,7 +96,8 @@ def decode_response(text: str, request_id: str) -> Response:
         read = read_json(
             text, max_bytes=MAX_PLUGIN_OUTPUT_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS, exact=True
         )
-        check_text(read)
+        if "\\u" in text:
+            check_text(read)
     except JsonError as error:
         raise GuestOutputError(
             f"the plugin's response is {printable_line(str(error), 200)}",
