@@ -20,7 +20,9 @@ ALLOWED = ToolPolicy(rules=(ToolRule(tool="shell", permission=Permission.ALLOW),
 LINES = tomllib.loads((Path(__file__).parent / "unknown.toml").read_text())
 
 
-@pytest.mark.parametrize("kind", ["latent", "functions", "options", "started", "written", "rest"])
+@pytest.mark.parametrize(
+    "kind", ["latent", "functions", "options", "started", "written", "rest", "unknown", "injected"]
+)
 def test_command_that_is_not_known_to_be_harmless_does_not_run_unasked(kind: str) -> None:
     assert [line for line in LINES[kind] if decide_command(line).action is Action.RUN] == []
 

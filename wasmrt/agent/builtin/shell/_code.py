@@ -20,6 +20,16 @@ _PATTERN_CODE = re.compile(r"\(\?\??\{|[$@][{(\w]")
 _PRINTS = re.compile(r"\s*print(\s+if\s+/[\w\s.*^$-]*/)?;?\s*")
 _TOKEN = re.compile(r"\w+|[^\w \t\f]")
 _MAX_TOKENS = 4_096
+_SED_ADDRESS = r"(?:\d+(?:~\d+)?|\$|/(?:[^/\\\n[]|\\.|\[[^]/\\\n]+\])*/[IM]*)"
+_SED_BODY = r"(?:(?!(?P=end))[^\\\n[]|\\.|\[(?:(?!(?P=end))[^]\\\n])+\])*"
+_SED_COMMAND = re.compile(
+    rf"[\s;{{}}]+|\#[^\n]*|(?:{_SED_ADDRESS}(?:\s*,\s*(?:{_SED_ADDRESS}|[+~]\d+))?)?[\s!]*(?:"
+    r"\{|[dDgGhHnNpPxz=F](?=[\s;}]|\Z)|[qQlL]\s*\d*(?=[\s;}]|\Z)|[btT]\s*[\w.-]*(?=[\s;}]|\Z)|:\s*[\w.-]+"
+    r"|[aic](?=[\s\\])(?:[^\\\n]|\\.)*|y/(?:[^/\\\n]|\\.)*/(?:[^/\\\n]|\\.)*/(?=[\s;}]|\Z)"
+    rf"|s(?P<end>[/|#,:@!~%_]){_SED_BODY}(?P=end)(?:(?!(?P=end))[^\\\n]|\\.)*(?P=end)[gpiImM0-9]*(?=[\s;}}]|\Z))",
+    re.DOTALL,
+)
+"""A command of a sed script that neither runs a program nor reads or writes a file."""
 _NODES = (
     ast.Module, ast.Expr, ast.Expression, ast.Assign, ast.AugAssign, ast.AnnAssign, ast.For, ast.While, ast.If,
     ast.With, ast.withitem, ast.Pass, ast.Break, ast.Continue, ast.Import, ast.ImportFrom, ast.alias, ast.BoolOp,
@@ -35,6 +45,17 @@ _METHODS = words_of(
     "second exists isfile isdir basename dirname abspath splitext getsize major minor micro hex isdigit isalpha zfill "
     "ljust rjust center find pop insert buffer fieldnames elements bit_length real imag numerator denominator"
 )
+
+
+def is_known_sed(script: str) -> bool:
+    """Return whether a script of sed is known to start no process and to read and write no file."""
+    at = 0
+    while at < len(script):
+        found = _SED_COMMAND.match(script, at)
+        if found is None:
+            return False
+        at = found.end()
+    return True
 
 
 def is_known_code(language: str, code: str) -> bool:

@@ -11,9 +11,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import Enum
 from fnmatch import fnmatchcase
 from functools import cache
-from itertools import chain
+from itertools import chain, pairwise
 from typing import NamedTuple, TypeVar
 
+from wasmrt.agent.builtin.shell._code import is_known_sed
 from wasmrt.agent.builtin.shell._commands import Command, find_wrapper, is_standard_input
 from wasmrt.agent.builtin.shell._executed import may_be_code
 from wasmrt.agent.builtin.shell._expressions import printed_text
@@ -23,12 +24,16 @@ from wasmrt.agent.builtin.shell._lists import (
     COMPILERS,
     KNOWN,
     OPERANDS,
+    OPTION_VALUES,
+    PLAIN,
     SHELLS,
     SINGLE_DASH,
+    VALUE_OPTIONS,
+    fits,
     interpreter,
 )
 from wasmrt.agent.builtin.shell._match import Fact
-from wasmrt.agent.builtin.shell._words import UNKNOWN, Field, words_of
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, ONE, UNKNOWN, Field, words_of
 from wasmrt.core.setting_commands import append_command
 
 _PROMPTS = words_of("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
@@ -38,6 +43,24 @@ _NAMING = words_of(
 )
 """Programs that write files with the names of their operands, or those without the last suffix."""
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
+_SED = frozenset(("sed", "gsed"))
+_SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
+_GLOBBED = words_of("tar bsdtar gtar rsync zip 7z 7za")
+"""Programs that run programs by options, which may be the names of files that a pattern finds."""
+_GIT_READS = words_of("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
+_GIT_BRANCHES = words_of("-b -B -t --track --orphan --detach -d --no-track")
+_GIT_SETTINGS = re.compile(
+    r"(?i)user\.(name|email|signingkey)|color\..*|advice\..*|column\..*|log\..*|branch\.[^.]+\.(remote|merge|rebase)"
+    r"|core\.(autocrlf|eol|safecrlf|filemode|ignorecase|quotepath|abbrev|precomposeunicode|longpaths|symlinks|whitespace"
+    r"|preloadindex|untrackedcache|compression|bare)|init\.defaultbranch|pull\.(rebase|ff)|push\.(default|autosetupremote"
+    r"|followtags)|fetch\.(prune|prunetags|parallel)|merge\.(ff|conflictstyle|renames)|diff\.(algorithm|renames|noprefix"
+    r"|colormoved|mnemonicprefix|context|wserrorhighlight)|rebase\.(autosquash|autostash|updaterefs)|rerere\.(enabled"
+    r"|autoupdate)|status\..*|commit\.(verbose|gpgsign)|tag\.(sort|gpgsign)|format\.pretty|help\.autocorrect|feature\..*"
+    r"|index\.(version|threads)|pack\.(threads|windowmemory)|http\.(postbuffer|sslverify|lowspeed\w*)"
+)
+"""Settings that start no program and name no file."""
+_FIXED_OPTION = re.compile(rf"-(?:[^{''.join(UNKNOWN)}]*\Z|-[\w-]+=|[a-zA-Z])")
+"""An option whose name is known; of a cluster, at least the first letter."""
 _SYSTEM = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 _LATENT = re.compile(r"\$[({\[]|`|[<>]\(|\[[^\]]*\$")
 _UNPACKERS: Mapping[str, re.Pattern[str]] = {
@@ -155,13 +178,76 @@ def _arguments_problem(fact: Fact) -> Problem | None:
         if pattern is None:
             continue
         for each in fact.command.arguments:
-            if each.known and any(re.fullmatch(pattern, text, re.DOTALL) for text in _spellings(name, each.text)):
+            if any(re.fullmatch(pattern, text, re.DOTALL) for text in _spellings(name, each.text)):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
             if each.known and each.text not in (allowed or ()) and _abbreviates(each.text, pattern):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
-            if each.open_start and re.fullmatch(pattern, "-" + each.text.lstrip("".join(UNKNOWN))):
-                return Problem("arguments", f"{name} gets a word that is unknown until it runs")
+    return (_git_problem(fact) if name == "git" else None) or _unknown_option(fact)
+
+
+def _unknown_option(fact: Fact) -> Problem | None:
+    """Return a problem if a word that is unknown until it runs may be an option, and the program has dangerous ones."""
+    name = fact.command.name
+    if fits(name, PLAIN) or kind_of(fact.command.words[0].text) is None:
+        return None
+    for each in _code_words(fact):
+        is_sed = name in _SED
+        if ANY in each.text or DECODED in each.text or (is_sed and not is_known_sed(each.text)):
+            return Problem("unknown-code", f"{name} runs {each.text[:40]!r}, which is not known to be harmless")
+    for each in _own_words(fact):
+        globbed = name in _GLOBBED and each.text[:1] in (NAME_PART, ONE)
+        if each.open_start or globbed or (each.text[:1] == "-" and not _FIXED_OPTION.match(each.text)):
+            hint = "" if name in SINGLE_DASH else "; operands after -- are not options"
+            return Problem("unknown-option", f"{name} gets a word that may be an option, unknown until it runs{hint}")
     return None
+
+
+def _code_words(fact: Fact) -> Iterator[Field]:
+    """Yield the words that a program which has no other language than its own runs as code."""
+    name, words = fact.command.name, fact.command.arguments
+    if name in _DATABASES:
+        yield from (each for each in words if each not in fact.operands[:1])
+    elif name in _SED:
+        options = [
+            (found, after) for each, after in pairwise((*words, Field(""))) if (found := _SED_E.match(each.text))
+        ]
+        scripts = [Field(found.group(1)) if found.group(1) else after for found, after in options]
+        yield from scripts or fact.operands[:1]
+
+
+def _git_problem(fact: Fact) -> Problem | None:
+    """Return a problem if git gets a setting that is not known to be harmless, or restores files."""
+    words, operands = _texts(fact), [each.text for each in fact.operands]
+    given = [after.partition("=")[0] for each, after in pairwise(words) if each == "-c" and "=" in after]
+    if operands[:1] == ["config"] and not _GIT_READS.intersection(words) and len(operands) > 2:
+        given += [next((each.partition("=")[0] for each in operands[1:] if "." in each), "")]
+    for each in given:
+        if not _GIT_SETTINGS.fullmatch(each):
+            return Problem("setting", f"git may run programs by the setting {each[:60]!r}")
+    restores = len(operands) > 2 or re.search(r"\.[a-z]{1,5}\Z", operands[-1] if operands else "")
+    if operands[:1] == ["checkout"] and restores and not _GIT_BRANCHES.intersection(words):
+        return Problem("arguments", "git checkout may discard changes of files")
+    return None
+
+
+def _own_words(fact: Fact) -> Iterator[Field]:
+    """Yield the words that a program may take for its own options, without the values of known options."""
+    command = fact.command
+    name, program = command.name, command.words[0].text
+    if "/" in program and program.rpartition("/")[0] not in _SYSTEM:
+        return  # the arguments of a program of the workspace
+    first = fact.operands[0].text if fact.operands else ""
+    values = (*VALUE_OPTIONS.get(name, ()), *OPTION_VALUES.get(name, ()), *OPTION_VALUES.get(f"{name} {first}", ()))
+    is_script = name in SHELLS or interpreter(name) is not None
+    before = ""
+    for each in command.arguments:
+        if each.text == "--" and name not in SINGLE_DASH:
+            return
+        if before not in values:
+            yield each
+        if is_script and each.known and not each.text.startswith("-") and not before.startswith("-"):
+            return  # the rest are arguments of a script
+        before = each.text
 
 
 def _spellings(name: str, text: str) -> Iterator[str]:

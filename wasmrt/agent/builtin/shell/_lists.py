@@ -39,6 +39,8 @@ KNOWN: Mapping[str, list[str]] = {kind: _KNOWN[kind] for kind in ("readers", "wr
 OPERANDS: Mapping[str, list[str]] = _KNOWN["operands"]
 ASKS: Mapping[str, str] = _KNOWN["asks"]
 ALIASES: Mapping[str, str] = _KNOWN["aliases"]
+PLAIN = frozenset(_KNOWN["plain"])
+OPTION_VALUES: Mapping[str, list[str]] = _KNOWN["option_values"]
 SINGLE_DASH = frozenset(_KNOWN["single_dash"])
 _SETS = {"@" + name: frozenset(_PROGRAMS[name]) for name in ("fetchers", "decoders", "translators", "shells")}
 
