@@ -9,9 +9,9 @@ import pytest
 
 from tests.agent.shell.test_shell_tool import Asked, run
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
-from wasmrt import Permission, ToolPolicy, ToolRule
+from wasmrt import ApprovalRequest, CallbackApprover, Permission, ToolPolicy, ToolRegistry, ToolRule
 from wasmrt.agent.builtin.shell import ShellTool, _scan
-from wasmrt.core.errors import DeadlineExceededError, UndoError
+from wasmrt.core.errors import DeadlineExceededError, NotAuthorizedError, UndoError
 from wasmrt.core.places import find_places
 from wasmrt.runtime.workspace import UndoJournal, plan_undo, undo
 
@@ -197,3 +197,30 @@ def test_command_line_offers_and_lists_the_undo(home: Path, folder: Path) -> Non
     assert [(each["tool"], [step["path"] for step in each["steps"]]) for each in listed] == [("shell", ["a"])]
     run("undo", "--yes")
     assert (folder / "a").read_text() == "one"
+
+
+@pytest.mark.parametrize(
+    "command", ["sh deploy.sh", "cd bin && python3 job.py", "./bin/job.py", "cat a.txt; . ./deploy.sh"]
+)
+def test_file_that_changes_after_its_approval_does_not_run(home: Path, folder: Path, command: str) -> None:
+    (folder / "bin").mkdir()
+    scripts = folder / "deploy.sh", folder / "bin" / "job.py"
+    for script in scripts:
+        script.write_text("")
+        script.chmod(0o755)
+
+    def change_meanwhile(request: ApprovalRequest) -> bool:
+        assert "content" in str(request.preview)
+        for script in scripts:
+            script.write_text("import os\nos.mkdir('ran')\n" if script.suffix == ".py" else "mkdir ran")
+        return True
+
+    registry = ToolRegistry(approver=CallbackApprover(change_meanwhile))
+    registry.register(ShellTool(folder), builtin=True)
+    with pytest.raises(NotAuthorizedError) as caught:
+        registry.execute("shell", {"command": command})
+    assert caught.value.code == "file-changed" and list(folder.rglob("ran")) == []
+    registry = ToolRegistry(approver=CallbackApprover(lambda request: True))
+    registry.register(ShellTool(folder), builtin=True)
+    registry.execute("shell", {"command": "sh deploy.sh"})
+    assert (folder / "ran").exists()

@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from wasmrt.agent.builtin.shell._code import is_known_code
 from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodError, Reading, Script, inner_commands
+from wasmrt.agent.builtin.shell._executed import may_be_code
 from wasmrt.agent.builtin.shell._known import (
     ANYTHING,
     find_problem,
@@ -134,6 +135,20 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
 def runs_code(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = ()) -> bool:
     """Return whether a command line that was decided about may run code of the workspace."""
     return any(runs_workspace_code(fact.command, programs) for fact in _find_facts(text, start).facts)
+
+
+def files_to_run(text: str, start: Start, programs: tuple[str, ...] = ()) -> Iterator[FoundPath]:
+    """Yield the paths of the workspace that a command line names, if they may be files that it runs."""
+    try:
+        facts = _find_facts(text, start).facts
+    except (NotUnderstoodError, RecursionError):
+        return  # it is refused
+    found: dict[FoundPath, None] = {}
+    for fact in facts:
+        if runs_workspace_code(fact.command, programs):
+            words = [each for each in fact.command.words if each.known and may_be_code(each.text)]
+            found |= dict.fromkeys(paths_in(words, (*start.folders(), *fact.folders)))
+    yield from (each for each in found if each.parts and not each.absolute and not each.home and not each.climbed)
 
 
 @lru_cache(maxsize=32)

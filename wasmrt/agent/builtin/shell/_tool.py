@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
 from functools import cached_property
@@ -25,13 +25,12 @@ from wasmrt.agent.builtin.shell._changes import Notices, shown_changes
 from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used_variables
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.agent.builtin.shell._watch import Recorder, Watched, watched
-from wasmrt.agent.builtin.shell._workspace import check_workspace, folder_in, writable_folders
+from wasmrt.agent.builtin.shell._workspace import check_workspace, command_of, folder_in, workdir_of, writable_folders
 from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import (
     ConfigurationError,
     DeadlineExceededError,
-    InvalidParametersError,
     NotAuthorizedError,
     ToolError,
     ToolErrorKind,
@@ -202,11 +201,11 @@ class ShellTool(ToolDefaults):
         return start._replace(folder=workdir or start.folder, written=self._notices.written(self._conversation))
 
     def _decide_params(self, params: Any) -> Verdict:
-        return self.decide(_command_of(params), _workdir_of(params))
+        return self.decide(command_of(params), workdir_of(params))
 
     def check(self, params: Any) -> Decision | None:
         """Return the refusal of a command line by the lists, before approval is requested, or None."""
-        _command_of(params)
+        command_of(params)
         if self.backend is Backend.DISABLED:
             rule = f"the shell cannot run: {self.disabled_because}"
             hint = _DOCTOR if self._settings.enabled else set_command("shell.enabled", True)
@@ -236,14 +235,14 @@ class ShellTool(ToolDefaults):
     def preview(self, params: Any) -> str:
         """Return the command, its folder, the session variables that it uses, and the reason for the approval."""
         verdict = self._decide_params(params)
-        start = self._start(_workdir_of(params))
+        start = self._start(workdir_of(params))
         where = f"in {start.folder or 'the workspace'}, {self.backend}"
         why = f"\nreason: {self.why(params)}" if verdict.action is Action.ASK else ""
         variables = "".join(
-            f"\nwith {name}={quote(value)}" for name, value in used_variables(start, _command_of(params))
+            f"\nwith {name}={quote(value)}" for name, value in used_variables(start, command_of(params))
         )
-        noticed = "".join(f"\n{line}" for line in self._notices.lines(self._conversation))
-        return f"{_command_of(params)}\n({where}){variables}{why}{noticed}"
+        noticed = "".join(f"\n{line}" for line in (*self._notices.lines(self._conversation), *self._files(params)))
+        return f"{command_of(params)}\n({where}){variables}{why}{noticed}"
 
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run one command line and return its exit code and output.
@@ -274,17 +273,23 @@ class ShellTool(ToolDefaults):
             held.refresh(lambda start: self._runs_with(start, params), shown=context.shown)
             self._check_refused(params)
             if context.shown is None and self._decide_params(params).action is Action.ASK:
-                held.check_shown(self._start(_workdir_of(params)), _command_of(params))
+                held.check_shown(self._start(workdir_of(params)), command_of(params))
             return self._output(params, context, lifetime, held)
 
     def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
-        start = self._start_from(start, _workdir_of(params))
-        return self._decide(_command_of(params), start).action is Action.RUN
+        start = self._start_from(start, workdir_of(params))
+        return self._decide(command_of(params), start).action is Action.RUN
 
     def _runs_code(self, params: dict[str, Any]) -> bool:
         from wasmrt.agent.builtin.shell._decide import runs_code
 
-        return runs_code(_command_of(params), self._start(_workdir_of(params)), self._settings.programs)
+        return runs_code(command_of(params), self._start(workdir_of(params)), self._settings.programs)
+
+    def _files(self, params: Any) -> tuple[str, ...]:
+        from wasmrt.agent.builtin.shell._scripts import describe_files
+
+        root = self._root(ToolContext(user=self._conversation[0]))
+        return describe_files(command_of(params), self._start(workdir_of(params)), self._settings.programs, root)
 
     def _check_refused(self, params: dict[str, Any]) -> None:
         if (refused := self.check(params)) is not None:
@@ -298,6 +303,10 @@ class ShellTool(ToolDefaults):
     ) -> ToolOutput:
         started, call_id = time.monotonic(), uuid.uuid4().hex
         root = self._root(context)
+        if context.shown is not None:  # SECURITY: an approval covers only the content that it showed.
+            from wasmrt.agent.builtin.shell._scripts import check_files
+
+            check_files(context.shown, self._files(params))
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
         head = JournalHead(call_id, SHELL_NAME, context.user, str(root), time.time_ns() // 1_000_000)
         seen, ran_code = Watched(), self._runs_code(params)
@@ -344,12 +353,12 @@ class ShellTool(ToolDefaults):
         held: BoundSession | None, outlet: EgressProxySession | None, out: HeadAndTail, err: HeadAndTail,
     ) -> tuple[int, list[str]]:  # fmt: skip
         """Run a command line to its end; return its exit code and messages about its session."""
-        cwd = folder_in(root, _workdir_of(params))
+        cwd = folder_in(root, workdir_of(params))
         with ExitStack() as stack:
             text, report = params["command"], None
             if held is not None:
                 report = stack.enter_context(report_file())
-                text = held.script(text, str(report), moves=not _workdir_of(params))
+                text = held.script(text, str(report), moves=not workdir_of(params))
             stack.enter_context(starting("the command"))
             command = stack.enter_context(
                 shell_command(
@@ -385,15 +394,3 @@ def _add_decisions(error: ToolError, decisions: Sequence[Decision], undone: Sequ
     if undone:
         error.message = "; ".join([error.message, *(each.refusal for each in undone[:_MAX_REFUSALS_SHOWN])])
         error.args = (error.message,)
-
-
-def _command_of(params: Any) -> str:
-    command = params.get("command") if isinstance(params, Mapping) else None
-    if not isinstance(command, str):
-        raise InvalidParametersError("params lack command", hint='pass {"command": "ls"}')
-    return command
-
-
-def _workdir_of(params: Mapping[str, Any]) -> str:
-    workdir = params.get("workdir")
-    return workdir if isinstance(workdir, str) else ""

@@ -1,8 +1,10 @@
-"""The workspace of a command: its folder, the folders in it, and those that a call may write."""
+"""The params of a command and its workspace: its folder, the folders in it, and those that a call may write."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
 from wasmrt.core.places import find_places
@@ -63,3 +65,21 @@ def writable_folders(root: Path, write_paths: tuple[tuple[str, ...], ...]) -> li
             if one.is_relative_to(other) or other.is_relative_to(one)
         ]
     return [path for path in dict.fromkeys(found) if path.exists()]
+
+
+def command_of(params: Any) -> str:
+    """Return the command line in the params of a call.
+
+    Raises:
+        InvalidParametersError: there is none.
+    """
+    command = params.get("command") if isinstance(params, Mapping) else None
+    if not isinstance(command, str):
+        raise InvalidParametersError("params lack command", hint='pass {"command": "ls"}')
+    return command
+
+
+def workdir_of(params: Mapping[str, Any]) -> str:
+    """Return the folder in the params of a call, or empty text."""
+    workdir = params.get("workdir")
+    return workdir if isinstance(workdir, str) else ""
