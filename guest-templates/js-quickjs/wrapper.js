@@ -5,11 +5,15 @@
 import { numbersAre64Bit, writeError } from "./output.js";
 import * as tool from "{{source}}";
 
+const SOURCE = JSON.parse("{{text}}");
 const TYPES = JSON.parse("{{types}}");
 const MAX_CHARACTERS = 800;
 const MAX_FRAMES = 20;
 const ADVICE = "a tool has no files or sockets; use the imports wasmrt:tool/workspace and wasmrt:tool/http";
 const UNAVAILABLE = /\b(?:require|process|Deno|Bun|fs|fetch|XMLHttpRequest|WebSocket|setTimeout|setInterval)\b/;
+
+// Finds `return`; the other alternatives skip comments and strings.
+const RETURNS = /\/\/.*|\/\*[^]*?\*\/|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|`(?:\\[^]|[^`\\])*`|\breturn\b/g;
 
 class WrongType extends Error {}
 
@@ -99,14 +103,28 @@ const place = (error) => {
   return "";
 };
 
+// Return the lines of the tool's source where a function may return its result.
+const returnPlace = (function_) => {
+  const text = String(function_);
+  const start = SOURCE.indexOf(text);
+  if (start < 0) return " ({{edit}})";
+  const returns = [...text.matchAll(RETURNS)].filter((found) => found[0] === "return").map((found) => found.index);
+  const lines = (returns.length ? returns : [0]).map((at) => SOURCE.slice(0, start + at).split("\n").length);
+  const known = [...new Set(lines)];
+  const shown = known.length === 1 ? "line" : "one of the lines";
+  return ` ({{edit}}, ${shown} ${known.slice(0, 9).join(", ")}, in ${function_.name})`;
+};
+
 const writeTrace = (error) => {
   const lines = String(error.stack ?? "").split("\n").filter((line) => line.trim() && !line.includes("_wrapper/"));
   for (const line of [String(error), ...lines.slice(0, MAX_FRAMES)]) writeError(line.slice(0, MAX_CHARACTERS));
 };
 
-const describe = (error, thrown, name) => {
+const describe = (error, thrown, name, function_) => {
   const crashed = { kind: "operation-failed", code: "crashed" };
-  if (thrown instanceof WrongType) return { ...crashed, message: `${name} returned a wrong type: ${thrown.message} ({{edit}})` };
+  if (thrown instanceof WrongType) {
+    return { ...crashed, message: `${name} returned a wrong type: ${thrown.message}${returnPlace(function_)}` };
+  }
   if (typeof thrown?.kind === "string" && typeof thrown.message === "string") {
     return { kind: thrown.kind, code: thrown.code ?? null, message: thrown.message };
   }
@@ -128,7 +146,7 @@ const wrap = (name, result, owner, key) => (...params) => {
     const thrown = error?.payload ?? error;
     if (outcome && (outcome.err === null ? thrown === undefined : fits(outcome.err, thrown))) throw thrown;
     if (thrown instanceof Error && !(thrown instanceof WrongType)) writeTrace(thrown);
-    writeError(JSON.stringify({ "wasmrt-failure": describe(error, thrown, name) }));
+    writeError(JSON.stringify({ "wasmrt-failure": describe(error, thrown, name, owner[key]) }));
     throw error;
   };
   try {

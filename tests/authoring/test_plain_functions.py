@@ -158,10 +158,10 @@ def test_opening_a_file_is_refused_with_the_line_and_the_alternative(plain: Prep
     assert "workspace" in message
 
 
-def test_a_result_of_a_wrong_type_names_the_function_and_both_types(plain: PreparedTool) -> None:
+def test_a_result_of_a_wrong_type_names_the_function_its_line_and_both_types(plain: PreparedTool) -> None:
     message = _crash(plain, "wrong")
     assert re.match(r"plain.wrong returned a wrong type: expected string( \(str\))?, got (int|number) 5", message)
-    assert message.endswith(("(app.py, line 26, in wrong)", "(tool.js)"))
+    assert message.endswith(("(app.py, line 26, in wrong)", "(tool.js, line 10, in wrong)"))
     nested = _crash(plain, "nested")
     assert re.search(r"expected f64 \((float|a number)\), got (str|string) .?warm.? at temperature", nested)
 

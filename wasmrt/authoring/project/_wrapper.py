@@ -38,7 +38,7 @@ def write_wrapper(project: Project, template: Template, wasm_tools: WasmTools, v
     """Write the template's wrapper modules, and a WIT with the imports that they use, into the build folder.
 
     Raises:
-        BuildError: the project's WIT is not valid, has no world `tool`, or the folder cannot be written.
+        BuildError: the project's WIT is not valid or has no world `tool`, or a file cannot be read or written.
     """
     wit = wasm_tools.resolve_wit(project.wit.parent)
     world = next((world for world in reversed(wit["worlds"]) if world["name"] == _WORLD), None)
@@ -46,15 +46,16 @@ def write_wrapper(project: Project, template: Template, wasm_tools: WasmTools, v
         raise BuildError(f"wit/tool.wit has no world {_WORLD}", hint=f"name the world of the component {_WORLD}")
     packages = [package["name"] for package in wit["packages"]]
     exports = _list_exports(wit, world)
-    filled = dict(values) | {
-        "exports": _escape_json(exports),
-        "types": _escape_json([{"name": kind["name"], "kind": kind["kind"]} for kind in wit["types"]]),
-        "bindings": "\n".join(_bind(*export) for export in exports),
-        "edit": template.edit,
-        "source": f"../../{template.edit}",
-    }
     folder = project.build / WRAPPER
     try:
+        filled = dict(values) | {
+            "exports": _escape_json(exports),
+            "types": _escape_json([{"name": kind["name"], "kind": kind["kind"]} for kind in wit["types"]]),
+            "bindings": "\n".join(_bind(*export) for export in exports),
+            "edit": template.edit,
+            "text": _escape_json((project.folder / template.edit).read_text(encoding="utf-8", errors="replace")),
+            "source": f"../../{template.edit}",
+        }
         if folder.is_symlink() or folder.exists():
             shutil.rmtree(folder)
         folder.mkdir()
@@ -62,7 +63,7 @@ def write_wrapper(project: Project, template: Template, wasm_tools: WasmTools, v
             (folder / source.name).write_text(fill(source.read_text(encoding="utf-8"), filled), encoding="utf-8")
         _write_wit(project, wasm_tools, folder / "wit", packages[world["package"]], set(packages))
     except OSError as error:
-        raise BuildError(f"the build folder cannot be written ({error.strerror})") from error
+        raise BuildError(f"the wrapper cannot be written to the build folder ({error.strerror})") from error
 
 
 def _escape_json(value: Any) -> str:
