@@ -66,7 +66,7 @@ def test_secrets_of_users_are_separate(wasmrt: Cli) -> None:
     [
         ("file", "local has no secrets; to set one: wasmrt secret set NAME"),
         ("environment", "local has no secrets; to set one: set the variable WASMRT_SECRET_NAME before wasmrt starts"),
-        ("command", "cannot list secrets; to set one: store it where the command in secrets.command reads it"),
+        ("command", "cannot list secrets; to set one: store NAME where the command in secrets.command reads it"),
         ("vault", "cannot list secrets; to set one: vault kv put -mount=secret wasmrt/NAME value=-"),
     ],
 )
@@ -405,3 +405,29 @@ def test_tool_without_a_login_suggests_secret_set(wasmrt: Cli, tmp_path: Path) -
     component, file = tool_with(tmp_path, 443, instructions="Make a token on the settings page.")
     told = wasmrt("auth", component, "--capabilities", file, code=2).stderr
     assert "Make a token" in told and "wasmrt secret set api_token" in told
+
+
+@pytest.mark.parametrize(
+    ("settings", "step"),
+    [
+        ('backend = "environment"', "set the variable WASMRT_SECRET_API_TOKEN before wasmrt starts"),
+        ('backend = "command"\ncommand = ["op", "{name}"]', "store api_token where the command in secrets.command reads"),
+        (
+            'backend = "vault"\nvault_address = "https://vault.example.com"',
+            "vault kv put -mount=secret wasmrt/api_token value=-",
+        ),
+    ],
+)
+def test_read_only_backend_refuses_a_login_before_the_browser_opens(
+    wasmrt: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: str, step: str
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    monkeypatch.delenv("WASMRT_SECRETS_BACKEND")
+    (home / "data/config.toml").write_text(f"[secrets]\n{settings}\n")
+    component, file = tool_with(tmp_path, 443, **oauth_section(443))
+    told = wasmrt("auth", component, "--capabilities", file, "--replace", code=1).stderr
+    assert "are read-only, so a login cannot be stored" in told and step in " ".join(told.split())
+    assert opened == []
+    plain = tool_with(tmp_path, 443, instructions="Make a token.")
+    assert step in " ".join(wasmrt("auth", plain[0], "--capabilities", plain[1], code=2).stderr.split())

@@ -89,6 +89,7 @@ class VaultSecrets(EntryStore):
     """
 
     backend = "vault"
+    read_only = "Vault"
     lists_names = False
 
     def __init__(
@@ -183,12 +184,9 @@ class VaultSecrets(EntryStore):
         return ()  # the token may not be allowed to list
 
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return how a user sets a secret."""
+        """Return the command of Vault that sets a secret."""
         path, field = quote(self._path(user, name)), quote(f"{self._settings.field}=-")
         return f"run: vault kv put -mount={self._settings.mount} {path} {field}"
-
-    def _write(self, user: str, name: str, entry: Entry) -> NoReturn:
-        raise SecretBackendError("secrets from Vault are read-only", hint=self.hint_to_set(user, name))
 
     def _delete(self, user: str, name: str) -> NoReturn:
         raise SecretBackendError("secrets from Vault are read-only", hint="delete it with Vault's own client")

@@ -51,6 +51,9 @@ class Locked:
     def renewed(self, name: str) -> Secret | None:
         return None
 
+    def hint_to_set(self, name: str) -> str:
+        raise SecretBackendError("the keyring is locked")
+
 
 def test_unreadable_secrets_stop_the_request_and_are_an_executor_failure(world: MakeWorld) -> None:
     w = world(ok)
@@ -81,6 +84,9 @@ class Renewed:
     def renewed(self, name: str) -> Secret | None:
         self.asked.append(name)
         return Secret("the-newer-" + SECRET)
+
+    def hint_to_set(self, name: str) -> str:
+        return f"store {name} elsewhere"
 
 
 def refuse_old(request: ReceivedRequest, connection: ServerConnection) -> bytes:
@@ -126,7 +132,9 @@ def test_a_failed_retry_releases_the_connection_of_the_first_attempt(
     call.secrets = Failing(newer)
     with pytest.raises(expected) as caught:
         w.get(call=call)
-    assert getattr(caught.value, "code", "") in ("", "credential-unusable")
+    if isinstance(caught.value, HttpFailure):
+        assert caught.value.code == "credential-unusable"
+        assert caught.value.hint == "set a longer one; store token elsewhere"
     assert len(w.server.requests) == 1
     assert w.get(call=w.call(), timeout_seconds=5.0).status == 401  # it does not wait
 

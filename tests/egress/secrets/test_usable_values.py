@@ -32,6 +32,9 @@ class OneSecret:
     def renewed(self, name: str) -> None:
         return None
 
+    def hint_to_set(self, name: str) -> str:
+        return f"set {name}"
+
 
 def takes(location: CredentialLocation, value: str) -> bool:
     mapping = CredentialMapping(secret_name="it", location=location, host_patterns=(HOST,))

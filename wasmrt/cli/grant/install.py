@@ -36,7 +36,14 @@ from wasmrt.cli.shared.output import is_interactive, print_message, show_json
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.component_bytes import ComponentBytes
-from wasmrt.core.errors import ConfigurationError, CoreModuleError, SecretNotFoundError, SourceError, UnknownWorldError
+from wasmrt.core.errors import (
+    ConfigurationError,
+    CoreModuleError,
+    SecretBackendError,
+    SecretNotFoundError,
+    SourceError,
+    UnknownWorldError,
+)
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES, MAX_ADAPTER_BYTES
 from wasmrt.core.places import find_places
 from wasmrt.egress.secrets import DEFAULT_USER, Secret, SecretsStore
@@ -255,7 +262,12 @@ def ask_settings(version: ToolVersion) -> None:
     missing = [setting for setting in wanted if store is not None and not _is_set(store, setting.name)]
     if store is None or not missing:
         return
-    print_message(f"{version.name} has settings; leave one empty to set it later: wasmrt secret set NAME")
+    try:
+        store.check_writable(DEFAULT_USER, missing[0].name)
+    except SecretBackendError:
+        return  # the messages after the installation name the steps
+    later = store.hint_to_set(DEFAULT_USER, "NAME").removeprefix("run: ")
+    print_message(f"{version.name} has settings; leave one empty to set it later: {later}")
     for setting in missing:
         words = "".join(char if char.isprintable() else " " for char in setting.prompt)[:_MAX_SHOWN]
         label = f"{setting.name} ({words})" if words else setting.name

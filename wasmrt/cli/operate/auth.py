@@ -13,6 +13,7 @@ from wasmrt.capabilities.file import OAuthConfig
 from wasmrt.catalog.find import FoundTool
 from wasmrt.cli.shared.logins import (
     author_instructions,
+    check_login_storable,
     choose_login,
     find_with_login,
     login_file_option,
@@ -36,6 +37,7 @@ from wasmrt.egress.oauth import (
     login_state,
     store_tokens,
 )
+from wasmrt.egress.secrets import SecretsStore
 
 
 @click.command("auth")
@@ -80,19 +82,20 @@ def auth(
     if device and port is not None:
         raise click.UsageError("--port cannot be combined with --device")
     found = find_with_login(tool, capabilities)
-    section = choose_login(found.name, logins_of(found, hint=_set_instead(found)), vendor)
+    store = open_secrets()
+    section = choose_login(found.name, logins_of(found, hint=_set_instead(found, store, user)), vendor)
     if section.oauth is None:
         if not as_json:
             print_instructions(found.name, author_instructions(section))
         of = "" if vendor is None else f" for {vendor}"
         raise ConfigurationError(
             f"the capability file of {found.name} has no OAuth login{of}",
-            hint=f"run: wasmrt secret set {section.secret_name}",
+            hint=store.hint_to_set(user, section.secret_name),
         )
+    check_login_storable(store, user, section.secret_name)
     oauth = _granted(found, section.secret_name, section.vendor, section.oauth)
-    store = open_secrets()
     known = os.environ | settings(store, user, found.name, oauth)
-    _check_client(found.name, oauth, known)
+    _check_client(found.name, oauth, known, store, user)
     state = login_state(oauth, known)
     if not replace:
         check_replaceable(store, user, section.secret_name, state)
@@ -150,18 +153,16 @@ def _granted(found: FoundTool, secret_name: str, vendor: str, asked: OAuthConfig
     return login.oauth
 
 
-def _check_client(tool: str, oauth: OAuthConfig, known: Mapping[str, str]) -> None:
+def _check_client(tool: str, oauth: OAuthConfig, known: Mapping[str, str], store: SecretsStore, user: str) -> None:
     variable = oauth.client_id_env
     if oauth.client_id is None and variable and not known.get(variable):
-        raise ConfigurationError(
-            "the login needs a client ID",
-            hint=f"run: wasmrt secret set {setting_secret_name(tool, variable)} (or set the variable {variable})",
-        )
+        step = store.hint_to_set(user, setting_secret_name(tool, variable))
+        raise ConfigurationError("the login needs a client ID", hint=f"{step} (or set the variable {variable})")
 
 
-def _set_instead(found: FoundTool) -> str:
+def _set_instead(found: FoundTool, store: SecretsStore, user: str) -> str:
     http = found.grant.http
     names = dict.fromkeys(mapping.secret_name for mapping in http.credentials) if http is not None else {}
     if not names:
         return "its capability file names no secret, so none has to be set"
-    return f"set the secret instead: {'; '.join(f'wasmrt secret set {name}' for name in names)}"
+    return f"set the secret instead: {'; '.join(store.hint_to_set(user, name).removeprefix('run: ') for name in names)}"

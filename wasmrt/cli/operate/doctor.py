@@ -300,12 +300,12 @@ def _desktop(places: Places) -> tuple[str, str]:
 
 def _secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
-    from wasmrt.egress.secrets import DEFAULT_USER, EntryStore
+    from wasmrt.egress.secrets import DEFAULT_USER, EntryStore, backend_of
 
     store = read_config_file(places.config).open_secrets()
     if isinstance(store, EntryStore) and not store.lists_names:
-        return "ok", f"{type(store).__name__}, which cannot list secrets"
-    return "ok", f"{type(store).__name__}, {len(store.list(DEFAULT_USER))} of {DEFAULT_USER}"
+        return "ok", f"backend {backend_of(store)}, which cannot list secrets"
+    return "ok", f"backend {backend_of(store)}, {len(store.list(DEFAULT_USER))} of {DEFAULT_USER}"
 
 
 def _clock(_: Places) -> tuple[str, str]:

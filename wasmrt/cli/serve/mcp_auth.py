@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from shlex import quote
 from urllib.parse import urlsplit
 
 import click
 
 from wasmrt.agent.config import read_config_file
 from wasmrt.cli.serve import mcp_servers
-from wasmrt.cli.shared.logins import open_gateway
+from wasmrt.cli.shared.logins import check_login_storable, open_gateway
 from wasmrt.cli.shared.options import json_option, user_option
 from wasmrt.cli.shared.output import print_message, require_consent, show_json
 from wasmrt.cli.shared.secrets import open_secrets
@@ -48,7 +49,8 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
       wasmrt mcp auth notion --no-browser --json
     """
     server, entry = find_server(find_places(), name)
-    login = KeptLogin(open_secrets(), user, server)
+    store = open_secrets()
+    login = KeptLogin(store, user, server)
     if forget:
         login.forget()
         show_json({"forgotten": name}) if as_json else print_message(f"deleted the login of {user} at {name}")
@@ -56,6 +58,8 @@ def auth(name: str, user: str, scope: str, browser: bool, forget: bool, yes: boo
     if not server.url or server.bearer:
         hint = "only servers with a URL and without a bearer token have a login"
         raise ConfigurationError(f"{name} has no login", hint=hint)
+    instead = f"use a token of the service: wasmrt mcp add {name} {quote(server.url)} --bearer SECRET --replace"
+    check_login_storable(store, user, f"mcp_{name}_access_token", instead)
     if not entry.covers(server):
         entry = mcp_servers.confirm_start(server, entry, yes=yes, as_json=as_json)
 

@@ -93,7 +93,7 @@ def _check_inputs(entry: ForeignServer, store: SecretsStore) -> None:
         if not _is_set(store, secret):
             raise WasmrtError(
                 f"the other client asks for its input {asked!r:.60}",
-                hint=f"set it, and import the file again: wasmrt secret set {secret}",
+                hint=f"set it, and import the file again; {store.hint_to_set(DEFAULT_USER, secret)}",
             )
 
 

@@ -14,7 +14,7 @@ from wasmrt.catalog.find import FoundTool
 from wasmrt.catalog.sources import read_capability_file
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.tools import find_named
-from wasmrt.core.errors import ConfigurationError, SecretNotFoundError
+from wasmrt.core.errors import ConfigurationError, SecretBackendError, SecretNotFoundError
 from wasmrt.core.names import did_you_mean, setting_secret_name
 from wasmrt.core.places import find_places
 from wasmrt.egress.gateway import EgressGateway, HostCall
@@ -66,6 +66,21 @@ def choose_login(tool: str, logins: Sequence[AuthSection], vendor: str | None) -
         hint = f"did you mean {near}?" if near else f"choose one of: {', '.join(known)}"
         raise ConfigurationError(f"{tool} has no login for {vendor!r:.80}", hint=hint)
     return logins[known.index(vendor)]
+
+
+def check_login_storable(store: SecretsStore, user: str, name: str, instead: str = "") -> None:
+    """Check, before the user logs in, that the store can keep the token of a login, which is the secret `name`.
+
+    `instead` is the step that works with a read-only store; by default, the user stores a token.
+
+    Raises:
+        SecretBackendError: the store is read-only.
+    """
+    try:
+        store.check_writable(user, name)
+    except SecretBackendError as error:
+        step = instead or f"create a token at the service, and store it yourself; {error.hint}"
+        raise SecretBackendError(f"{error.message}, so a login cannot be stored", hint=step) from None
 
 
 def settings(store: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> dict[str, str]:

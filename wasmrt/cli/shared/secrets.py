@@ -39,9 +39,8 @@ def describe_backend(store: SecretsStore) -> str:
 
 def describe_no_secrets(store: SecretsStore, user: str) -> str:
     """Return a sentence for an empty list of secrets, with the step that sets a secret."""
-    if not isinstance(store, EntryStore):
-        return f"{user} has no secrets"
-    problem = f"{user} has no secrets" if store.lists_names else "this backend cannot list secrets"
+    lists = not isinstance(store, EntryStore) or store.lists_names
+    problem = f"{user} has no secrets" if lists else "this backend cannot list secrets"
     return f"{problem}; to set one: {store.hint_to_set(user, 'NAME').removeprefix('run: ')}"
 
 

@@ -27,6 +27,8 @@ class Credential:
 
     mapping: CredentialMapping
     value: str
+    hint_to_set: str
+    """The step with which the user sets the secret."""
 
     def wire_forms(self) -> Iterator[tuple[str, str]]:
         """Yield a name and a value for every form of the secret that must be recognised in responses."""
@@ -103,7 +105,8 @@ class CredentialInjector:
                 raise _credential_failure(mapping, Reason.CREDENTIAL_INSECURE, rule, "request the URL over https")
             secret = (renewed or {}).get(mapping.secret_name) or _fetch(mapping, secrets)
             if secret is not None:
-                found.append(Credential(mapping, secret.reveal()))
+                hint = secrets.hint_to_set(mapping.secret_name) if secrets is not None else ""
+                found.append(Credential(mapping, secret.reveal(), hint))
         return tuple(found)
 
     def place(
@@ -157,7 +160,7 @@ def _sign(credential: Credential, request: SignedRequest) -> Headers:
             FailureKind.AUTH_REQUIRED,
             "credential-unusable",
             f"the secret {credential.mapping.secret_name} is not an AWS access key",
-            hint=f"set it as ID:SECRET: wasmrt secret set {credential.mapping.secret_name}",
+            hint=f"set it as ID:SECRET; {credential.hint_to_set}",
         )
     return aws_headers(location, key, request)
 
@@ -170,7 +173,7 @@ def _insert(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[P
         case LocationType.BASIC:
             # RFC 7617 2: a password can have any character except control characters.
             if any(ord(c) < 32 or ord(c) == 127 for c in credential.value):
-                raise _unusable_error(credential.mapping)
+                raise _unusable_error(credential)
             return url, (*headers, ("Authorization", f"Basic {credential.basic_pair()}"))
         case LocationType.HEADER:
             return url, (*headers, (location.name, location.prefix + _check_header_value(credential)))
@@ -180,7 +183,7 @@ def _insert(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[P
             try:
                 return url.with_placeholder(location.placeholder, credential.value), headers
             except InvalidUrlError:
-                raise _unusable_error(credential.mapping) from None
+                raise _unusable_error(credential) from None
         case LocationType.AWS_SIGV4 | LocationType.HMAC_SHA256:
             return url, headers  # the signature is computed last, over the complete request
         case _:  # pragma: no cover
@@ -190,16 +193,16 @@ def _insert(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[P
 def _check_header_value(credential: Credential) -> str:
     # SECURITY: a line break in a secret would end the header and start another header.
     if not _FIELD_VALUE.match(credential.value):
-        raise _unusable_error(credential.mapping)
+        raise _unusable_error(credential)
     return credential.value
 
 
-def _unusable_error(mapping: CredentialMapping) -> HttpFailure:
+def _unusable_error(credential: Credential) -> HttpFailure:
     return HttpFailure(
         FailureKind.AUTH_REQUIRED,
         "credential-unusable",
-        f"the secret {mapping.secret_name} contains a character that is invalid in its place in the request",
-        hint=f"set it again: wasmrt secret set {mapping.secret_name}",
+        f"the secret {credential.mapping.secret_name} contains a character that is invalid in its place in the request",
+        hint=f"set it again; {credential.hint_to_set}",
     )
 
 

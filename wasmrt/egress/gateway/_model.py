@@ -103,6 +103,9 @@ class SecretsView(Protocol):
     def renewed(self, name: str) -> SecretValue | None:
         """Return a new value of the secret after the server refused the stored one, or None if there is none."""
 
+    def hint_to_set(self, name: str) -> str:
+        """Return the step with which the user sets a secret."""
+
 
 class EgressCall(Protocol):
     """The call that a request belongs to: its grant, its secrets, its budgets and its record."""

@@ -22,7 +22,7 @@ from wasmrt.egress.gateway._headers import (
     partial_header,
     remove_headers,
 )
-from wasmrt.egress.gateway._injector import CredentialInjector, Injected
+from wasmrt.egress.gateway._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress.gateway._model import EgressCall, Face, HttpFailure, HttpRequest, SecretValue
 from wasmrt.egress.leaks import SECRET_RULE, Action, Direction, LeakMatch, LeakScanner
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -154,11 +154,11 @@ def inject_credentials(plan: PlannedRequest, renewed: Mapping[str, SecretValue] 
         raise
     for credential in credentials:
         for name, value in credential.wire_forms():
-            _watch(plan.call, credential.mapping.secret_name, name, value)
+            _watch(plan.call, credential, name, value)
     return plan.injector.place(credentials, plan.request.headers, plan.request.method, plan.request.body)
 
 
-def _watch(call: EgressCall, secret_name: str, form: str, value: str) -> None:
+def _watch(call: EgressCall, credential: Credential, form: str, value: str) -> None:
     """Make the call's scanner watch for `value`, the form of a secret that has the name `form`."""
     call.watch(form, value)
     # SECURITY: a value that is too short to be recognised in a response is not sent.
@@ -166,8 +166,8 @@ def _watch(call: EgressCall, secret_name: str, form: str, value: str) -> None:
         raise HttpFailure(
             FailureKind.AUTH_REQUIRED,
             "credential-unusable",
-            f"the secret {secret_name} is too short to be recognised in a response",
-            hint=f"set a longer one: wasmrt secret set {secret_name}",
+            f"the secret {credential.mapping.secret_name} is too short to be recognised in a response",
+            hint=f"set a longer one; {credential.hint_to_set}",
         )
 
 

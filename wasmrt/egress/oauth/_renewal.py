@@ -176,6 +176,10 @@ class RenewingSecrets:
         state = load_state(self._store, self._user, name)
         return state is not None and state.refresh_token is not None
 
+    def hint_to_set(self, name: str) -> str:
+        """Return the step with which the user sets a secret."""
+        return self._store.hint_to_set(self._user, name)
+
     def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
         """Renew the secret after the server refused it, and return it; return None if it cannot be renewed.
 
@@ -250,6 +254,10 @@ class SecretsWithin:
     def renewed(self, name: str) -> Secret | None:
         """Renew the secret after the server refused it, and return it; return None if it cannot be renewed."""
         return self._secrets.renewed(name, self._waiting, self._places.get(name))
+
+    def hint_to_set(self, name: str) -> str:
+        """Return the step with which the user sets a secret."""
+        return self._secrets.hint_to_set(name)
 
 
 class Renewals:

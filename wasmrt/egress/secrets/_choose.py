@@ -56,6 +56,14 @@ class DeferredSecrets:
         """Return whether the secret is set and has not expired."""
         return self.chosen.exists(user, name)
 
+    def hint_to_set(self, user: str, name: str) -> str:
+        """Return the step with which a user sets a secret in this store, such as a command."""
+        return self.chosen.hint_to_set(user, name)
+
+    def check_writable(self, user: str, name: str) -> None:
+        """Raise `SecretBackendError` if the store is read-only."""
+        self.chosen.check_writable(user, name)
+
 
 BACKENDS = ("auto", "keyring", "file", "environment", "command", "vault")
 

@@ -33,6 +33,7 @@ class CommandSecrets(EntryStore):
     """
 
     backend = "command"
+    read_only = "a command"
     lists_names = False
 
     def __init__(
@@ -71,11 +72,8 @@ class CommandSecrets(EntryStore):
         return ()
 
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return how a user sets a secret."""
-        return "store it where the command in secrets.command reads it"
-
-    def _write(self, user: str, name: str, entry: Entry) -> NoReturn:
-        raise SecretBackendError("secrets from a command are read-only", hint=self.hint_to_set(user, name))
+        """Return the place where a user sets a secret."""
+        return f"store {name} where the command in secrets.command reads it (wasmrt config get secrets.command)"
 
     def _delete(self, user: str, name: str) -> NoReturn:
         raise SecretBackendError("secrets from a command are read-only", hint="delete it where the command reads it")

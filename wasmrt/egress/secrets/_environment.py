@@ -62,6 +62,7 @@ class EnvironmentSecrets(EntryStore):
     """
 
     backend = "environment"
+    read_only = "the environment"
 
     def __init__(
         self,
@@ -86,16 +87,11 @@ class EnvironmentSecrets(EntryStore):
             return ()
         return [key[len(PREFIX) :].lower() for key in self._environ if key.startswith(PREFIX)]
 
-    def _write(self, user: str, name: str, entry: Entry) -> NoReturn:
-        raise SecretBackendError("secrets from the environment are read-only", hint=self.hint_to_set(user, name))
-
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return how a user sets a secret."""
+        """Return the variable that sets a secret."""
         return f"set the variable {_variable_name(name)} before wasmrt starts"
 
-    def _delete(self, user: str, name: str) -> bool:
-        if self._read(user, name) is None:
-            return False
+    def _delete(self, user: str, name: str) -> NoReturn:
         raise SecretBackendError(
             "secrets from the environment are read-only", hint=f"unset the variable {_variable_name(name)}"
         )

@@ -99,6 +99,12 @@ class SecretsStore(Protocol):
     def exists(self, user: str, name: str) -> bool:
         """Return whether the secret is set and has not expired."""
 
+    def hint_to_set(self, user: str, name: str) -> str:
+        """Return the step with which a user sets a secret in this store, such as a command."""
+
+    def check_writable(self, user: str, name: str) -> None:
+        """Raise `SecretBackendError` if wasmrt cannot store the secret, because the store is read-only."""
+
 
 def replace_secret(
     store: SecretsStore, user: str, name: str, secret: Secret, *, expires_at: float | None = None
@@ -165,6 +171,10 @@ class UserSecrets:
     def renewed(self, name: str) -> Secret | None:
         """Return None: a plain secret cannot be renewed."""
         return None
+
+    def hint_to_set(self, name: str) -> str:
+        """Return the step with which the user sets a secret."""
+        return self.store.hint_to_set(self.user, name)
 
 
 _NOT_IN_A_FIELD = re.compile(r"[^\x20-\x7e]")  # RFC 9110, 5.5, without obsolete text
@@ -258,6 +268,8 @@ class EntryStore(ABC):
     """The name of the store in `BACKENDS`, or an empty string for other stores."""
     lists_names = True
     """False if only single secrets can be read."""
+    read_only = ""
+    """The source of the secrets if wasmrt cannot change them, such as `Vault`, else an empty string."""
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -278,12 +290,13 @@ class EntryStore(ABC):
         user, name = check_user(user), normalize_secret_name(name)
         if expires_at is not None and not _is_time(expires_at):
             raise SecretError("expires_at must be in Unix seconds", code="secret-expiry")
+        self.check_writable(user, name)
         self._write(user, name, Entry(secret, self._now(), expires_at))
 
     def remove(self, user: str, name: str) -> None:
         """Delete the secret and the entry that renews it, or raise `SecretNotFoundError`."""
         user, name = check_user(user), normalize_secret_name(name)
-        if not self._delete(user, name):
+        if (self.read_only and self._read(user, name) is None) or not self._delete(user, name):
             raise SecretNotFoundError(f"the secret {name} is not set", hint="run wasmrt secret list to see the names")
         if not name.endswith(OAUTH_SUFFIX):
             self._delete(user, name + OAUTH_SUFFIX)
@@ -303,8 +316,14 @@ class EntryStore(ABC):
         return entry is not None and not self._is_expired(entry)
 
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return how a user sets a secret."""
+        """Return the step with which a user sets a secret in this store, such as a command."""
         return f"run: {set_command(user, name)}"
+
+    def check_writable(self, user: str, name: str) -> None:
+        """Raise `SecretBackendError` if the store is read-only."""
+        if self.read_only:
+            reason = f"secrets from {self.read_only} are read-only"
+            raise SecretBackendError(reason, hint=self.hint_to_set(user, name))
 
     def _is_expired(self, entry: Entry) -> bool:
         return entry.expires_at is not None and entry.expires_at <= self._now()
@@ -312,8 +331,8 @@ class EntryStore(ABC):
     @abstractmethod
     def _read(self, user: str, name: str) -> Entry | None: ...
 
-    @abstractmethod
-    def _write(self, user: str, name: str, entry: Entry) -> None: ...
+    def _write(self, user: str, name: str, entry: Entry) -> None:
+        raise NotImplementedError  # only read-only stores have no method of this name
 
     @abstractmethod
     def _delete(self, user: str, name: str) -> bool: ...

@@ -120,7 +120,7 @@ def _read_command(found: ForeignServer, entry: Mapping[str, Any]) -> McpServerCo
             # SECURITY: arguments are stored, shown and visible to other processes.
             raise ConfigurationError(
                 "an argument contains a secret",
-                hint=f"store it (wasmrt secret set NAME), and add the server with: --secret-env VARIABLE=NAME; "
+                hint=f"store it as a secret NAME, and add the server with --secret-env VARIABLE=NAME; "
                 f"example: wasmrt mcp add {found.name} --secret-env VARIABLE=NAME -- {to_single_line(command[0])} ...",
             )
     env, secret_env = {}, {}

@@ -55,7 +55,8 @@ def missing_from(
             if name in logins and _is_renewable(store, user, name):
                 continue
             which = f" --vendor {logins[name]}" if name in logins and len(logins) > 1 else ""
-            hint = f"run: wasmrt auth {tool}{which}{of}" if name in logins else error.hint
+            can_log_in = name in logins and _can_store(store, user, name)
+            hint = f"run: wasmrt auth {tool}{which}{of}" if can_log_in else error.hint
             found.append(MissingSecret(name, error.message, hint))
     return found
 
@@ -90,6 +91,14 @@ def _is_renewable(store: SecretsStore, user: str, name: str) -> bool:
         state = load_state(store, user, name)
         return state is not None and state.refresh_token is not None
     return False
+
+
+def _can_store(store: SecretsStore, user: str, name: str) -> bool:
+    try:
+        store.check_writable(user, name)
+    except SecretError:
+        return False
+    return True
 
 
 def _required_secrets(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:

@@ -39,7 +39,6 @@ from wasmrt.core.places import Places
 from wasmrt.core.setting_commands import append_command
 from wasmrt.egress.gateway import decide_download
 from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
-from wasmrt.egress.secrets import set_command as set_secret_command
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import ToolSpec
@@ -267,7 +266,7 @@ class ExtensionTools:
         if sidecar is None:
             return []
         missing = missing_from(parse(sidecar), self._secrets, granted=granted, tool=name, user=user)
-        return [(secret.hint or set_secret_command(user, secret.name)).removeprefix("run: ") for secret in missing]
+        return [secret.hint.removeprefix("run: ") for secret in missing if secret.hint]
 
     def _secrets(self) -> SecretsStore:
         if self._runtime.config.secrets is None:

@@ -21,7 +21,7 @@ from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 from wasmrt.interop.mcp.client._asking import Asker
 from wasmrt.interop.mcp.client._connection import Connection, OnProgress
 from wasmrt.interop.mcp.client._definition import Definition
-from wasmrt.interop.mcp.client._errors import KnownSecrets, as_tool_error, late
+from wasmrt.interop.mcp.client._errors import NO_STORE_HINT, KnownSecrets, as_tool_error, late
 from wasmrt.interop.mcp.client._files import NOTHING, Trusted
 from wasmrt.interop.mcp.client._guard import MessageGuard
 from wasmrt.interop.mcp.client._login import login_for
@@ -227,7 +227,7 @@ class McpClient:
 
     def _secret(self, user: str, name: str) -> str:
         if self._parts.secrets is None:
-            raise ToolError(f"the secret {name} is not set", code="secret-not-found", hint=f"wasmrt secret set {name}")
+            raise ToolError(f"the secret {name} is not set", code="secret-not-found", hint=NO_STORE_HINT)
         value = self._parts.secrets.get(user, name).reveal()
         self.secrets.add(user, name, value)
         return value

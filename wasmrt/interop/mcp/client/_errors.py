@@ -24,6 +24,7 @@ from wasmrt.egress.leaks import LeakDetector, LeakScanner
 from wasmrt.interop.mcp.client._definition import remove_invisible
 from wasmrt.sandbox.component import printable_line
 
+NO_STORE_HINT = "pass a store of secrets: WasmRuntimeConfig(secrets=...)"
 _DETECTOR = LeakDetector()
 _MAX_SAID_BYTES = 500
 _NO_VERSION = "Unsupported protocol version"

@@ -163,7 +163,7 @@ def _variables(value: Any) -> dict[str, str]:
 
 def _secret(value: Any) -> str:
     if not isinstance(value, str) or not is_secret_name(value):
-        raise ConfigurationError("must be the name of a secret", hint="wasmrt secret set NAME stores one")
+        raise ConfigurationError("must be the name of a secret", hint="write its name, such as notion_token")
     return value
 
 

@@ -13,6 +13,7 @@ from wasmrt.core.errors import ConfigurationError, NotAuthorizedError, SecretErr
 from wasmrt.core.places import Places, find_places
 from wasmrt.egress.gateway import decide_download
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient
+from wasmrt.interop.mcp.client._errors import NO_STORE_HINT
 from wasmrt.interop.mcp.client._files import (
     NOTHING,
     Trusted,
@@ -128,10 +129,12 @@ class KeptServers:
         server, entry = find_server(self._places, name)
         if not entry.covers(server):
             return [f"wasmrt mcp trust {name}"]
-        of = "" if user == "local" else f" --user {user}"
+        of, store = "" if user == "local" else f" --user {user}", self._parts.secrets
         wanted = [*server.secret_env.values(), *([server.bearer] if server.bearer else [])]
         steps = [
-            f"wasmrt secret set {secret}{of}" for secret in dict.fromkeys(wanted) if not self._is_set(user, secret)
+            NO_STORE_HINT if store is None else store.hint_to_set(user, secret).removeprefix("run: ")
+            for secret in dict.fromkeys(wanted)
+            if not self._is_set(user, secret)
         ]
         # A server whose tools are known without a login needs none.
         wants = server.oauth is not None or (server.requires_auth and not entry.tools)

@@ -26,6 +26,7 @@ from wasmrt.core.url import parse_url
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.gateway.transports import AsyncGuardedTransport
 from wasmrt.egress.secrets import SecretsStore, UserSecrets
+from wasmrt.interop.mcp.client._errors import NO_STORE_HINT
 from wasmrt.interop.mcp.client._guard import MessageGuard, broken, guard_streams
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Transport
 from wasmrt.interop.mcp.client._stdio import StdioServer
@@ -149,7 +150,7 @@ class _Bearer(httpx2.Auth):
 
     def __init__(self, secrets: UserSecrets | None, name: str) -> None:
         if secrets is None:
-            raise SecretNotFoundError(f"the secret {name} is not set", hint=f"wasmrt secret set {name}")
+            raise SecretNotFoundError(f"the secret {name} is not set", hint=NO_STORE_HINT)
         self._token = secrets.get(name)
 
     def auth_flow(self, request: httpx2.Request) -> Generator[httpx2.Request, httpx2.Response, None]:
