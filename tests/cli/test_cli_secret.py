@@ -411,7 +411,7 @@ def test_tool_without_a_login_suggests_secret_set(wasmrt: Cli, tmp_path: Path) -
     ("settings", "step"),
     [
         ('backend = "environment"', "set the variable WASMRT_SECRET_API_TOKEN before wasmrt starts"),
-        ('backend = "command"\ncommand = ["op", "{name}"]', "store api_token where the command in secrets.command reads"),
+        ('backend = "command"\ncommand = ["op", "{name}"]', "store api_token where the command in"),
         (
             'backend = "vault"\nvault_address = "https://vault.example.com"',
             "vault kv put -mount=secret wasmrt/api_token value=-",

@@ -25,6 +25,7 @@ from wasmrt.runtime.prepared import PreparedTool
 STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("arguments", _steps.parse),
     ("lookup", _steps.look_up),
+    ("program", _steps.check_program),
     ("schema", _steps.check_schema),
     ("access", _access.add_granted),
     ("view", _steps.check_view),

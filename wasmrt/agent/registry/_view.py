@@ -108,10 +108,10 @@ class ToolView:
             NotInstalledError: no tool has this name, or the view does not include it.
         """
         entry = self._services.store.get(name)
-        if not self._shows(entry):
+        if not self._shows(entry) and (denial := _steps.find_hiding_decision(self._probe(entry))) is not None:
             raise NotInstalledError(
-                f"this view has no tool named {name!r}",
-                hint=f"for the reason: wasmrt policy explain {quote(entry.name)}",
+                f"this view has no tool named {name!r}: {denial.rule}",
+                hint=denial.hint or f"for the decisions: wasmrt policy explain {quote(entry.name)}",
             )
         return entry.tool
 

@@ -120,10 +120,15 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
 def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
     hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
     at = "" if entry.host_pattern in hosts else f" at {join_words(hosts)}"
+    ports = entry.ports_for("https")
+    carrying = [str(port) for port in ports if port in mapping.ports]
+    if len(carrying) < len(ports):
+        at += f" at port {join_words(carrying, 'or')}"
+    end = " (unencrypted requests that would carry it are refused)" if "http" in entry.schemes else ""
     shared = shared_paths(mapping, entry)
     if any(entry.path_pattern.within(path) for path in shared):
-        return at
-    return f"{at}{' under' if entry.path is None else ', if the path is'} {join_words(path.text for path in shared)}"
+        return at + end
+    return f"{at}{' under' if entry.path is None else ', if the path is'} {join_words(path.text for path in shared)}{end}"
 
 
 def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarning]:
