@@ -21,7 +21,7 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import format_file
 from wasmrt.capabilities.model import usual_ports
-from wasmrt.capabilities.sentences import diff
+from wasmrt.capabilities.sentences import diff, explain
 from wasmrt.core.effects import Effect
 from wasmrt.core.url import parse_url
 
@@ -117,3 +117,14 @@ def test_a_secret_with_two_host_lists_is_merged_under_two_names() -> None:
         ("api-2", ("b.org",)),
     ]
     assert Capabilities.parse(format_file(both)) == both
+
+
+def test_the_sentences_name_the_ports_and_the_scheme_of_a_secret() -> None:
+    entry = {"host": HOST, "ports": [80, 443, 8443], "schemes": ["https", "http"], "methods": ["GET"]}
+    whole = read({"allowlist": [entry], "credentials": {"api": TOKEN | {"path_patterns": ["/v1/"]}}})
+    assert any(
+        "with your secret api in the Authorization header at port 443 under /v1/ "
+        "(unencrypted requests that would carry it are refused)" in sentence
+        for sentence in explain(whole)
+    )
+    assert not any(" at port " in sentence for sentence in explain(read(http(8443))))

@@ -32,6 +32,7 @@ from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import (
     CREATE_JOB,
     DESKTOP_NAMES,
+    PROGRAM_TOOLS,
     RUN_CODE,
     SHELL_ALIASES,
     SHELL_NAME,
@@ -105,7 +106,7 @@ class InstalledTools:
         has = {part for part, given in parts.items() if given is not None}
         has |= {RUN_CODE.name, CREATE_JOB, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # only enabled ones
         taken = {spelling(name) for name in installed}
-        absent = {
+        absent = PROGRAM_TOOLS | {
             name: step
             for tool in SHIPPED
             if (step := missing_part(tool, has)) is not None

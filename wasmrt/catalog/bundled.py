@@ -115,6 +115,10 @@ JOB_TOOLS = (CREATE_JOB, "list_jobs", "job_status", "cancel_job", "job_events", 
 """Tools for background jobs, available if the operator or the program has set a runner: `wasmrt.agent.jobs`."""
 ROUTINE_TOOLS = ("routine_create", "routine_list", "routine_update", "routine_delete", "routine_history")
 """Tools for routines, available if jobs are: `wasmrt.agent.routines`."""
+PROGRAM_TOOLS = {
+    "build_software": "in your program, register builder_tool(registry, model=...), as docs/builder.md describes"
+}
+"""Tools that only a program can add, because they need its model, each with the step that adds it."""
 _IN_REGISTRY = "use load_registry(runtime); wasmrt tools describe NAME shows the tool"
 _IN_WORKSPACE = f"the shell runs commands in a workspace: wasmrt tools describe {SHELL_NAME} --workspace ."
 OWN_TOOLS = (

@@ -13,6 +13,7 @@ from wasmrt.catalog._model import ToolVersion
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.bundled import (
     CHOOSE_PROVIDER,
+    PROGRAM_TOOLS,
     WEB_SEARCH,
     bundled_component,
     bundled_grant,
@@ -25,7 +26,7 @@ from wasmrt.catalog.bundled import (
 from wasmrt.catalog.granted import granted_to, parameters_of, request_of
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import NotInstalledError
-from wasmrt.core.names import did_you_mean
+from wasmrt.core.names import did_you_mean, spelling
 from wasmrt.core.tool_defaults import Offer
 from wasmrt.sandbox.component import ToolSpec, read_surface, worlds
 
@@ -79,6 +80,8 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
         return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
     if (own := own_tool(name)) is not None:
         raise NotInstalledError(f"{name} is a tool of the host, not a component", hint=own.found)
+    if (step := PROGRAM_TOOLS.get(spelling(name))) is not None:
+        raise NotInstalledError(f"{name} needs the model of a program", hint=step)
     if bundled_tool(name) is None:
         near = did_you_mean(name, [*shipped_names(), *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(

@@ -84,6 +84,7 @@ def test_a_job_sees_no_tool_that_only_the_agent_itself_may_call(registry: ToolRe
     def work(_: JobTask, job: JobContext) -> str:
         with pytest.raises(ToolError, match="programs and jobs cannot call this tool"):
             job.tools.execute("change_tools")
+        assert job.tools.explain("change_tools").stopped_at == "program"
         return ",".join(job.tools.tool_names())
 
     jobs, job_id = run(registry, work, tools=lambda view: view.only(["*"]))

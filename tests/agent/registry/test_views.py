@@ -171,7 +171,7 @@ def test_a_view_excludes_functions_whose_effects_it_cannot_enforce(registry: Too
     view = registry.read_only()
     assert view.tool_names() == ["issues", "read_note"]
     assert "write_note" not in view
-    with pytest.raises(NotInstalledError):
+    with pytest.raises(NotInstalledError, match="this view has no tool named 'write_note': the"):
         view.get("write_note")
     with pytest.raises(NotAuthorizedError):
         view.execute("write_note", {"name": "a"})

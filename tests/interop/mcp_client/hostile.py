@@ -246,7 +246,7 @@ def count_in_home(request):
 
 
 def exit_now(request):
-    os.write(2, b"I have had enough\n")
+    os.write(2, b"AttributeError: 'Server' object has no attribute 'list_tools': I have had enough\n")
     os._exit(3)
 
 

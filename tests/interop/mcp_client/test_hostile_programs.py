@@ -161,6 +161,7 @@ def test_control_and_invisible_characters_are_removed_from_errors() -> None:
         world.call()
     assert "exited with code 3" in failure.value.message
     assert "I have had enough" in failure.value.message
+    assert "uvx --with 'mcp<2' PACKAGE" in (failure.value.hint or "")
 
 
 def test_a_confined_server_has_no_user_files_secrets_or_network(own_home: Path) -> None:

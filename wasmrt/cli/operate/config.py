@@ -14,6 +14,7 @@ import click
 
 from wasmrt.agent.config import SETTINGS, parse_config
 from wasmrt.cli.operate.config_text import read_value, value_at, with_setting, without_setting, write_config
+from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import (
     is_interactive,
@@ -95,7 +96,7 @@ def _detector() -> LeakDetector:
     return LeakDetector()
 
 
-@click.group("config")
+@click.group("config", cls=CommandGroup)
 def config() -> None:
     """Show, change and explain settings.
 

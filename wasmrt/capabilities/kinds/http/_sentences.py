@@ -128,7 +128,9 @@ def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
     shared = shared_paths(mapping, entry)
     if any(entry.path_pattern.within(path) for path in shared):
         return at + end
-    return f"{at}{' under' if entry.path is None else ', if the path is'} {join_words(path.text for path in shared)}{end}"
+    return (
+        f"{at}{' under' if entry.path is None else ', if the path is'} {join_words(path.text for path in shared)}{end}"
+    )
 
 
 def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarning]:

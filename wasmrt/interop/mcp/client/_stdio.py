@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -26,6 +27,7 @@ from wasmrt.sandbox.isolation.programs import end_group, is_over, not_started, s
 _CHUNK = 64 * 1024
 _POLL_SECONDS = 0.02
 _TAIL_CHARS = 600
+_WRONG_DEPENDENCY = re.compile(r"\b(?:AttributeError|ImportError|ModuleNotFoundError): ")
 
 
 class StdioServer:
@@ -175,8 +177,15 @@ class StdioServer:
         how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
         return ExternalServiceError(
             f"the MCP server {how}{f'; its output: {said}' if said else ''}", code="mcp-server",
-            hint="check whether it needs a folder (--read, --write), a variable, or the network",
+            hint=_hint(said),
         )  # fmt: skip
+
+
+def _hint(said: str) -> str:
+    """Return the suggested fix for a program that exited with this output."""
+    if _WRONG_DEPENDENCY.search(said):
+        return "it may need older dependencies, such as the MCP SDK before version 2: uvx --with 'mcp<2' PACKAGE"
+    return "check whether it needs a folder (--read, --write), a variable, or the network"
 
 
 def _check_length(line: bytearray) -> None:
