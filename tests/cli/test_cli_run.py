@@ -212,7 +212,7 @@ def test_help_is_in_groups_and_nothing_is_cut(wasmrt: Run, columns: int) -> None
     titles = re.findall(r"^(\w+):$", shown, re.MULTILINE)
     assert titles[-5:] == ["Use", "Author", "Grant", "Serve", "Operate"]
     assert "..." not in shown.partition("Use:")[2] and max(map(len, shown.splitlines())) <= columns
-    for group in ("mcp", "caps", "approvals", "advanced"):
+    for group in ("mcp", "caps", "approvals", "config", "advanced"):
         assert "..." not in wasmrt(group, "--help").stdout.partition("Commands:")[2]
 
 
