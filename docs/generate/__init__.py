@@ -13,13 +13,11 @@ from docs.generate.capability_file import sections
 from docs.generate.packages import areas, guest_imports
 from docs.generate.settings import settings
 from docs.generate.telemetry import names
-from docs.generate.threats import threats
 
 DOCS = Path(__file__).resolve().parents[1]
 PARTS: dict[str, Callable[[], str]] = {
     "packages": areas,
     "guest-imports": guest_imports,
-    "threats": threats,
     "capability-file": sections,
     "telemetry": names,
     "settings": settings,
