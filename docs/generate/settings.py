@@ -8,12 +8,11 @@ from wasmrt.core.settings import Setting
 
 
 def settings() -> str:
-    """Return a table of the settings."""
-    rows = ["| setting | purpose | type | default |", "|---|---|---|---|"]
-    return "\n".join([*rows, *map(_row, SETTINGS)])
+    """Return a list of the settings, with their types and defaults."""
+    return "\n".join(map(_line, SETTINGS))
 
 
-def _row(setting: Setting) -> str:
+def _line(setting: Setting) -> str:
     kind = f"{setting.type}, {setting.unit}" if setting.unit else setting.type
-    default = "" if setting.default is None else f"`{format_value(setting.default)}`"
-    return f"| `{setting.key}` | {setting.text} | {kind} | {default} |"
+    default = "" if setting.default is None else f" Default: `{format_value(setting.default)}`."
+    return f"- `{setting.key}` ({kind}): {setting.text}{default}"
