@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import fields
 from typing import Any
@@ -18,7 +19,7 @@ _DESCRIBING = (
 
 
 def sections() -> str:
-    """Return lists of the keys: path, type, meaning, whether each is required, and other spellings."""
+    """Return lists of the keys: path, type, meaning, and whether each is required."""
     known = capability_schema()["properties"]
     names = [name for name, field in known.items() if not field.get("deprecated") and name != _NESTED]
     granting = {field.name for field in fields(Capabilities)}
@@ -26,11 +27,26 @@ def sections() -> str:
     described: dict[str, str] = {}
     lines = []
     for name in asking:
-        lines += [f"### {name}", "", *_rows(name, known, described), ""]
+        lines += [f"### {name}", "", *_join_references(_rows(name, known, described)), ""]
     lines += ["### Sections that describe", "", _DESCRIBING, ""]
     rest = [name for name in names if name not in asking]
-    lines += [f"- `{name}`: {known[name].get('description', '')}" for name in rest]
+    unused = [name for name in rest if known[name].get("description", "").startswith("For other tool runtimes")]
+    lines += [f"- `{name}`: {known[name].get('description', '')}" for name in rest if name not in unused]
+    lines += [f"- {', '.join(f'`{name}`' for name in unused)}: For other tool runtimes; wasmrt does not use them."]
     return "\n".join(lines)
+
+
+def _join_references(lines: Iterator[str]) -> Iterator[str]:
+    """Yield lines, with consecutive references to sections of the same name in one line."""
+    references: list[str] = []
+    for line in lines:
+        if match := re.fullmatch(r"- (`tools\.NAME\.(\w+)`) .*: As `\2`\.", line):
+            references.append(match[1])
+            continue
+        if references:
+            yield f"- {', '.join(references)}: As the sections of the component."
+            references = []
+        yield line
 
 
 def _rows(
@@ -43,8 +59,6 @@ def _rows(
     """
     field = siblings[path.rpartition(".")[2]]
     meaning = only_for + field.get("description", "") + " Required." * required
-    if also := _other_spellings(path.rpartition(".")[2], siblings):
-        meaning += f" Also read: {', '.join(f'`{other}`' for other in also)}."
     nested = list(_inside(path, field))
     same = described.setdefault(json.dumps([schema for _, schema in nested]), path) if nested else path
     if same != path:
