@@ -13,14 +13,13 @@ _PACKAGE = _ROOT / "wasmrt"
 
 
 def areas() -> str:
-    """Return a table of the areas, the lowest first: name, first sentence of its docstring, packages in it."""
+    """Return a table of the areas, the lowest first: name, and first sentence of its docstring."""
     layers = next(contract["layers"] for contract in _contracts() if contract["type"] == "layers")
-    rows = ["| | area | what it is | packages |", "|---|---|---|---|"]
+    rows = ["| | area | what it is |", "|---|---|---|"]
     for number, layer in enumerate(reversed(layers), 1):
         for name in re.split("[|:]", layer):
             area = _PACKAGE / name.strip("() ")
-            packages = ", ".join(f"`{part.name}`" for part in _packages(area))
-            rows.append(f"| {number} | `{area.name}` | {_sentence(area)} | {packages} |")
+            rows.append(f"| {number} | `{area.name}` | {_sentence(area)} |")
     return "\n".join(rows)
 
 
@@ -36,10 +35,6 @@ def guest_imports() -> str:
         c["forbidden_modules"] for c in _contracts() if c.get("source_modules") == ["wasmrt.sandbox.guest"]
     )
     return f"`guest/` must not import {_spans([_folder(name) for name in forbidden])}."
-
-
-def _packages(area: Path) -> list[Path]:
-    return sorted(path.parent for path in area.glob("*/__init__.py"))
 
 
 def _sentence(package: Path) -> str:

@@ -14,5 +14,5 @@ def settings() -> str:
 
 def _line(setting: Setting) -> str:
     kind = f"{setting.type}, {setting.unit}" if setting.unit else setting.type
-    default = "" if setting.default is None else f" Default: `{format_value(setting.default)}`."
+    default = f" Default: `{format_value(setting.default)}`." if setting.default else ""
     return f"- `{setting.key}` ({kind}): {setting.text}{default}"
