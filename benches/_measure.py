@@ -19,7 +19,7 @@ _SLOW_SECONDS = 0.1
 
 
 class Way(Protocol):
-    """One implementation of the same call."""
+    """An implementation of the measured call."""
 
     name: str
 

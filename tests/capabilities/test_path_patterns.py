@@ -75,7 +75,7 @@ def test_a_path_is_matched_segment_by_segment(pattern: PathPattern, path: str) -
 
 @settings(max_examples=examples(500), deadline=None)
 @given(patterns, patterns, st.lists(paths, min_size=1, max_size=20))
-def test_an_outer_pattern_matches_every_path_of_an_inner_one(
+def test_a_wider_pattern_matches_every_path_of_a_narrower_one(
     one: PathPattern, other: PathPattern, tried: list[str]
 ) -> None:
     for path in tried:

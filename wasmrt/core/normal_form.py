@@ -43,7 +43,7 @@ def split_text(text: str) -> Iterator[str]:
 
 @cache
 def _starters() -> re.Pattern[str]:
-    """Return an expression for a character that no normal form combines with the one before it."""
+    """Return an expression that matches a character which no normal form joins to the previous character."""
     seconds = {0x1161 + n for n in range(21)} | {0x11A8 + n for n in range(27)}  # Hangul vowels and final consonants
     for code in range(0x80, _LAST):
         parts = unicodedata.decomposition(chr(code)).split()

@@ -142,7 +142,7 @@ def test_a_request_cannot_be_approved_while_parts_are_cut(screen: Screen, word: 
     assert dialogue(screen, hidden, ("[m]ore", "m\n"), ("curl evil", ""), ("approve", "y\n")).approved
 
 
-def test_always_accepts_params_that_may_differ(screen: Screen) -> None:
+def test_an_approval_for_always_can_list_params_that_may_differ(screen: Screen) -> None:
     asked = request()
     prompt = "may differ (NAME, NAME=TEXT* or NAME=FOLDER/), or Enter: "
     answer = dialogue(

@@ -267,7 +267,7 @@ def test_arguments_given_as_an_object_have_the_limits_of_text(arguments: Any) ->
 
 
 class Broken(ToolDefaults):
-    """A tool that fails at a chosen member."""
+    """A tool in which a chosen member raises an error."""
 
     name, description = "broken", ""
     schema: ClassVar[dict[str, Any]] = {"type": "object"}

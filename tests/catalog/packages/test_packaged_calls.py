@@ -219,7 +219,7 @@ def test_a_package_cannot_list_a_tool_that_the_component_lacks(desk: Desk) -> No
         desk.runtime.prepare("echo", find_bundled("echo").component, tools=[ToolSpec("shout")])
 
 
-def test_the_component_provides_what_the_package_omits_about_a_tool(desk: Desk) -> None:
+def test_properties_that_a_package_omits_are_read_from_the_component(desk: Desk) -> None:
     component = find_bundled("echo").component
     plain = desk.runtime.prepare("echo", component)
     packaged = desk.runtime.prepare("echo", component, tools=[ToolSpec("echo", prompt="# How")])

@@ -1,4 +1,4 @@
-"""Downloads of a file that a model chose: every server response gives either the file or a reason."""
+"""Downloads of a file that a model chose: every server response results in the file or in an error with a reason."""
 
 from __future__ import annotations
 

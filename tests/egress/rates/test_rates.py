@@ -237,7 +237,7 @@ class _HeldLock:
 
 
 @pytest.mark.parametrize("instead", [None, MemoryWindows(lambda: 5_000.0)], ids=["refused", "counted here"])
-def test_a_waiter_does_not_ask_redis_again_after_another_found_it_silent(
+def test_a_waiting_call_does_not_ask_redis_again_after_a_timeout_of_another_call(
     silent_redis: tuple[str, list[socket.socket]], instead: MemoryWindows | None
 ) -> None:
     windows = RedisWindows(silent_redis[0], instead)

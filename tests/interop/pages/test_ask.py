@@ -21,11 +21,13 @@ def test_the_page_of_an_address_reveals_nothing_about_the_request(site: Site) ->
     there = site.send("GET", f"/ask/{asked.id}")
     assert there.status == 200 and asked.tool not in there.text and "set-cookie" not in there.headers
     nowhere = site.send("GET", "/ask/22222-22222")
-    assert nowhere.text.replace("22222-22222", asked.id) == there.text, "whether there is one is not told either"
+    assert nowhere.text.replace("22222-22222", asked.id) == there.text, (
+        "the page must not show whether the request exists"
+    )
     assert "form" not in there.text.partition("<main")[2]
 
 
-def test_the_page_of_an_address_accepts_no_answers(site: Site) -> None:
+def test_a_request_page_without_a_session_accepts_no_answers(site: Site) -> None:
     asked = request()
     site.store.add(asked)
     body = f"answer=once&user={asked.user}&form_token=x"
@@ -36,7 +38,7 @@ def test_the_page_of_an_address_accepts_no_answers(site: Site) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "x", "../state", "22222-22222/", "22222-2222%32", "<script>", "a" * 5000])
-def test_the_address_of_no_request_is_not_found(site: Site, name: str) -> None:
+def test_an_address_without_a_request_is_not_found(site: Site, name: str) -> None:
     found = site.send("GET", f"/ask/{name}")
     assert found.status == 404 and "script>" not in found.text.partition("<main")[2]
 

@@ -29,7 +29,9 @@ def test_the_table_of_areas_lists_every_folder_of_the_package() -> None:
 
 
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--check", 2)])
-def test_arguments_write_no_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, code: int) -> None:
+def test_with_arguments_no_page_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, argument: str, code: int
+) -> None:
     page = tmp_path / "page.md"
     page.write_text("old")
     monkeypatch.setattr(command, "pages", lambda: [(page, "new")])

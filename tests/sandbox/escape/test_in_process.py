@@ -62,7 +62,7 @@ def test_the_number_of_host_calls_is_limited_in_process(make: Make) -> None:
 
 
 @pytest.mark.parametrize("body", test_component_model.TRAPS.values(), ids=test_component_model.TRAPS)
-def test_a_trap_of_the_specification_ends_only_its_call(make: Make, honest: PreparedTool, body: Body) -> None:
+def test_each_trap_of_the_specification_ends_only_its_call(make: Make, honest: PreparedTool, body: Body) -> None:
     assert isinstance(ended(make(body)), TrapError)
     assert honest.execute({}).result == {"ok": True}
 

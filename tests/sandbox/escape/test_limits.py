@@ -81,7 +81,7 @@ def test_exceeding_the_memory_limit_reports_the_needed_memory(make: Make) -> Non
 
 
 def test_a_guest_that_is_refused_memory_and_aborts_gets_a_hint_with_the_limit(make: Make) -> None:
-    """The engine does not report a refused growth, so the abort of a guest that says nothing stays a trap."""
+    """The engine does not report refused memory growth, so an abort without a message is only known as a trap."""
     grows = "(loop $more (br_if $more (i32.ne (memory.grow (i32.const 16)) (i32.const -1)))) (unreachable)"
     error = ended(make(Body(execute=grows), ResourceLimits(memory_bytes=16 * MIB)))
     assert error.code == "trap-unreachable"

@@ -45,7 +45,7 @@ def test_every_component_is_accepted_or_refused_with_a_typed_error() -> None:
 
 
 @pytest.mark.ci("slow")
-def test_the_component_of_a_seed_and_a_number_is_always_the_same(tmp_path: Path) -> None:
+def test_a_seed_and_a_number_always_generate_the_same_component(tmp_path: Path) -> None:
     for folder in ("one", "two"):
         (tmp_path / folder).mkdir()
     one, two = (Generator(SEED, tmp_path / folder) for folder in ("one", "two"))

@@ -184,7 +184,7 @@ REFUSED: dict[str, Script] = {
     "half of a start": lambda liar: liar.raw(b"\x08\x00"),
     "silence": lambda liar: None,
 }
-"""Frames that end the call with another error, at its deadline at the latest."""
+"""Frames after which the call fails in any way, no later than its deadline."""
 
 
 @pytest.mark.table

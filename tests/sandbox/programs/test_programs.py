@@ -66,7 +66,7 @@ def test_arguments_follow_the_tools_name_unchanged(tool: PreparedTool) -> None:
     assert run(tool, "args", "a b", "ü", "")["stdout"] == '["program", "args", "a b", "ü", ""]\n'
 
 
-def test_without_params_a_program_has_only_its_name(tool: PreparedTool) -> None:
+def test_without_params_a_program_gets_only_its_own_name_as_argument(tool: PreparedTool) -> None:
     with pytest.raises(GuestExitError, match='no such thing: ""'):
         tool.execute({})
     assert run(tool, "cat")["stdout"] == ""

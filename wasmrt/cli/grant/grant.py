@@ -102,7 +102,7 @@ def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: boo
     if for_agents and not version.for_agents and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"{name} was not offered to agents: there is no terminal to ask on",
+                f"{name} was not offered to agents: confirming it requires a terminal",
                 hint=f"review its permissions, then run: wasmrt grant {name} --offer --yes",
                 asks=asks,
             )
@@ -177,7 +177,7 @@ def _regrant(
     if more and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"{name} was granted nothing more: there is no terminal to ask on",
+                f"the grant of {name} was not changed: confirming it requires a terminal",
                 hint="review the changes, then pass --yes",
                 asks=more,
                 changes=more,
@@ -220,7 +220,7 @@ def _grant_pending(
     if not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"{name} was granted nothing: there is no terminal to ask on",
+                f"{name} was granted nothing: confirming the grant requires a terminal",
                 hint="review its request, then pass --yes",
                 asks=asks,
                 changes=new,

@@ -235,7 +235,7 @@ def _decide(
         return installer.accept(plan, for_agents=offer)
     if previous is None:
         raise NotGrantedError(
-            f"{name} was not installed: there is no terminal to ask for a grant on",
+            f"{name} was not installed: confirming its grant requires a terminal",
             hint="review its request, then install it with --yes",
             asks=explain_grant(plan.grant),
         )

@@ -162,7 +162,7 @@ class FrameworkApprover:
         self._call_id = call_id
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Return the answer if the request is the shown one, otherwise a denial."""
+        """Return the answer if the request is the one that the framework showed, otherwise a denial."""
         if self._fits(Question.of(request, self._call_id)):
             return self._answer
         return ApprovalAnswer(approved=False, note="the approval was for a different call")

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from wasmrt.runtime.workspace import WorkspaceReader, WorkspaceWriter
 
 WITHHELD = "[withheld: it could not be scanned in time]"
-"""Replaces text for which there was no time to scan it."""
+"""Replaces text that could not be scanned in time."""
 CLOSING_SECONDS = 0.05
 """Extra time to scan logs and errors of a call after its deadline. Text that is not scanned by then is withheld."""
 

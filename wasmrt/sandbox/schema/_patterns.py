@@ -13,7 +13,7 @@ from typing import Any
 from wasmrt.sandbox.schema._document import subschemas
 
 _FEW_STATES = 64
-"""Up to this many states of a pattern, a character takes 5 ns; with more states, another one for each state."""
+"""Up to this many states of a pattern, a character takes 5 ns; with more states, 5 ns and 1 ns for each state."""
 _REPEAT = re.compile(r"\{(\d{1,9})?(,)?(\d{1,9})?\}")
 _UNICODE_PROPERTY = re.compile(r"\\[pP]")
 _NOT_ASCII = re.compile(r"\A\[\^|\\[WDSs]|[^\x00-\x7f]")

@@ -83,7 +83,7 @@ def _wait_until_written(text: str, lifetime: Lifetime | None) -> None:
         try:
             if read_clipboard(time_limit) == text:
                 return
-        except DeadlineExceededError:  # of the last read, which says less than the reads before
+        except DeadlineExceededError:  # raised by the last read; the errors of earlier reads explain more
             break
         except ToolError as error:  # for example, the previous text is too large, or its owner has just exited
             problem = error.message

@@ -252,7 +252,7 @@ class ExtensionTools:
         }  # fmt: skip
 
     def _steps(self, name: str, user: str) -> list[str]:
-        """Return the commands that set up a tool. SECURITY: only for the calling user, and without values."""
+        """Return the commands that set up a tool. SECURITY: only with names of this user's secrets."""
         if self._is_server(name):
             return self._servers(name).steps(name, user)
         if self._catalog.has(name):

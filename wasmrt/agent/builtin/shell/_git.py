@@ -118,7 +118,7 @@ def included_files(content: bytes) -> Iterator[str]:
 
 def _is_harmless(setting: Setting, folder: str) -> bool:
     section = setting.section if setting.subsection is None else f"{setting.section}.*"
-    if (section, setting.name) == ("core", "worktree"):  # of a submodule
+    if (section, setting.name) == ("core", "worktree"):  # written in submodules
         return _FOLDER.fullmatch(setting.value) is not None and resolve(folder, setting.value) is not None
     if (section, setting.name) not in _ALLOWED:
         return False

@@ -95,7 +95,7 @@ class Desktop:
         while not self.has_focus(number):
             if time.monotonic() > until:
                 raise FailedError(
-                    f"window {number:#x} did not get the keyboard", "a dialog may keep it; see the screen"
+                    f"window {number:#x} did not get the keyboard focus", "a dialog may hold it; look at the screen"
                 )
             time.sleep(_POLL_SECONDS)
 

@@ -54,7 +54,7 @@ class ServerFacts(NamedTuple):
     """Facts reported by a connected server."""
 
     version: str
-    """Of the protocol."""
+    """The protocol version."""
     name: str
     server_version: str
     tools: list[Definition]

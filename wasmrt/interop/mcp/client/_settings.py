@@ -104,7 +104,7 @@ class McpServerConfig:
     enabled: bool = True
     description: str = ""
     timeout_seconds: float = MCP_CALL_SECONDS
-    """Of one call."""
+    """Timeout of a call."""
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):

@@ -130,7 +130,9 @@ class _Body(httpx2.AsyncByteStream):
         """
         counts = dict.fromkeys(_MAX_MARKS, 0)
         async for piece in self._inner:
-            *_, last = messages = re.split(rb"\r?\n\r?\n", piece)  # of an event stream; JSON has no such line
+            *_, last = messages = re.split(
+                rb"\r?\n\r?\n", piece
+            )  # events end with an empty line, which JSON cannot contain
             for message in messages:
                 for mark, most in _MAX_MARKS.items():
                     counts[mark] += message.count(mark)

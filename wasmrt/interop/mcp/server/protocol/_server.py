@@ -36,7 +36,7 @@ INSTRUCTIONS = (
     "error that names a request: tell the user, and make the same call again once it is approved."
 )
 MAX_SUBSCRIPTIONS = 16
-"""Of one user."""
+"""Maximum number of subscriptions of a user."""
 _MAX_NAME_CHARS = 128
 
 
