@@ -92,6 +92,14 @@ def test_all_skill_errors_are_reported_together(wasmrt: Run, notes: Path) -> Non
     assert "line 3: an anchor is not allowed" in said and "nam: is not known" in said and "name: is missing" in said
 
 
+def test_check_fails_for_a_skill_that_install_refuses_and_shows_notes(wasmrt: Run, notes: Path) -> None:
+    (notes / "SKILL.md").write_text("---\nname: notes\ndescription: x\nmodel: y\n---\nhid\u200bden\n")
+    said = wasmrt("skills", "check", notes, code=2).stderr
+    assert "note: model: is not known" in said and "is refused: SKILL.md has zero-width" in said and "valid" not in said
+    shown = wasmrt("skills", "check", notes, "--json", code=2)
+    assert json.loads(shown.stdout)["findings"][0]["refuses"] is True and "valid" not in shown.stderr
+
+
 def test_the_agents_tools_are_called_by_name_from_the_command_line(wasmrt: Run, notes: Path) -> None:
     wasmrt("skills", "install", notes, "--trust", "--yes")
     assert json.loads(wasmrt("tools", "run", "skill_read", '{"name": "notes"}').stdout)["trust"] == "trusted"

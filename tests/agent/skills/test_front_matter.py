@@ -45,7 +45,7 @@ def test_all_front_matter_values_are_strings() -> None:
 
 
 def test_yaml_booleans_and_numbers_stay_strings() -> None:
-    values, wrong = read_front("a: no\nb: 1e3\nc: ~\nd: 2024-01-01\ne: 0x10\nf: null")
+    values, wrong, _ = read_front("a: no\nb: 1e3\nc: ~\nd: 2024-01-01\ne: 0x10\nf: null")
     assert (list(values.values()), wrong) == (["no", "1e3", "~", "2024-01-01", "0x10", "null"], [])
 
 
@@ -57,7 +57,6 @@ def test_yaml_booleans_and_numbers_stay_strings() -> None:
         ("a: !!python/object:os.system x", "a tag"),
         ("<<: *x", "a merge key"),
         ("a: {b: c}", "a flow mapping"),
-        ("a: b: c", "a value that contains a colon"),
         ("a: 1\na: 2", "duplicate key"),
         ("a: 1\nA: 2", "only in case"),
         ("a: 1\n... \nb: 2", "expected '<document start>'"),
@@ -66,13 +65,13 @@ def test_yaml_booleans_and_numbers_stay_strings() -> None:
         ('a: "b', "unexpected end of stream"),
         ('a: "\\ud800"', "an escape"),
         ("a: |\n  b\n c", "expected <block end>"),
-        ("a:\n  b:\n    c:\n      d:\n        e: f", "4 levels deep"),
+        ("\n".join(f"{' ' * n}a:" for n in range(10)), "8 levels deep"),
         ("? [a]\n: b", "a key that is not a string"),
         ("a", "must be a mapping"),
     ],
 )
 def test_dangerous_yaml_features_are_rejected_by_name(text: str, problem: str) -> None:
-    _, problems = read_front(text)
+    _, problems, _ = read_front(text)
     assert any(problem in each.problem for each in problems), problems
 
 
@@ -83,14 +82,39 @@ def test_a_list_may_only_contain_a_bounded_number_of_strings(items: str) -> None
     assert [place for place, _ in caught.value.problems] == ["allowed-tools"]
 
 
+def test_keys_of_other_agents_and_plain_values_outside_yaml_are_notes() -> None:
+    rows = {
+        "model: sonnet": "model: is not known and has no effect",
+        "argument-hint: [issue] [label]": "argument-hint: is not valid YAML and was read as text; write it in quotes",
+        "licence: MIT": "licence: is not known and has no effect; did you mean license?",
+        "hooks:\n  Stop:\n    - hooks:\n        - type: command": "hooks: is not known and has no effect",
+        "activation:\n  mode: auto": "activation.mode: is not known and has no effect",
+        "tools: *": "tools: is not valid YAML and was read as text; write it in quotes",
+    }
+    for line, note in rows.items():
+        assert note in skill(f"---\nname: release-notes\ndescription: x\n{line}\n---\nx").notes, line
+    value = "Use when: the user asks.\n  Not for: notes about `x`"
+    read = skill(f"---\nname: release-notes\ndescription: {value}\nversion: @1\n---\nx")
+    assert (read.description, read.version) == ("Use when: the user asks. Not for: notes about `x`", "@1")
+    # An anchor, alias or tag stays an error next to a plain value.
+    for refused in ("&a x", "*a", "!!python/name:os x"):
+        with pytest.raises(SkillError, match="is not allowed"):
+            skill(f"---\nname: release-notes\ndescription: {refused}\nlicense: a: b\n---\nx")
+
+
+def test_a_skill_of_the_size_of_published_ones_is_read() -> None:
+    text = b"---\nname: release-notes\ndescription: " + b"d" * 1100 + b"\n---\n" + b"x" * 100_000
+    assert len(read_skill(single_file(text)).text) == 100_000
+
+
 def test_alias_bomb_is_rejected_before_expansion() -> None:
     lines = ["a0: &a0 [lol]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 10))]
-    values, wrong = read_front("\n".join(lines))
+    values, wrong, _ = read_front("\n".join(lines))
     assert len(wrong) == 10 and len(json.dumps(values)) < 500
 
 
 def test_oversized_front_matter_is_rejected_without_parsing() -> None:
-    values, problems = read_front("a: " + "x" * MAX_FRONT_BYTES)
+    values, problems, _ = read_front("a: " + "x" * MAX_FRONT_BYTES)
     assert values is None and "more than 16,384 bytes" in problems[0].problem
     assert read_front("\n" * MAX_FRONT_LINES)[0] is None
     assert split_front("---\n" + "a: b\n" * 10_000 + "---\n") is None
@@ -100,7 +124,7 @@ def test_all_front_matter_mistakes_are_reported_with_their_lines() -> None:
     with pytest.raises(SkillError) as caught:
         skill("---\nnam: x\na: &b\ndescription: [x]\nactivation: y\n---\n")
     places = [place for place, _ in caught.value.problems]
-    assert places == ["line 3", "nam", "a", "name", "description", "activation", "text"]
+    assert places == ["line 3", "name", "description", "activation", "text", "nam", "a"]
     assert "did you mean name?" in str(caught.value)
 
 
@@ -112,7 +136,7 @@ def test_all_front_matter_mistakes_are_reported_with_their_lines() -> None:
         (WHOLE.replace("release-notes", "other"), "expected release-notes"),
         (WHOLE.replace("release-notes", "../x"), "is not a valid skill name"),
         (WHOLE.replace("# Notes\n\nDo it.", ""), "is empty"),
-        (WHOLE.replace("Writes", "W" * 1100), "up to 1024"),
+        (WHOLE.replace("Writes", "W" * 2100), "up to 2048"),
     ],
 )
 def test_invalid_skills_are_rejected(text: str, said: str) -> None:
@@ -131,14 +155,14 @@ PLAIN = st.text(st.characters(codec="utf-8", exclude_categories=["Cc", "Cs", "Zl
 @given(st.dictionaries(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), PLAIN, max_size=6))
 def test_quoted_strings_round_trip(values: dict[str, str]) -> None:
     text = "\n".join(f"{key}: {json.dumps(value)}" for key, value in values.items())
-    assert read_front(text) == (values, [])
+    assert read_front(text) == (values, [], [])
     listed = "\n".join(f"{key}: [{json.dumps(value)}, {json.dumps(value)}]" for key, value in values.items())
-    assert read_front(listed) == ({key: [value, value] for key, value in values.items()}, [])
+    assert read_front(listed) == ({key: [value, value] for key, value in values.items()}, [], [])
 
 
 @given(st.text(st.sampled_from("ab:- \n\t\"'[]{}&*!|>#,\\.\x00\u2028"), max_size=120))
 def test_front_matter_reader_accepts_any_text_without_crashing(text: str) -> None:
-    values, problems = read_front(text)
+    values, problems, _ = read_front(text)
     assert values is not None or problems
     assert all(line >= 1 for line, _ in problems)
 

@@ -206,7 +206,7 @@ def test_secret_in_the_url_and_oversized_text_are_refused(
     make_agent: MakeAgent,
     site: Callable[..., Site],  # noqa: F811
 ) -> None:
-    here = site(lambda request, _: http_response(b"x" * 100_000))
+    here = site(lambda request, _: http_response(b"x" * 200_000))
     agent = make_agent((f"{HOST}:{here.server.port}",), here.network)
     token = "gh" + "p_" + "016C7e8f90aBcDeFgHiJkLmNoPqRsTuVwXyZ"
     assert expect_error(agent, "skill_install", name="far", url=here.url(f"/?t={token}")).code == "leak"

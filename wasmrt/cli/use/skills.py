@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from wasmrt.agent.builtin.skills import SkillFiles, SkillStore, SkillTrust, describe_new, read_folder, read_skill, scan
+from wasmrt.agent.builtin.skills import (
+    SkillFiles,
+    SkillStore,
+    SkillTrust,
+    check_findings,
+    describe_new,
+    read_folder,
+    read_skill,
+    scan,
+)
 from wasmrt.agent.config import read_config_file
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
@@ -98,10 +107,15 @@ def check(folder: Path, as_json: bool) -> None:
     findings = scan(files, LeakDetector())
     if as_json:
         found = [finding._asdict() for finding in findings]
-        show_json({"name": skill.name, "digest": files.digest, "files": sorted(files.files), "findings": found})
+        values = {"name": skill.name, "digest": files.digest, "files": sorted(files.files)}
+        show_json(values | {"findings": found, "notes": skill.notes})
+        check_findings(skill.name, findings)
         return
+    for note in skill.notes:
+        print_message(f"note: {note}")
     for finding in findings:
         print_message(f"{'refused' if finding.refuses else 'review'}: {finding.path} {finding.what}")
+    check_findings(skill.name, findings)
     print_message(f"{skill.name} is a valid skill ({files.digest[:12]})")
 
 

@@ -22,10 +22,10 @@ from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.runtime.workspace import LinkError, Walk, walking
 
 SKILL_FILE = "SKILL.md"
-MAX_SKILL_BYTES = 64 * 1024
+MAX_SKILL_BYTES = 128 * 1024
 """Maximum size of SKILL.md, which is passed to a model."""
 MAX_FILE_BYTES = 512 * 1024
-MAX_FOLDER_BYTES = 2 * 1024 * 1024
+MAX_FOLDER_BYTES = 8 * 1024 * 1024
 MAX_FILES = 128
 MAX_FOLDERS = 64
 MAX_DEPTH = 6

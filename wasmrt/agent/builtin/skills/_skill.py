@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 from wasmrt.agent.builtin.skills._folder import SKILL_FILE, SkillFiles
 from wasmrt.agent.builtin.skills._front import read_front, split_front
 from wasmrt.agent.safety import Sanitizer, Threat
-from wasmrt.core.errors import ManifestError
+from wasmrt.core.errors import ManifestError, PackageError
 from wasmrt.core.names import did_you_mean
 from wasmrt.egress.leaks import LeakDetector
 
 _NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 MAX_NAME_CHARS = 64
-MAX_DESCRIPTION_CHARS = 1024
+MAX_DESCRIPTION_CHARS = 2048
+"""Twice the maximum of the specification, which published skills exceed."""
 _MAX_TEXT_CHARS = 500
 _MAX_ITEMS = 256
 _TEXTS = ("version", "license", "compatibility", "author")
@@ -51,6 +52,8 @@ class Skill:
     """Tools that its author expects it to use. Shown to users; it grants nothing."""
     keywords: tuple[str, ...] = ()
     """Keywords and tags from `activation`."""
+    notes: tuple[str, ...] = ()
+    """Parts of the front matter that are ignored or that other readers may refuse."""
 
 
 def check_skill_name(name: str) -> str:
@@ -85,25 +88,23 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
     if parts is None:
         hint = "begin it with --- and a line `name: ...`, a line `description: ...`, and end it with ---"
         raise SkillError(f"{SKILL_FILE} has no front matter that ends", hint=hint)
-    values, wrong = read_front(parts[0])
+    values, wrong, notes = read_front(parts[0])
     problems = [(f"line {mistake.line}", mistake.problem) for mistake in wrong]
-    fields = {} if values is None else _fields(values, problems)
+    fields = {} if values is None else _fields(values, problems, notes)
     if name is not None and not problems and fields["name"] != name:
         problems.append(("name", f"is {fields['name']}, expected {name}"))
     if not parts[1].strip():
         problems.append(("text", "is empty: write the instructions below the front matter"))
     if problems:
+        problems += notes
         every = "; ".join(f"{place}: {problem}" for place, problem in problems)
         said = every if len(problems) == 1 else f"{len(problems)} mistakes: {every}"
         raise SkillError(said, problems=tuple(problems))
-    return Skill(text=parts[1].strip("\n"), **fields)
+    return Skill(text=parts[1].strip("\n"), notes=tuple(f"{place}: {note}" for place, note in notes), **fields)
 
 
-def _fields(values: dict[str, object], problems: list[tuple[str, str]]) -> dict[str, Any]:
-    for key in values:
-        if key not in _KNOWN:
-            near = did_you_mean(key, _KNOWN)
-            problems.append((key, f"is not known; did you mean {near}?" if near else "is not known"))
+def _fields(values: dict[str, object], problems: list[tuple[str, str]], notes: list[tuple[str, str]]) -> dict[str, Any]:
+    _note_unknown(values, _KNOWN, "", notes)
     fields: dict[str, Any] = {key: _text(values, key, _MAX_TEXT_CHARS, problems) for key in _TEXTS}
     fields["name"] = _text(values, "name", MAX_NAME_CHARS, problems, required=True)
     if fields["name"] and not _NAME.fullmatch(fields["name"]):
@@ -111,9 +112,9 @@ def _fields(values: dict[str, object], problems: list[tuple[str, str]]) -> dict[
     fields["description"] = _text(values, "description", MAX_DESCRIPTION_CHARS, problems, required=True)
     tools = values.get("allowed-tools", "")
     fields["allowed_tools"] = (
-        tuple(tools.split()) if isinstance(tools, str) else _list(tools, "allowed-tools", problems)
+        tuple(tools.replace(", ", " ").split()) if isinstance(tools, str) else _list(tools, "allowed-tools", problems)
     )
-    fields["keywords"] = _activation(values.get("activation", {}), problems)
+    fields["keywords"] = _activation(values.get("activation", {}), problems, notes)
     if not isinstance(values.get("metadata", {}), dict):
         problems.append(("metadata", "must be a mapping of strings"))
     return fields
@@ -144,13 +145,21 @@ def _list(value: object, key: str, problems: list[tuple[str, str]]) -> tuple[str
     return ()
 
 
-def _activation(value: object, problems: list[tuple[str, str]]) -> tuple[str, ...]:
+def _note_unknown(values: dict[str, object], known: tuple[str, ...], place: str, notes: list[tuple[str, str]]) -> None:
+    """Note keys of other agents, which have no effect here, and misspelled keys."""
+    for key in values:
+        if key not in known:
+            near = did_you_mean(key, known)
+            notes.append(
+                (f"{place}{key}", f"is not known and has no effect{f'; did you mean {near}?' if near else ''}")
+            )
+
+
+def _activation(value: object, problems: list[tuple[str, str]], notes: list[tuple[str, str]]) -> tuple[str, ...]:
     if not isinstance(value, dict):
         problems.append(("activation", "must be a mapping"))
         return ()
-    for key in value:
-        if key not in (*_LISTS, "max_context_tokens"):
-            problems.append((f"activation.{key}", "is not known"))
+    _note_unknown(value, (*_LISTS, "max_context_tokens"), "activation.", notes)
     lists = {key: _list(value[key], f"activation.{key}", problems) for key in _LISTS if key in value}
     return (*lists.get("keywords", ()), *lists.get("tags", ()))
 
@@ -205,6 +214,14 @@ def scan(files: SkillFiles, detector: LeakDetector) -> tuple[SkillFinding, ...]:
         finding for path, content in sorted(files.files.items()) for finding in _scan_file(path, content, detector)
     ]
     return tuple(sorted(found, key=lambda finding: not finding.refuses)[:_MAX_FINDINGS])
+
+
+def check_findings(name: str, findings: tuple[SkillFinding, ...]) -> None:
+    """Raise `PackageError` if a finding refuses the skill."""
+    listed = "; ".join(f"{finding.path} {finding.what}" for finding in findings if finding.refuses)
+    if listed:
+        hint = "ask the skill's author to remove this"
+        raise PackageError(f"the skill {name} is refused: {listed}", code="skill-scan", hint=hint)
 
 
 def _scan_file(path: str, content: bytes, detector: LeakDetector) -> Iterator[SkillFinding]:

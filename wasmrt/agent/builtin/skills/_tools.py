@@ -20,7 +20,7 @@ from wasmrt.agent.builtin.skills._folder import (
     read_folder,
     single_file,
 )
-from wasmrt.agent.builtin.skills._skill import check_skill_name, read_skill, scan
+from wasmrt.agent.builtin.skills._skill import check_findings, check_skill_name, read_skill, scan
 from wasmrt.agent.builtin.skills._store import ListedSkill, LoadedSkill, SkillStore
 from wasmrt.capabilities import path_problem
 from wasmrt.core.effects import Effect
@@ -223,10 +223,7 @@ def describe_new(
     """
     skill = read_skill(files, name)
     findings = scan(files, detector)
-    if any(finding.refuses for finding in findings):
-        listed = "; ".join(f"{finding.path} {finding.what}" for finding in findings if finding.refuses)
-        hint = "ask the skill's author to remove this"
-        raise PackageError(f"the skill {name} is refused: {listed}", code="skill-scan", hint=hint)
+    check_findings(name, findings)
     lines = [
         f"install the skill {name}{f', version {_single_line(skill.version)}' if skill.version else ''}, from {origin}",
         f"digest {files.digest}",
@@ -234,6 +231,7 @@ def describe_new(
         f"files: {', '.join(sorted(files.files))}",
         *([f"its author expects it to use: {', '.join(skill.allowed_tools)}"] if skill.allowed_tools else []),
         *(f"check {finding.path}: {finding.what}" for finding in findings),
+        *(f"note {note}" for note in skill.notes),
         f"{_READ_AS[trust.foreign]}; its first lines:",
     ]
     text = skill.text.split("\n")
