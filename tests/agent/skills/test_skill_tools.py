@@ -64,6 +64,27 @@ def expect_error(agent: Agent, tool: str, /, **params: Any) -> ToolError:
 # -- normal use --------------------------------------------------------------------------------------------------------
 
 
+def test_search_answers_questions_and_ranks_by_words(agent: Agent) -> None:
+    described = {
+        "pdf": "Reads, merges and splits PDF files, and fills in PDF forms.",
+        "xlsx": "Creates spreadsheets with sums.",
+        "forms": "Designs forms for web pages.",
+    }
+    for name, description in described.items():
+        text = f"---\nname: {name}\ndescription: {description}\n---\nx"
+        (write_skill(agent.places.skills, name) / "SKILL.md").write_text(text)
+    rows = {
+        "how do I fill in a pdf form": ["pdf"],
+        "merge pdf files": ["pdf"],
+        "Which skill makes a spreadsheet?": ["xlsx"],
+        "pdf form": ["pdf", "forms"],
+        "bake bread": [],
+    }
+    for query, names in rows.items():
+        found = [row["name"] for row in agent.call("skill_search", query=query)["skills"]]
+        assert found == names, query
+
+
 def test_skill_is_found_installed_read_and_removed(agent: Agent) -> None:
     write_skill(agent.sources, "notes", **{"more.md": b"More."})
     write_skill(agent.places.skills, "mine")

@@ -23,6 +23,7 @@ from wasmrt.agent.builtin.extensions.missing import missing_from
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.extensions.sources import ToolSources
 from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
+from wasmrt.agent.builtin.ranking import rank_rows
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import Catalog, ComponentInfo
 from wasmrt.catalog.bundled import bundled_grant, bundled_sidecar, bundled_tool
@@ -143,7 +144,6 @@ class ExtensionTools:
         ]  # fmt: skip
 
     def _search(self, params: Params, _: ToolContext) -> Any:
-        words = params["query"].casefold().split()
         rows = self._installed_rows() + ([] if self._registry.servers is None else self._registry.servers.rows())
         known = {row["name"] for row in rows}
         for at, name in enumerate(self._sources.names()):
@@ -151,7 +151,7 @@ class ExtensionTools:
                 described = params.get("discover", False) and at < _MAX_DISCOVERED
                 description = self._read_description(name) if described else ""
                 rows.append({"name": name, "kind": "wasm", "state": "not installed", "description": description})
-        found = [row for row in rows if all(word in f"{row['name']} {row['description']}".casefold() for word in words)]
+        found = rank_rows(params["query"], rows)
         return {"tools": found[:_MAX_ROWS], "total": len(found)}
 
     def _read_description(self, name: str) -> str:

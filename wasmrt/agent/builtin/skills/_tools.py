@@ -5,13 +5,14 @@ A model requests an installation; a user reviews and approves it. The text is un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
 from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
+from wasmrt.agent.builtin.ranking import rank_rows
 from wasmrt.agent.builtin.skills._folder import (
     MAX_SKILL_BYTES,
     SKILL_FILE,
@@ -116,11 +117,10 @@ class SkillTools:
         return {"skills": [_row(each, verbose=verbose) for each in self._store.skills()]}
 
     def _search(self, params: Params, _: ToolContext) -> Any:
-        words = params["query"].casefold().split()
         rows = [_row(each) for each in self._store.skills()]
         known = {row["name"] for row in rows}
         rows += [row for row in self._source_rows() if row["name"] not in known]
-        return {"skills": [row for row in rows if _matches(row, words)][:_MAX_FOUND]}
+        return {"skills": rank_rows(params["query"], rows)[:_MAX_FOUND]}
 
     def _source_rows(self) -> Iterator[dict[str, Any]]:
         for folder in self._sources.folders:
@@ -265,11 +265,6 @@ def _row(listed: ListedSkill, *, verbose: bool = False) -> dict[str, Any]:
             "digest": listed.loaded.digest, "files": sorted(listed.loaded.files.files),
         }  # fmt: skip
     return row
-
-
-def _matches(row: dict[str, Any], words: Sequence[str]) -> bool:
-    text = f"{row['name']} {row.get('description', '')}".casefold()
-    return all(word in text for word in words)
 
 
 def _has_untrusted(result: Any) -> bool:

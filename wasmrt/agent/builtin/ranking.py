@@ -1,0 +1,31 @@
+"""Rank rows by the words of a query or a question, for `skill_search` and `tool_search`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+_WORD = re.compile(r"\w+")
+_ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s)\Z")
+_COMMON = frozenset((
+    "a", "about", "an", "and", "any", "are", "at", "be", "by", "can", "could", "do", "does", "find", "for",
+    "from", "get", "help", "how", "i", "in", "into", "is", "it", "its", "me", "my", "need", "of", "on", "or",
+    "please", "show", "skill", "skills", "some", "that", "the", "there", "this", "to", "tool", "tools", "up",
+    "use", "using", "want", "was", "we", "what", "when", "where", "which", "with", "would", "you", "your",
+))  # fmt: skip
+"""Words that are in most questions and descriptions."""
+
+
+def rank_rows(query: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the rows whose name or description has at least half of the query's words, the rows with most words first.
+
+    Common words do not count, unless the query has no other word, and neither does an English ending.
+    """
+    words = dict.fromkeys(_WORD.findall(query.casefold()))
+    wanted = [_ENDING.sub("", word) for word in words if word not in _COMMON] or list(words)
+    counted = []
+    for row in rows:
+        text = f"{row['name']} {row.get('description', '')}".casefold()
+        counted.append((sum(word in text for word in wanted), row))
+    return [row for count, row in sorted(counted, key=lambda each: -each[0]) if count * 2 >= max(len(wanted), 1)]
