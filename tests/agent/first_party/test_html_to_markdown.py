@@ -85,6 +85,31 @@ def test_elements_are_converted_to_markdown(convert: Run, html: str, markdown: s
         assert markdown in answer["markdown"], mode
 
 
+_MATHML = '<math{}><semantics><mi>x</mi><annotation encoding="application/x-tex">{}</annotation></semantics></math>'
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        (f"<p>a {_MATHML.format('', 'x_1^2 * y')} b</p>", "a $x_1^2 * y$ b"),
+        (f"<div>{_MATHML.format(' display=block', 'a &lt; b')}</div>", "$$a < b$$"),
+        ('<p>a <math alttext="\\frac{1}{2}"><mfrac><mn>1</mn><mn>2</mn></mfrac></math> b</p>', "a $\\frac{1}{2}$ b"),
+        ('<p>a <script type="math/tex">x^2</script> b</p>', "a $x^2$ b"),
+        (
+            f'<p>a <span><span style="display: none">{_MATHML.format("", "y")}</span>'
+            '<img src="/y.svg" alt="y" aria-hidden="true"></span> b</p>',
+            "a ![y](https://example.com/y.svg) b",
+        ),
+        (f'<p>a <span>{_MATHML.format("", "z")}<span aria-hidden="true">drawn</span></span> b</p>', "a $z$ b"),
+        ('<p>a <img src="" alt="none"> <img src="/i.png" alt="" aria-hidden="true"> b</p>', "a b"),
+    ],
+)
+def test_formulas_and_images_for_readers_stay(convert: Run, html: str, markdown: str) -> None:
+    for mode in ("article", "page"):
+        answer = convert(body(html), url="https://example.com/docs/page.html", mode=mode)
+        assert markdown in answer["markdown"].replace("  ", " "), mode
+
+
 def test_scripts_and_handlers_are_removed(convert: Run) -> None:
     hostile = (
         '<script>alert(1)</script><style>x</style><p><a href="javascript:alert(2)">one</a> '

@@ -149,6 +149,58 @@ def test_text_is_decoded_with_its_encoding(run: Run, web: Web, body: bytes, kind
     assert text in run("http", method="GET", url=URL)["body"]
 
 
+def test_encoding_is_found_without_a_header(run: Run, web: Web) -> None:
+    russian = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 3
+    japanese = "この文章は日本語で書かれています。文字コードの宣言がないページです。" * 3
+    rows = [
+        (russian.encode("cp1251"), russian),
+        (russian.encode("koi8-r"), russian),
+        (japanese.encode("shift_jis"), japanese),
+        (japanese.encode("euc_jp"), japanese),
+        (japanese.encode("iso2022_jp"), japanese),
+        (b'<?xml version="1.0" encoding="windows-1251"?>' + russian.encode("cp1251"), russian),
+        (
+            b"<!-- <meta charset=koi8-r> -->" + b" " * 4000 + b"<meta charset=cp1251>" + russian.encode("cp1251"),
+            russian,
+        ),
+        (("<p>" + russian).encode("utf-16-le"), russian),
+    ]
+    for body, text in rows:
+        web.pages[URL] = f"HTTP/1.1 200 X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+        assert text.strip() in run("web_fetch", url=URL, format="raw")["content"], body[:80]
+
+
+def test_content_that_is_not_text_is_refused_with_its_type(refused: Refused, run: Run, web: Web) -> None:
+    pdf = "%PDF-1.4\n1 0 obj << /Type /Catalog >> endobj"
+    for kind, body, named in (("text/html", pdf, "pdf"), ("image/png", "text", "image/png"), ("", "{\\rtf1 x}", "rtf")):
+        web.pages[URL] = page(body, kind=kind)
+        error = refused("web_fetch", url=URL)
+        assert error.code == "tool:not-text" and named in error.message and "expected HTML" in error.message
+        assert named in run("http", method="GET", url=URL)["omitted"]
+    web.pages[URL] = page("<svg>words</svg>", kind="image/svg+xml")
+    assert "words" in run("web_fetch", url=URL)["content"]
+
+
+def test_pages_whose_text_is_elsewhere_have_a_note(run: Run, web: Web) -> None:
+    web.pages[URL] = page('<meta http-equiv="Refresh" content="0; URL=\'/b?x=1\'"><p>Moving.</p>')
+    answer = run("web_fetch", url=URL)
+    assert answer["moved_to"] == "https://example.com/b?x=1" and "fetch moved_to" in answer["note"]
+    web.pages[URL] = page('<div id="root"></div><script src="/app.js"></script>')
+    assert "without its scripts" in run("web_fetch", url=URL)["note"]
+    web.pages[URL] = page(f'<meta http-equiv="refresh" content="60">{ARTICLE}<script></script>')
+    assert not {"note", "moved_to"} & run("web_fetch", url=URL).keys()
+    assert [request.target for request in web.asked] == ["/a"] * 3
+
+
+def test_international_urls_are_sent_in_ascii(run: Run, web: Web) -> None:
+    web.pages["https://example.com/wiki/%C3%96sterreich"] = page("austria", kind="text/plain")
+    for tool, params in (("web_fetch", {}), ("http", {"method": "GET"})):
+        answer = run(tool, url="https://ｅｘａｍｐｌｅ.com/wiki/Österreich?q=ä#ö", **params)
+        assert "austria" in answer.values()
+    assert {request.target for request in web.asked} == {"/wiki/%C3%96sterreich?q=%C3%A4"}
+    assert {request.header("Host") for request in web.asked} == {"example.com"}
+
+
 # -- in an agent -------------------------------------------------------------------------------------------------------
 
 

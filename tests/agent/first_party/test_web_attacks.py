@@ -49,6 +49,8 @@ INSIDE = [
     "https://inside.example/",
     "https://both.example/",
     "https://metadata.example/",
+    "https://１２７.0.0.1/ö",
+    "https://①②⑦。0。0。1/",
 ]
 
 
@@ -87,6 +89,11 @@ def test_dns_rebinding_to_an_internal_address_is_refused(web: Web, home: object)
         "https://example.com@127.0.0.1/",
         "https://example.com\\@127.0.0.1/",
         "https://example.com/%2e%2e/",
+        "https://example.com/ö/../",
+        "https://example.com/ö/．．/",
+        "https://example.com\\@127.0.0.1/ö",
+        "https://user:pässword@example.com/",
+        "https://exa\u3000mple.com/",
         "https://example.com/a b",
         "https://example.com/\r\nHost: other.example",
         "https://",

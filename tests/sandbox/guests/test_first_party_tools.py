@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
 
 SHIPPED = Path(wasmrt.__file__).parent / "catalog/shipped"
+TIMESTAMPS = Path(__file__).parent / "timestamps.txt"
 
 Run = Callable[..., Any]
 
@@ -35,7 +37,7 @@ def test_schemas_have_no_type_unions_and_data_has_no_type(tools: dict[str, Any])
             assert not isinstance(schema.get("type"), list)
     assert "type" not in tools["json"].schema["properties"]["data"]
     assert tools["json"].schema["required"] == ["operation", "data"]
-    assert tools["time"].schema["properties"]["operation"]["enum"] == ["now", "parse", "format", "diff"]
+    assert tools["time"].schema["properties"]["operation"]["enum"] == ["now", "parse", "format", "diff", "convert"]
 
 
 def test_echo_answers_with_the_message(run: Run) -> None:
@@ -82,6 +84,67 @@ def test_format_writes_utc(run: Run) -> None:
 def test_diff_is_from_the_first_to_the_second(run: Run) -> None:
     assert run("time", operation="diff", timestamp="2024-01-01", timestamp2="2024-01-02") == {"seconds": 86400}
     assert run("time", operation="diff", timestamp="1.5", timestamp2="0") == {"seconds": -1.5}
+
+
+@pytest.mark.ci("slow")
+def test_timestamps_are_read_as_in_the_table_and_differences_to_dateutil_have_a_reason(run: Run) -> None:
+    rows = [line.split(" | ") for line in TIMESTAMPS.read_text().splitlines() if not line.startswith("# ")]
+    for given, expected, dateutil, *reason in rows:
+        timestamp, _, zone = given.partition(" @ ")
+        try:
+            answer = run("time", operation="parse", timestamp=timestamp, timezone=zone)
+            read = " and ".join(each["iso"] for each in answer.get("ambiguous", [answer]))
+        except ToolError:
+            read = "refused"
+        assert read == expected, given
+        assert (expected == dateutil) is not bool(reason), given
+
+
+def test_zones_apply_to_times_without_offset_and_to_answers(run: Run) -> None:
+    berlin = {"local": "2024-06-19T15:22:45+02:00", "timezone": "Europe/Berlin"}
+    utc = {"iso": "2024-06-19T13:22:45Z", "unix": 1718803365, "unix_millis": 1718803365000}
+    assert run("time", operation="parse", timestamp="2024-06-19T15:22:45", timezone="Europe/Berlin") == utc | berlin
+    assert run("time", operation="parse", timestamp="2024-06-19T15:22:45[Europe/Berlin]") == utc | berlin
+    converted = run("time", operation="convert", timestamp="2024-06-19T15:22:45",
+                    from_timezone="Europe/Berlin", to_timezone="Asia/Tokyo")  # fmt: skip
+    assert converted == utc | {"local": "2024-06-19T22:22:45+09:00", "timezone": "Asia/Tokyo"}
+    written = run("time", operation="format", timestamp="1718803365", timezone="America/New_York", format="%H:%M %Z")
+    assert written == {"formatted": "09:22 EDT"}
+    now = run("time", operation="now", timezone="Asia/Kathmandu")
+    assert (
+        now["local"].endswith("+05:45") and run("time", operation="parse", timestamp=now["local"])["iso"] == now["iso"]
+    )
+
+
+def test_a_local_time_that_occurs_twice_has_both_answers_in_every_operation(run: Run) -> None:
+    twice = {"timestamp": "2024-10-27T02:30:00", "timezone": "Europe/Berlin"}
+    both = run("time", operation="parse", **twice)["ambiguous"]
+    assert [each["local"] for each in both] == ["2024-10-27T02:30:00+02:00", "2024-10-27T02:30:00+01:00"]
+    converted = run("time", operation="convert", to_timezone="UTC", **twice)["ambiguous"]
+    assert [each["iso"] for each in converted] == ["2024-10-27T00:30:00Z", "2024-10-27T01:30:00Z"]
+    written = run("time", operation="format", format="%H:%M %Z", **twice)
+    assert written == {"ambiguous": [{"formatted": "02:30 CEST"}, {"formatted": "02:30 CET"}]}
+    assert run("time", operation="format", format="%H:%M", **twice) == {"formatted": "02:30"}
+    apart = run("time", operation="diff", timestamp2="2024-10-27T04:30:00", **twice)
+    assert apart == {"ambiguous": [{"seconds": 10800}, {"seconds": 7200}]}
+
+
+@pytest.mark.parametrize(
+    ("params", "message"),
+    [
+        ({"timestamp": "2024-03-31T02:30:00[Europe/Berlin]"}, "02:00:00 (+01) to 2024-03-31T03:00:00 (+02)"),
+        ({"timestamp": "2022-07-08T00:14:07+01:00[Europe/Paris]"}, "has the offset +01, but Europe/Paris has +02"),
+        ({"timestamp": "2024-06-19", "timezone": "Europe/Nowhere"}, "expected an IANA name such as Europe/Berlin"),
+        ({"timestamp": "2024-06-19", "timezone": "+25:00"}, "unknown time zone"),
+        ({"timestamp": "202406"}, "write Unix seconds of this length as 202406.0"),
+        ({"timestamp": "2024-06-19", "operation": "convert"}, "to_timezone is required"),
+        ({"timestamp": "1" * 201}, "at most 200 characters"),
+        ({"timestamp": "0", "operation": "format", "format": "%Y" * 501}, "at most 1000 characters"),
+    ],
+)
+def test_a_time_that_cannot_be_read_is_an_error_with_the_reason(run: Run, params: dict[str, str], message: str) -> None:
+    with pytest.raises(ToolError, match=re.escape(message)):
+        run("time", **({"operation": "parse"} | params))
 
 
 def test_a_missing_param_of_an_operation_is_reported(run: Run) -> None:

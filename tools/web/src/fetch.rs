@@ -9,7 +9,7 @@ use url::Url;
 use crate::content::{header, Content};
 use crate::failed;
 use crate::html;
-use crate::request::{check_way, timeout_ms};
+use crate::request::{check_way, in_ascii, timeout_ms};
 
 const MAX_REDIRECTS: usize = 5;
 const USUAL_CHARS: usize = 50_000;
@@ -40,8 +40,8 @@ enum Found {
 }
 
 pub fn web_fetch(params: Params) -> Result<Value, Failure> {
-    check_way(&params.url)?;
-    let mut at = params.url.clone();
+    let mut at = in_ascii(&params.url);
+    check_way(&at)?;
     let response = match follow(&mut at, params.timeout_secs)? {
         Found::Page(response) => response,
         Found::Elsewhere(status, next) => return Ok(elsewhere(&at, status, &next)),
@@ -51,15 +51,22 @@ pub fn web_fetch(params: Params) -> Result<Value, Failure> {
         let kind = if status < 500 { FailureKind::Client } else { FailureKind::OperationFailed };
         return Err(Failure { kind, code: Some("http-status".into()), message: format!("the server answered {status}") });
     }
-    let content = Content::of(response);
+    let content = Content::of(response, &at);
     let Some(text) = &content.text else {
-        return Err(failed("not-text", format!("the answer is {}, which is not text", content.in_words())));
+        let message = format!("the answer is {}: expected HTML or other text, which is all that this tool reads", content.in_words());
+        return Err(failed("not-text", message));
     };
     let mut answer = json!({ "url": at, "status": status, "content_type": content.media_type });
     if content.is_html() && params.format == Format::Markdown {
         let base = Url::parse(&at).map_err(|_| input("invalid-url", "url is an https address"))?;
         let page = html::readable(text, &base)?;
         answer["title"] = page.title.into();
+        if let Some(next) = page.moved_to {
+            answer["moved_to"] = next.as_str().into();
+        }
+        if let Some(note) = page.note {
+            answer["note"] = note.into();
+        }
         put_part(&mut answer, &page.markdown, params.offset, params.max_chars);
     } else {
         put_part(&mut answer, text, params.offset, params.max_chars);

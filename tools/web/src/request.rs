@@ -42,7 +42,8 @@ pub struct Params {
 }
 
 pub fn http(params: Params) -> Result<Value, Failure> {
-    check_way(&params.url)?;
+    let url = in_ascii(&params.url);
+    check_way(&url)?;
     let mut headers: Vec<Header> =
         params.headers.into_iter().map(|NamedValue { name, value }| Header { name, value }).collect();
     let body = params.body.map(|body| {
@@ -62,8 +63,31 @@ pub fn http(params: Params) -> Result<Value, Failure> {
         Verb::Delete => Method::Delete,
         Verb::Patch => Method::Patch,
     };
-    let request = Request { method, url: params.url.clone(), headers, body, timeout_ms: timeout_ms(params.timeout_secs) };
-    answer(http::fetch(&request)?, &params.url, params.markdown)
+    let request = Request { method, url: url.clone(), headers, body, timeout_ms: timeout_ms(params.timeout_secs) };
+    answer(http::fetch(&request)?, &url, params.markdown)
+}
+
+/// Writes an international host in IDNA's ASCII, and other letters outside ASCII percent-encoded. Nothing else changes, so that
+/// the host still refuses ambiguous addresses; it decides about the address that this returns, which is the one that is sent.
+pub fn in_ascii(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://").filter(|_| !url.is_ascii() && !url.contains(['\\', ' '])) else {
+        return url.into();
+    };
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
+    let host = match Url::parse(&format!("https://{authority}/")) {
+        _ if authority.is_ascii() => authority.to_owned(),
+        Ok(read) if !authority.contains(['@', '%', ':']) => read.host_str().unwrap_or(authority).to_owned(),
+        _ => return url.into(),
+    };
+    let mut ascii = format!("{scheme}://{host}");
+    for c in path.chars() {
+        match c {
+            _ if c.is_ascii() => ascii.push(c),
+            _ if c.is_whitespace() || c.is_control() => return url.into(),
+            _ => ascii.extend(c.encode_utf8(&mut [0; 4]).bytes().map(|byte| format!("%{byte:02X}"))),
+        }
+    }
+    ascii
 }
 
 /// What is sent goes by HTTPS to port 443 alone; whatever else is wrong with an address is the host's to say. The host
@@ -86,7 +110,7 @@ pub fn timeout_ms(seconds: Option<u32>) -> Option<u32> {
 
 fn answer(response: Response, url: &str, markdown: bool) -> Result<Value, Failure> {
     let (status, headers) = (response.status, by_name(&response.headers));
-    let content = Content::of(response);
+    let content = Content::of(response, url);
     let mut answer = json!({ "status": status, "headers": headers });
     let Some(text) = &content.text else {
         answer["body"] = Value::Null;
@@ -98,6 +122,9 @@ fn answer(response: Response, url: &str, markdown: bool) -> Result<Value, Failur
         let page = html::readable(text, &base)?;
         answer["title"] = page.title.into();
         answer["body"] = page.markdown.into();
+        if let Some(note) = page.note {
+            answer["note"] = note.into();
+        }
         return Ok(answer);
     }
     let parsed = if content.is_json() { serde_json::from_str(text).ok() } else { None };

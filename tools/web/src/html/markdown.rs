@@ -1,7 +1,8 @@
 //! HTML to Markdown.
 
+use htmd::element_handler::Handlers;
 use htmd::options::{BulletListMarker, Options};
-use htmd::HtmlToMarkdown;
+use htmd::{Element, HtmlToMarkdown};
 use kit::{Failure, FailureKind};
 
 pub fn of(html: &str) -> Result<String, Failure> {
@@ -11,7 +12,16 @@ pub fn of(html: &str) -> Result<String, Failure> {
         ol_number_spacing: 1,
         ..Options::default()
     };
-    let converter = HtmlToMarkdown::builder().options(options).skip_tags(vec!["head", "script", "style"]).build();
+    let formula = |handlers: &dyn Handlers, element: Element| {
+        let attribute = |name: &str| element.attrs.iter().find(|each| &*each.name.local == name).map(|each| &*each.value);
+        let mark = if attribute("display") == Some("block") { "$$" } else { "$" };
+        Some(match attribute("alttext") {
+            Some(tex) => format!("{mark}{tex}{mark}").into(),
+            None => handlers.walk_children(element.node),
+        })
+    };
+    let skipped = vec!["head", "script", "style"];
+    let converter = HtmlToMarkdown::builder().options(options).skip_tags(skipped).add_handler(vec!["math"], formula).build();
     converter.convert(html).map_err(|error| Failure {
         kind: FailureKind::OperationFailed,
         code: Some("not-converted".into()),

@@ -8,6 +8,8 @@ use url::Url;
 
 use crate::failed;
 
+mod formulas;
+mod hints;
 mod markdown;
 mod page;
 
@@ -40,6 +42,10 @@ pub struct Converted {
     byline: Option<String>,
     published: Option<String>,
     pub markdown: String,
+    /// The address that the page moves to by itself.
+    pub moved_to: Option<Url>,
+    /// The reason why text is missing.
+    pub note: Option<&'static str>,
 }
 
 pub fn html_to_markdown(Params { html, url, mode }: Params) -> Result<Value, Failure> {
@@ -51,16 +57,20 @@ pub fn html_to_markdown(Params { html, url, mode }: Params) -> Result<Value, Fai
         let Converted { title, markdown, .. } = whole_page(&html, base.as_ref())?;
         return Ok(json!({ "title": title, "markdown": markdown, "converted": true }));
     }
-    let Converted { title, byline, published, markdown } = article(&html, base.as_ref())?;
+    let Converted { title, byline, published, markdown, .. } = article(&html, base.as_ref())?;
     Ok(json!({ "title": title, "byline": byline, "published": published, "markdown": markdown, "converted": true }))
 }
 
 /// The article of a page, or all of it where it has none.
 pub fn readable(html: &str, base: &Url) -> Result<Converted, Failure> {
-    match article(html, Some(base)) {
+    let found = match article(html, Some(base)) {
         Err(failure) if failure.code.as_deref() == Some("no-content") => whole_page(html, Some(base)),
         found => found,
-    }
+    };
+    let found = found?;
+    let moved_to = hints::refresh(html, base);
+    let note = hints::note(html, &found.markdown, moved_to.is_some());
+    Ok(Converted { moved_to, note, ..found })
 }
 
 fn whole_page(html: &str, base: Option<&Url>) -> Result<Converted, Failure> {
@@ -78,7 +88,8 @@ fn article(html: &str, base: Option<&Url>) -> Result<Converted, Failure> {
     if markdown.trim().is_empty() {
         return Err(no_content("it has no text"));
     }
-    Ok(Converted { title: article.title, byline: article.byline, published: article.published_time, markdown })
+    let (title, byline, published) = (article.title, article.byline, article.published_time);
+    Ok(Converted { title, byline, published, markdown, ..Converted::default() })
 }
 
 fn open(html: &str, base: Option<&Url>) -> Result<dom_query::Document, Failure> {

@@ -5,10 +5,12 @@ use dom_query::{Document, NodeRef, Selection};
 use kit::{input, Failure};
 use url::Url;
 
+use super::formulas;
+
 /// Elements in elements. Pages that people write have some dozens; what comes after works by recursion.
 const MAX_DEPTH: usize = 256;
 const NOT_FOR_READERS: &str = "script, style, noscript, template, iframe, object, embed, svg, canvas, form, input, \
-    button, select, textarea, dialog, link, meta[http-equiv], [hidden], [aria-hidden=true], .mw-editsection";
+    button, select, textarea, dialog, link, meta[http-equiv], [hidden], .mw-editsection";
 
 pub fn read(html: &str) -> Result<Document, Failure> {
     let page = Document::from(html);
@@ -43,7 +45,18 @@ pub fn tidy(page: &Document, base: Option<&Url>) {
         name_language(&code);
     }
     let declared = page.select("base[href]").attr("href");
+    formulas::keep(page);
     page.select(NOT_FOR_READERS).remove();
+    for hidden in page.select("[aria-hidden=true]").iter() {
+        // An image with a text instead is for readers, such as the image of a formula.
+        match hidden.attr("alt") {
+            Some(alt) if hidden.is("img") && !alt.trim().is_empty() => hidden.remove_attr("aria-hidden"),
+            _ => hidden.remove(),
+        }
+    }
+    for image in page.select("img[src]").iter().filter(|image| image.attr("src").is_some_and(|source| source.trim().is_empty())) {
+        image.remove_attr("src");
+    }
     let base = match (base, declared) {
         (Some(base), Some(declared)) => base.join(&declared).ok().or_else(|| Some(base.clone())),
         (base, _) => base.cloned(),
