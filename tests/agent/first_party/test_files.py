@@ -272,10 +272,13 @@ new file mode 100644
 
 def test_unified_diff_is_applied_atomically(root: Path, run: Run, refused: Refused) -> None:
     (root / "a.txt").write_text("zero\none\ntwo\nthree\n")
-    assert run("apply_diff", diff=DIFF)["files"] == [
-        {"path": "a.txt", "hunks": 1, "created": False},
-        {"path": "new/b.txt", "hunks": 1, "created": True},
-    ]
+    shown = {"start_line": 3, "lines": 1, "text": "1: zero\n2: one\n3: TWO\n4: three\n"}
+    dry = run("apply_diff", diff=DIFF, dry_run=True)
+    assert (root / "a.txt").read_text() == "zero\none\ntwo\nthree\n" and not (root / "new").exists()
+    done = run("apply_diff", diff=DIFF)["files"]
+    assert done == dry["files"]
+    assert done[0] == {"path": "a.txt", "hunks": 1, "created": False, "regions": [shown]}
+    assert (done[1]["path"], done[1]["created"]) == ("new/b.txt", True)
     assert (root / "a.txt").read_text() == "zero\none\nTWO\nthree\n"
     assert (root / "new/b.txt").read_text() == "made\nhere\n"
     (root / "new/b.txt").unlink()
@@ -283,8 +286,59 @@ def test_unified_diff_is_applied_atomically(root: Path, run: Run, refused: Refus
     assert error.code == "tool:no-match" and "a.txt" in error.message and not (root / "new/b.txt").exists()
     hunk = "--- x\n+++ x\n@@ -1 +1 @@\n-zero\n+0\n"
     assert run("apply_diff", diff=hunk, path="a.txt")["files"][0]["path"] == "a.txt"
-    for diff in ("", "nonsense", "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-0\n"):
-        assert refused("apply_diff", diff=diff).code == "tool:invalid-diff"
+
+
+def test_text_without_certain_changes_is_refused(root: Path, refused: Refused) -> None:
+    names = "--- a/a.txt\n+++ b/a.txt\n"
+    cases = {
+        "": "invalid-diff",
+        "nonsense": "invalid-diff",
+        names: "invalid-diff",
+        f"{names}-two\n+TWO\n": "invalid-diff",
+        f"{names}@@ -2 +2 @@\n two\n": "invalid-diff",
+        f"{names}@@ -2 +2 @@\n-two\n+TWO\nleft over\n": "invalid-diff",
+        f"{names}@@\n+new\n": "no-match",
+        f"{names}@@\n-same\n+other\n": "not-unique",
+        "--- a/a.txt\n+++ /dev/null\n@@ -1 +0,0 @@\n-one\n": "invalid-diff",
+        "*** Begin Patch\n*** Update File: a.txt\n@@\n-two\n+TWO\n": "invalid-diff",
+        "*** Begin Patch\n*** Update File: a.txt\n@@ other\n-two\n+TWO\n*** End Patch": "no-match",
+        "a.txt\n<<<<<<< SEARCH\ntwo\n>>>>>>> REPLACE": "invalid-diff",
+        "a.txt\n<<<<<<< SEARCH\ntwo\n=======\nTWO\n=======\n>>>>>>> REPLACE": "invalid-diff",
+    }
+    content = "one\ntwo\nsame\nsame\n"
+    (root / "a.txt").write_text(content)
+    for diff, code in cases.items():
+        error = refused("apply_diff", diff=diff)
+        assert error.code == f"tool:{code}", diff
+        assert (root / "a.txt").read_text() == content
+        assert code != "not-unique" or "fits at lines 3 and 4" in error.message
+
+
+def test_formats_of_models_change_create_move_and_delete_files(root: Path, run: Run) -> None:
+    (root / "a.py").write_text("class A:\n    x = 1\n\nclass B:\n    x = 1\n")
+    (root / "old.txt").write_text("old\n")
+    (root / "gone").write_bytes(b"\xff")
+    patch = (
+        "*** Begin Patch\n*** Update File: a.py\n@@ class B:\n-    x = 1\n+    x = 2\n*** Add File: in/new.txt\n+new\n"
+        "*** Update File: old.txt\n*** Move to: moved/old.txt\n@@\n-old\n+moved\n*** Delete File: gone\n*** End Patch"
+    )
+    run("apply_diff", diff=patch)
+    assert (root / "a.py").read_text() == "class A:\n    x = 1\n\nclass B:\n    x = 2\n"
+    assert (root / "in/new.txt").read_text() == "new\n" and (root / "moved/old.txt").read_text() == "moved\n"
+    assert sorted(path.name for path in root.iterdir()) == ["a.py", "in", "moved"]
+    block = "a.py\n```python\n<<<<<<< SEARCH\n    x = 2\n=======\n    x = 3\n>>>>>>> REPLACE\n```\n"
+    run("apply_diff", diff=block)
+    assert (root / "a.py").read_text().endswith("x = 3\n")
+
+
+def test_failed_patch_takes_back_its_changes(root: Path, refused: Refused) -> None:
+    (root / "a.sh").write_text("one\n")
+    (root / "a.sh").chmod(0o755)
+    (root / "AGENTS.md").write_text("rules\n")
+    patch = "*** Begin Patch\n*** Add File: in/b\n+b\n*** Delete File: a.sh\n*** Delete File: AGENTS.md\n*** End Patch"
+    assert refused("apply_diff", diff=patch).code == "tool:protected-file"
+    assert sorted(path.name for path in root.iterdir()) == ["AGENTS.md", "a.sh"]
+    assert (root / "a.sh").read_text() == "one\n" and (root / "a.sh").stat().st_mode & 0o777 == 0o755
 
 
 def test_removing_a_folder_requires_recursive(root: Path, run: Run, refused: Refused) -> None:
@@ -360,7 +414,9 @@ def test_each_tool_is_limited_to_its_own_grant(prepared: Callable[[str], Prepare
         assert grant.workspace_write is None and grant.workspace_read is not None, name
     for name in ("write_file", "apply_patch", "apply_diff", "files.ensure_dir", "files.move_glob", "file_delete"):
         grant = prepared(name).capabilities
-        assert grant.workspace_write is not None and grant.workspace_write.remove == (name == "file_delete"), name
+        assert grant.workspace_write is not None and grant.workspace_write.remove == (
+            name in ("file_delete", "apply_diff")
+        ), name
     copying = prepared("vault_copyto").capabilities
     assert copying.workspace_write is not None and copying.workspace_write.allowed_prefixes == ("shared/", "tmp/")
     for name in ("read_file", "file_delete", "vault_copyto"):
@@ -406,6 +462,7 @@ def test_undo_reverts_the_changes_of_every_tool(root: Path, prepared: Callable[[
         ("files.move_glob", {"from": "from", "patterns": ["*"], "to": "new/to"}),
         ("write_file", {"path": "from/a.log", "content": "new"}),
         ("apply_patch", {"path": "from/a.log", "old_string": "a", "new_string": "b"}),
+        ("apply_diff", {"diff": "*** Begin Patch\n*** Delete File: from/a.log\n*** Add File: c\n+c\n*** End Patch"}),
     ):
         done = prepared(tool).execute(params)
         assert seen() != before, tool

@@ -103,7 +103,7 @@ pub fn move_glob(params: Moving) -> Result<Value, Failure> {
     if params.patterns.is_empty() {
         return Err(input("missing-param", "patterns is empty: name files, as in [\"*.log\"]"));
     }
-    let globs = params.patterns.iter().map(|pattern| matcher_of(pattern)).collect::<Result<Vec<GlobMatcher>, _>>()?;
+    let globs = params.patterns.iter().map(|pattern| matcher_of(pattern.trim_start_matches("./"))).collect::<Result<Vec<GlobMatcher>, _>>()?;
     let names: Vec<String> = workspace::list(&from)?
         .into_iter()
         .filter(|entry| !is_folder(entry) && globs.iter().any(|glob| glob.is_match(&entry.name)))

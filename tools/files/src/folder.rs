@@ -7,10 +7,11 @@ use kit::Failure;
 use serde::Deserialize;
 use serde_json::{json, Value};
 
-use crate::host::{is_folder, is_skipped, joined, open_path, parent, VAULT};
+use crate::host::{code, is_folder, is_skipped, joined, open_path, parent, VAULT};
 
 const MAX_DIR_ENTRIES: usize = 500;
 const DEFAULT_DEPTH: u64 = 3;
+const EXCLUDE: &str = ".git/info/exclude";
 /// Folders in folders that a walk enters at all.
 pub const MAX_DEPTH: u64 = 64;
 
@@ -31,16 +32,50 @@ pub enum Met {
     IgnoredFile,
 }
 
+/// Paths that were not read, by the reason.
+#[derive(Default)]
+pub struct Unread {
+    unreadable: Vec<String>,
+    too_large: Vec<String>,
+    /// Paths outside of the grant.
+    hidden: Vec<String>,
+}
+
+impl Unread {
+    pub fn add(&mut self, path: String, failure: &Failure) {
+        match code(failure) {
+            "file-too-large" => self.too_large.push(path),
+            "prefix-not-allowed" => self.hidden.push(path),
+            _ => self.unreadable.push(path),
+        }
+    }
+
+    pub fn append(&mut self, mut other: Unread) {
+        self.unreadable.append(&mut other.unreadable);
+        self.too_large.append(&mut other.too_large);
+        self.hidden.append(&mut other.hidden);
+    }
+
+    pub fn add_to(self, answer: &mut Value) {
+        answer["unreadable"] = self.unreadable.into();
+        for (name, paths) in [("too_large", self.too_large), ("hidden", self.hidden)] {
+            if !paths.is_empty() {
+                answer[name] = paths.into();
+            }
+        }
+    }
+}
+
 /// A walk through the folders of the workspace, in the order of names.
 pub struct Walk {
     ignores: Vec<Gitignore>,
-    pub unreadable: Vec<String>,
+    pub unread: Unread,
     pub include_ignored: bool,
 }
 
 impl Walk {
     pub fn new(include_ignored: bool) -> Walk {
-        Walk { ignores: Vec::new(), unreadable: Vec::new(), include_ignored }
+        Walk { ignores: Vec::new(), unread: Unread::default(), include_ignored }
     }
 
     /// Visits all below a folder, as deep as `depth`; `visit` returns false to end it.
@@ -66,7 +101,7 @@ impl Walk {
     ) -> Result<bool, Failure> {
         let known = self.ignores.len();
         if !self.include_ignored && entries.iter().any(|entry| entry.name == ".gitignore" && !is_folder(entry)) {
-            self.read_ignore(folder);
+            self.read_ignore(folder, &joined(folder, ".gitignore"));
         }
         for entry in &entries {
             let path = joined(folder, &entry.name);
@@ -81,8 +116,7 @@ impl Walk {
                             return Ok(false);
                         }
                     }
-                    // Where it was looked for more than was granted is on the host's record, and in the answer.
-                    Err(_) => self.unreadable.push(path),
+                    Err(failure) => self.unread.add(path, &failure),
                 }
             }
         }
@@ -120,7 +154,11 @@ impl Walk {
         false
     }
 
+    /// Reads the rules that apply to a folder from above it. git's own file for a clone has the least weight.
     fn read_ignores_above(&mut self, folder: &str) {
+        if workspace::stat(EXCLUDE).is_ok() {
+            self.read_ignore("", EXCLUDE);
+        }
         let mut above = Vec::new();
         let mut at = folder;
         while !at.is_empty() {
@@ -128,26 +166,43 @@ impl Walk {
             above.push(at);
         }
         for folder in above.into_iter().rev() {
-            if workspace::stat(&joined(folder, ".gitignore")).is_ok() {
-                self.read_ignore(folder);
+            let path = joined(folder, ".gitignore");
+            if workspace::stat(&path).is_ok() {
+                self.read_ignore(folder, &path);
             }
         }
     }
 
-    fn read_ignore(&mut self, folder: &str) {
-        let path = joined(folder, ".gitignore");
-        let Ok(text) = workspace::read_text(&path) else {
-            self.unreadable.push(path);
-            return;
+    fn read_ignore(&mut self, folder: &str, path: &str) {
+        let text = match workspace::read_text(path) {
+            Ok(text) => text,
+            Err(failure) => return self.unread.add(path.into(), &failure),
         };
         let mut builder = GitignoreBuilder::new(folder);
-        for line in text.lines() {
-            let _ = builder.add_line(None, line); // a line that is no pattern says nothing, as in git
+        for line in text.trim_start_matches('\u{feff}').lines() {
+            let _ = builder.add_line(None, &with_literal_braces(line)); // a line that is no pattern says nothing, as in git
         }
         if let Ok(rules) = builder.build() {
             self.ignores.push(rules);
         }
     }
+}
+
+/// Escapes braces, which have no meaning in gitignore(5), but have one in globs.
+fn with_literal_braces(line: &str) -> String {
+    let mut escaped = String::new();
+    let (mut in_class, mut after_backslash) = (false, false);
+    for letter in line.chars() {
+        if matches!(letter, '{' | '}') && !in_class && !after_backslash {
+            escaped.push('\\');
+        }
+        if !after_backslash {
+            in_class = (in_class || letter == '[') && letter != ']';
+        }
+        after_backslash = letter == '\\' && !after_backslash;
+        escaped.push(letter);
+    }
+    escaped
 }
 
 pub fn list_dir(params: Params) -> Result<Value, Failure> {
@@ -171,10 +226,7 @@ pub fn list_dir(params: Params) -> Result<Value, Failure> {
         });
         Ok(true)
     })?;
-    Ok(json!({
-        "path": path,
-        "entries": entries,
-        "truncated": truncated,
-        "unreadable": walk.unreadable,
-    }))
+    let mut answer = json!({ "path": path, "entries": entries, "truncated": truncated });
+    walk.unread.add_to(&mut answer);
+    Ok(answer)
 }

@@ -7,11 +7,13 @@ use kit::several::{with_params, Offer, DESTROYS, READS, WRITES};
 
 mod change;
 mod diff;
+mod edits;
 mod folder;
 mod host;
 mod patch;
 mod read;
 mod search;
+mod steps;
 
 const OFFERS: &[Offer] = &[
     Offer {
@@ -58,8 +60,10 @@ const OFFERS: &[Offer] = &[
     },
     Offer {
         name: "apply_diff",
-        description: "Applies a unified diff, as 'diff -u' and 'git diff' print it, to one or several text files: all of \
-            it, or nothing where a part does not fit. It may make files; it removes and renames none.",
+        description: "Changes one or several text files by a unified diff, a patch that begins with '*** Begin Patch', or \
+            <<<<<<< SEARCH blocks: all of it, or nothing if a part does not fit in exactly one place. Places are found by \
+            the lines, so give three lines of context; line numbers may be wrong. It may also create, delete and rename \
+            files. 'dry_run' only reports the changes.",
         schema: include_str!("schemas/apply_diff.json"),
         annotations: WRITES,
         run: |params| with_params(params, diff::apply_diff),

@@ -78,7 +78,7 @@ fn not_found(path: &str, text: &str, wanted: &str) -> String {
 }
 
 /// The lines of a text that have most in common with those wanted, and the number of the first.
-fn nearest(text: &str, wanted: &str) -> Option<(usize, String)> {
+pub fn nearest(text: &str, wanted: &str) -> Option<(usize, String)> {
     let lines: Vec<&str> = text.lines().collect();
     let wanted: Vec<&str> = wanted.lines().map(str::trim).take(64).collect();
     let at = (0..lines.len())

@@ -1,6 +1,6 @@
 //! `file_search`: by text, with ripgrep's matcher and searcher, and by path.
 
-use globset::{Glob, GlobBuilder, GlobMatcher};
+use globset::{GlobBuilder, GlobMatcher};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::UTF8;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
@@ -9,7 +9,7 @@ use kit::{input, Failure};
 use serde::Deserialize;
 use serde_json::{json, Value};
 
-use crate::folder::{Met, Walk, MAX_DEPTH};
+use crate::folder::{Met, Unread, Walk, MAX_DEPTH};
 use crate::host::{base, code, is_folder, look, open_path};
 
 const MAX_RESULTS: u64 = 1000;
@@ -36,16 +36,19 @@ struct Found {
     results: Vec<Value>,
     searched: u64,
     not_text: u64,
-    unreadable: Vec<String>,
+    /// Files after the first `MAX_FILES`.
+    not_searched: u64,
+    unread: Unread,
     truncated: bool,
 }
 
 pub fn file_search(params: Params) -> Result<Value, Failure> {
     let path = open_path(params.path.as_deref().unwrap_or(""))?;
-    let glob = params.glob.as_deref().map(matcher_of).transpose()?;
+    let glob = params.glob.as_deref().map(PathGlob::new).transpose()?;
     if params.pattern.is_none() && glob.is_none() {
         return Err(input("missing-param", "give a pattern to look for, or a glob to list files by, or both"));
     }
+    let mut walk = Walk::new(params.include_ignored.unwrap_or(false));
     let mut found = Found {
         matcher: params.pattern.as_deref().map(|pattern| regex_of(pattern, &params)).transpose()?,
         searcher: SearcherBuilder::new().line_number(true).binary_detection(BinaryDetection::quit(0)).build(),
@@ -53,36 +56,44 @@ pub fn file_search(params: Params) -> Result<Value, Failure> {
         results: Vec::new(),
         searched: 0,
         not_text: 0,
-        unreadable: Vec::new(),
+        not_searched: 0,
+        unread: Unread::default(),
         truncated: false,
     };
-    let mut walk = Walk::new(params.include_ignored.unwrap_or(false));
     let is_file = !path.is_empty() && look(&path)?.is_some_and(|entry| entry.kind == EntryKind::File);
     if is_file {
         found.visit(&path)?;
     } else {
         walk.through(&path, MAX_DEPTH, &mut |met_path, entry, met| {
-            if is_folder(entry) || met != Met::File || !glob.as_ref().is_none_or(|glob| fits(glob, &path, met_path)) {
+            if is_folder(entry) || met != Met::File || !glob.as_ref().is_none_or(|glob| glob.fits(&path, met_path)) {
                 return Ok(true);
             }
             found.visit(met_path)
         })?;
     }
-    found.unreadable.append(&mut walk.unreadable);
-    Ok(json!({
+    found.unread.append(walk.unread);
+    let mut answer = json!({
         "matches": found.results,
         "files_searched": found.searched,
         "not_text": found.not_text,
-        "unreadable": found.unreadable,
         "truncated": found.truncated,
-    }))
+    });
+    if found.not_searched > 0 {
+        answer["not_searched"] = found.not_searched.into();
+    }
+    found.unread.add_to(&mut answer);
+    Ok(answer)
 }
 
 impl Found {
     fn visit(&mut self, path: &str) -> Result<bool, Failure> {
-        if self.results.len() >= self.most || self.searched >= MAX_FILES {
+        if self.results.len() >= self.most {
             self.truncated = true;
             return Ok(false);
+        }
+        if self.searched >= MAX_FILES {
+            (self.truncated, self.not_searched) = (true, self.not_searched + 1);
+            return Ok(true);
         }
         self.searched += 1;
         if self.matcher.is_none() {
@@ -95,8 +106,8 @@ impl Found {
                 self.not_text += 1;
                 Ok(true)
             }
-            Err(_) => {
-                self.unreadable.push(path.into());
+            Err(failure) => {
+                self.unread.add(path.into(), &failure);
                 Ok(true)
             }
         }
@@ -128,14 +139,40 @@ fn shortened(line: &str) -> String {
     }
 }
 
-/// A glob without a slash is for names, in whatever folder; one with a slash is for paths below the one searched.
-fn fits(glob: &GlobMatcher, searched: &str, path: &str) -> bool {
-    let below = path.strip_prefix(searched).unwrap_or(path).trim_start_matches('/');
-    glob.is_match(below) || (!glob.glob().glob().contains('/') && glob.is_match(base(path)))
+/// A glob for paths below the folder that is searched; one without a slash is for names, in whatever folder.
+struct PathGlob {
+    matcher: GlobMatcher,
+    by_name: bool,
+}
+
+impl PathGlob {
+    /// A leading `./` has no meaning, a leading `/` is the folder that is searched, and `dir/` is all below `dir`.
+    fn new(pattern: &str) -> Result<PathGlob, Failure> {
+        let mut plain = pattern;
+        while let Some(rest) = plain.strip_prefix("./") {
+            plain = rest;
+        }
+        let anchored = plain.starts_with('/');
+        let plain = plain.trim_start_matches('/');
+        let folder = plain.trim_end_matches('/');
+        let by_name = !anchored && !folder.contains('/');
+        let path = match (folder.len() < plain.len() || plain.is_empty(), folder.is_empty(), by_name) {
+            (true, true, _) => "**".into(),
+            (true, false, true) => format!("**/{folder}/**"),
+            (true, false, false) => format!("{folder}/**"),
+            (false, ..) => plain.to_owned(),
+        };
+        Ok(PathGlob { matcher: matcher_of(&path)?, by_name: by_name && !path.contains('/') })
+    }
+
+    fn fits(&self, searched: &str, path: &str) -> bool {
+        let below = path.strip_prefix(searched).unwrap_or(path).trim_start_matches('/');
+        self.matcher.is_match(below) || (self.by_name && self.matcher.is_match(base(path)))
+    }
 }
 
 pub fn matcher_of(pattern: &str) -> Result<GlobMatcher, Failure> {
-    let glob: Result<Glob, _> = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
+    let glob = GlobBuilder::new(pattern).literal_separator(true).backslash_escape(true).build();
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(input("invalid-glob", format!("the glob has more than {MAX_PATTERN_BYTES} bytes")));
     }
