@@ -102,7 +102,7 @@ class Unescaped(NamedTuple):
 
 _FAMILIES = {
     b"%": rb"(?<=%)(?:[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4})",
-    b"\\": rb"(?<=\\)(?:[\\/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
+    b"\\": rb"(?<=\\)(?:\\+|[/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
     rb"|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
     rb"|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[0-7]{1,2}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})",
     b"&": rb"(?<=&)(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|(?:amp|lt|gt|quot|apos|nbsp);)",
@@ -163,7 +163,7 @@ def _holds_family(data: bytes, family: bytes) -> bool:
 
 def holds_escapes(data: bytes, check: Check = no_check) -> bool:
     """Return whether a text contains escapes."""
-    return next(_find_places(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
+    return next(_find_escapes(data, list(_FAMILIES), DecodeBudget(check=check)), None) is not None
 
 
 def unescape(data: bytes, check: Check = no_check) -> Unescaped | None:
@@ -214,10 +214,10 @@ def _find_crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBud
         steps = 0
 
 
-def _unescape(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescaped | None:
-    pieces: list[bytes] = []
-    out, src = [0], [0]
-    position = length = 0
+def _find_escapes(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the places and values of escapes. A character that only looks like one, since it has no other form, is not
+    an escape.
+    """
     known = dict(_SINGLE)
     for start, end in _find_places(data, families, budget):
         escape = data[start:end]
@@ -226,6 +226,15 @@ def _unescape(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unesc
             value = _decode_escape(escape)
             if end - start <= _LONGEST_ESCAPE:
                 known[escape] = value
+        if value != escape:
+            yield start, end, value
+
+
+def _unescape(data: bytes, families: list[bytes], budget: DecodeBudget) -> Unescaped | None:
+    pieces: list[bytes] = []
+    out, src = [0], [0]
+    position = length = 0
+    for start, end, value in _find_escapes(data, families, budget):
         plain = data[position:start]
         pieces += (plain, value)
         length += len(plain)
@@ -255,6 +264,8 @@ def _decode_escape(escape: bytes) -> bytes:
             return _encode_point(int(escape[3:-1], 16))
         units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
         return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
+    if escape[:2] == b"\\\\":
+        return b"\\"  # of any length, since the number of backslashes has no meaning in a normal form
     if escape[:1] == b"\\":
         return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])
     if escape[:2] == b"U+":
