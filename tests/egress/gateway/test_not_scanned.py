@@ -51,7 +51,9 @@ def candidates(secret: bytes, size: int) -> bytes:
 
 
 def closed_archive(secret: bytes, size: int) -> bytes:
-    return b"plain words\n" * size + b"\x28\xb5\x2f\xfd\x24\x16" + bytes(byte ^ 0x55 for byte in secret) + b"\xff"
+    return (
+        b"plain words\n" * size + b"\x28\xb5\x2f\xfd\x24\x16\xb1\0\0" + bytes(byte ^ 0x55 for byte in secret) + b"\xff"
+    )
 
 
 BOUNDS = (members, layers, bytes_of_bombs, escapes, candidates, closed_archive)
@@ -154,7 +156,7 @@ def credentialed(w: World) -> FakeCall:
 
 
 def closed(request: ReceivedRequest, connection: ServerConnection) -> bytes:
-    return http_response(b"plain\n" * 50 + b"\x28\xb5\x2f\xfd\x24\x16" + b"\xfe\x81" * 40)
+    return http_response(b"plain\n" * 50 + b"\x28\xb5\x2f\xfd\x24\x16\xb1\0\0" + b"\xfe\x81" * 40)
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])

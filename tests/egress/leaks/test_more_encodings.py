@@ -11,6 +11,7 @@ import string
 import zipfile
 import zlib
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -172,14 +173,42 @@ def test_a_short_secret_is_found_in_a_double_encoding() -> None:
         assert DETECTOR.scanner({"token": value}).scan(f"v={twice};").matches, value
 
 
-@pytest.mark.parametrize(
-    "magic", [b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07\x00", b"\x04\x22\x4d\x18"]
-)
-def test_an_archive_that_cannot_be_opened_is_withheld(magic: bytes) -> None:
-    scanner = DETECTOR.scanner({"token": SECRET})
-    for text in (magic + b"\x81\xfe\x03" * 20, b"a word: " + magic + b"\x81\xfe\x03" * 20):
+CLOSED = {
+    "zstd": bytes.fromhex("28b52ffd0458b5000080") + b"Zq9kT7abvX2mB4nC" + bytes.fromhex("0100069f4b66a72d3a"),
+    "lz4": bytes.fromhex("04224d186440a71b000000ff01")
+    + b"Zq9kT7abvX2mB4nC"
+    + bytes.fromhex("10000850")
+    + b"mB4nC\0\0\0\0",
+    "7z": b"7z\xbc\xaf\x27\x1c\0\4" + b"\x81\xfe\3\7" + (40).to_bytes(8, "little") * 2 + b"\x81\xfe\3\7" * 20,
+    "rar": b"Rar!\x1a\7\0" + bytes.fromhex("cf907300000d00000000000000") + b"\x81\xfe\3" * 20,
+    "rar-5": b"Rar!\x1a\7\1\0" + bytes.fromhex("3392b5e50a01050600050101808000") + b"\x81\xfe\3" * 20,
+    "compress": b"\x1f\x9d\x90" + sum(byte << 9 * at for at, byte in enumerate(RAW)).to_bytes(27, "little"),
+    "encrypted-zip": b"PK\3\4\x14\0\1\0\x08\0" + bytes(16) + b"\5\0\0\0a.txt" + b"\x81\xfe\3" * 20,
+}
+
+
+@pytest.mark.parametrize("kind", CLOSED)
+def test_an_archive_that_cannot_be_opened_is_withheld(kind: str) -> None:
+    scanner = DETECTOR.scanner({"token": "quiet-" + "secret-value-7"})
+    for text in (CLOSED[kind], b"a word: " + CLOSED[kind], gzip.compress(CLOSED[kind])):
         (match,) = scanner.scan_bytes(text).matches
         assert (match.rule, match.action) == ("decode-limit-exceeded", Action.BLOCK)
+
+
+ORDINARY = {
+    "names of formats": "café, 7-Zip and LZIP archives, Rar!\x1a\x07 too".encode(),
+    "magic numbers as constants": "# é\n".encode() + Path(zipfile.__file__).read_bytes(),
+    "characters without another form": "℮ 500 g, ℞ \U0001f198".encode() * 9,
+    "many backslashes": b"\\" * 3000 + b" a banner " + b"/\\" * 300,
+    "hashes": b"\n".join(b"%032x" % (number * 0x9E3779B97F4A7C15F39CC060) for number in range(3000)),
+    "a repeated pattern": b"\x08\x1d" * 100_000,
+    "random bytes": Random(5).randbytes(300_000),
+}
+
+
+@pytest.mark.parametrize("kind", ORDINARY)
+def test_ordinary_content_is_not_withheld(kind: str) -> None:
+    assert not DETECTOR.scanner({"token": SECRET}).partial.scan_bytes(ORDINARY[kind]).matches
 
 
 def test_a_text_with_hundreds_of_thousands_of_secrets_is_replaced_as_a_whole() -> None:

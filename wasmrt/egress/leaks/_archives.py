@@ -1,7 +1,7 @@
-"""Decompress content at any offset of a text: gzip, zlib, raw deflate, bzip2, xz, and the members of zip archives.
+"""Decompress content at any offset of a text: gzip, zlib, raw deflate, bzip2, xz, lzip, and zip members.
 
 Checksums are ignored, because some readers ignore them. If a stream is corrupt, its output before the error is
-searched. A text with a known format that cannot be decompressed here is marked as not completely scanned.
+searched. A text with the header of a format that cannot be decompressed here is marked as not completely scanned.
 """
 
 from __future__ import annotations
@@ -9,10 +9,13 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
+from random import SystemRandom
+from string import ascii_lowercase
 from typing import Any, NamedTuple, Protocol
 
 from wasmrt.core.limits import KIB, MIB
+from wasmrt.egress.leaks._closed_formats import CLOSED_MAGIC, is_closed_header, is_closed_zip_member
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import DecodeBudget
 
@@ -23,14 +26,11 @@ _FIRST_BYTES = 64
 _STEP_BYTES = 64 * KIB
 _STEP_OUT_BYTES = MIB
 """Maximum numbers of input bytes and output bytes between two deadline checks."""
-_LEAST_STREAM = 64
-_WORDS = rb"(?:[\x20-\x7e]\0?){6}"
-"""Shorter output must contain six characters in a row, the length of the shortest secret, to count as a stream."""
-_XZ_MEMORY_BYTES = 64 * MIB
+SEPARATOR = b"\n\0" + "".join(SystemRandom().choices(ascii_lowercase, k=10)).encode() + b"\0\n"
+"""Bytes between texts that are searched together. They are random, so that no secret is found across them."""
+_LZMA_MEMORY_BYTES = 64 * MIB
 
-GZIP, _ZIP, _BZIP2, _XZ = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0"
-_CLOSED = (b"\x28\xb5\x2f\xfd", b"7z\xbc\xaf\x27\x1c", b"Rar!\x1a\x07", b"\x04\x22\x4d\x18", b"LZIP", b"\x1f\x9d\x90")
-"""Zstandard, 7-Zip, RAR, LZ4, lzip and compress: recognised by their first bytes, but not decompressed."""
+GZIP, _ZIP, _BZIP2, _XZ, _LZIP = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"LZIP\x01"
 _ZLIB = frozenset(
     (cmf << 8 | flg).to_bytes(2, "big")
     for cmf in range(0x08, 0x80, 0x10)
@@ -38,8 +38,12 @@ _ZLIB = frozenset(
     if not flg & 0x20
 )
 """The first two bytes of zlib data (RFC 1950, 2.2): deflate with any window size and without a dictionary."""
+MAGIC = (GZIP, _ZIP, _BZIP2, _XZ, _LZIP, b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
+"""The first bytes of formats that are usually at the start of a text."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
 _STORED, _DEFLATED, _BZIP2ED, _LZMAED = 0, 8, 12, 14
+_LZMA = rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
+"""An expression for the header of LZMA alone with its default properties, and the first byte of its content."""
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
@@ -63,12 +67,17 @@ class _Inflate:
     def ended(self) -> bool:
         return self._inner.eof
 
+    @property
+    def rest(self) -> bytes:
+        """The bytes after the end of the stream, at most as many as a separator has."""
+        return self._inner.unused_data[: len(SEPARATOR)]
+
     def feed(self, data: bytes, most: int) -> bytes:
         before = self._inner.copy()
         try:
             piece = self._inner.decompress(data, most)
         except zlib.error:
-            raise _BrokenError(_output_before_error(before, data)) from None
+            raise _BrokenError(_output_before_error(before, data, most)) from None
         self._left = self._inner.unconsumed_tail
         return piece
 
@@ -77,24 +86,40 @@ class _Inflate:
 
 
 class _Buffered:
-    """A decompressor of bzip2 or xz. The object `inner` buffers unused input."""
+    """A decompressor of bzip2, xz or LZMA. The object that `opener` returns buffers unused input."""
 
-    def __init__(self, inner: Any, errors: tuple[type[Exception], ...]) -> None:
-        self._inner = inner
-        self._errors = errors
+    def __init__(self, opener: Callable[[], Any], errors: tuple[type[Exception], ...]) -> None:
+        self._opener, self._errors = opener, errors
+        self._inner = opener()
+        self._fed: list[bytes] = []
+        self._size = 0
 
     @property
     def ended(self) -> bool:
         return bool(self._inner.eof)
 
     def feed(self, data: bytes, most: int) -> bytes:
+        self._fed.append(data)
         try:
-            return self._inner.decompress(data, most)  # type: ignore[no-any-return]
+            piece: bytes = self._inner.decompress(data, min(most, _STEP_BYTES))
         except self._errors:
-            raise _BrokenError(b"") from None
+            raise _BrokenError(self._output_before_error()) from None
+        self._size += len(piece)
+        return piece
 
     def more(self, most: int) -> bytes:
         return b"" if self.ended or self._inner.needs_input else self.feed(b"", most)
+
+    def _output_before_error(self) -> bytes:
+        """Decompress everything again, and read the output of the failing step byte by byte."""
+        again, content, data = self._opener(), bytearray(), b"".join(self._fed)
+        try:
+            while len(content) < self._size + _STEP_BYTES and (not content or not again.needs_input):
+                content += again.decompress(data, max(1, self._size - len(content)))
+                data = b""
+        except self._errors:
+            pass
+        return bytes(content[self._size :])
 
 
 class _BrokenError(Exception):
@@ -112,6 +137,15 @@ class _StreamStart(NamedTuple):
     stream: Callable[[], _Stream]
 
 
+class Unpacked(NamedTuple):
+    """The content of compressed bytes that begin at `start`."""
+
+    start: int
+    data: bytes
+    sound: bool
+    """False if the content is probably the output of bytes that were not compressed."""
+
+
 @lru_cache(maxsize=1)
 def _magic_expression() -> Any:
     """Compile the first bytes of all recognised formats into one expression."""
@@ -119,24 +153,33 @@ def _magic_expression() -> Any:
     for cmf, flg in _ZLIB:
         pairs.setdefault(cmf, []).append(flg)
     zlibs = (b"\\x%02x[%b]" % (cmf, b"".join(b"\\x%02x" % flg for flg in flgs)) for cmf, flgs in pairs.items())
-    exact = (b"".join(b"\\x%02x" % byte for byte in magic) for magic in (GZIP, _ZIP, _XZ, *_CLOSED))
-    return compile_linear(b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", *zlibs)))
+    exact = (b"".join(b"\\x%02x" % byte for byte in magic) for magic in (GZIP, _ZIP, _XZ, _LZIP, *CLOSED_MAGIC))
+    return compile_linear(b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _LZMA, *zlibs)))
 
 
-def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[tuple[int, bytes]]:
-    """Yield `(start, content)` for all compressed content in `data`, as far as the budget allows."""
+def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
+    """Yield all compressed content in `data`, as far as the budget allows.
+
+    Raw deflate has no magic number. It is tried at the start of `data` and after each separator.
+    """
     if not data or data.isascii():
         return  # compressed data is never all ASCII, unless it was crafted to be
-    if data[:_FIRST_BYTES].translate(None, _TEXT):
-        yield from _decompress(data, 0, _StreamStart(0, _Inflate), budget)
+    for start in (0, *(found.end() for found in re.finditer(SEPARATOR, data))):
+        if data[start : start + _FIRST_BYTES].translate(None, _TEXT):
+            yield from _decompress(data, start, _StreamStart(start, _Inflate), budget, cost=_FIRST_BYTES)
     position = 0
+    broken: set[bytes] = set()
     while (found := _magic_expression().search(data, position)) is not None:
         start, position = found.start(), found.start() + 2
-        stream_start = _find_stream_start(data, start)
-        if stream_start is None:
-            budget.exceeded = True
-        else:
+        head = data[position : position + _FIRST_BYTES] if data[start:position] in _ZLIB else b""
+        if head in broken:
+            continue  # the same content again, as in images and sounds with a repeated pattern
+        if head and not _may_start(head, 0):
+            broken.add(head)
+        if (stream_start := _find_stream_start(data, start)) is not None:
             yield from _decompress(data, start, stream_start, budget)
+        elif _is_closed(data, start):
+            budget.exceeded = True
         if budget.left < 0:
             return
 
@@ -153,18 +196,29 @@ def find_first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
     position = max(0, start)
     while (found := _magic_expression().search(data, position)) is not None:
         at: int = found.start()
-        if data[at : at + 2] not in _ZLIB or _may_start(data, at + 2):
+        if data[at : at + 2] in _ZLIB:
+            if _may_start(data, at + 2):
+                return at
+        elif len(data) - at < _FIRST_BYTES or _find_stream_start(data, at) is not None or _is_closed(data, at):
             return at
         position = at + 2
     return -1
 
 
+def is_archive(data: bytes) -> bool:
+    """Return whether a text begins like an archive, or is a beginning of raw deflate without an error."""
+    return data[:2] in _ZLIB or data.startswith((*MAGIC, b"]\0\0", *CLOSED_MAGIC)) or _may_start(data, 0)
+
+
 def _may_start(data: bytes, at: int) -> bool:
-    """Return whether the bytes from `at` on may be the beginning of a deflate stream."""
+    """Return whether the bytes from `at` on may be the beginning of a deflate stream that continues after `data`.
+
+    A stream that is broken continues nowhere: a scan of `data` finds all its content.
+    """
     try:
         _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
-    except _BrokenError as broken:
-        return len(broken.content) >= _LEAST_STREAM or re.search(_WORDS, broken.content) is not None
+    except _BrokenError:
+        return False
     return True
 
 
@@ -177,9 +231,24 @@ def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
         return _StreamStart(_find_gzip_body(data, at), _Inflate)
     if head[:3] == _BZIP2:
         return _StreamStart(at, _open_bzip2)
-    if head == _XZ:
+    if head == _XZ or head[:3] == b"]\0\0":
         return _StreamStart(at, _open_xz)
+    if head[:5] == _LZIP and (size := _lzip_window(head)) <= _LZMA_MEMORY_BYTES:
+        return _StreamStart(at + 6, partial(_open_lzma, 93, size)) if size else None
     return _find_zip_member(data, at) if head[:4] == _ZIP else None
+
+
+def _is_closed(data: bytes, at: int) -> bool:
+    """Return whether a valid header is at `at`, of content that cannot be decompressed."""
+    if data.startswith(_ZIP, at):
+        return is_closed_zip_member(data, at)
+    return _lzip_window(data[at : at + 6]) > 0 if data.startswith(_LZIP, at) else is_closed_header(data, at)
+
+
+def _lzip_window(head: bytes) -> int:
+    """Return the window size of an lzip header, or 0 if it is invalid."""
+    power, share = head[5] & 0x1F if len(head) > 5 else 0, head[5] >> 5 if len(head) > 5 else 0
+    return (1 << power) - (1 << power >> 4) * share if 12 <= power <= 29 else 0
 
 
 def _find_gzip_body(data: bytes, at: int) -> int:
@@ -199,27 +268,43 @@ def _find_zip_member(data: bytes, at: int) -> _StreamStart | None:
     flags, method = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (6, 8))
     name, extra = (int.from_bytes(data[at + low : at + low + 2], "little") for low in (26, 28))
     body = at + 30 + name + extra
-    streams: dict[int, Callable[[], _Stream]] = {_STORED: _Stored, _DEFLATED: _Inflate, _BZIP2ED: _open_bzip2}
-    return None if flags & 1 or method not in streams else _StreamStart(body, streams[method])
+    if flags & 1:
+        return None
+    if method == _LZMAED:  # APPNOTE.TXT 5.8.8: the version, the size of the properties, and five properties
+        window = int.from_bytes(data[body + 5 : body + 9], "little")
+        if len(data) <= body + 9 or window > _LZMA_MEMORY_BYTES:
+            return None
+        return _StreamStart(body + 9, partial(_open_lzma, data[body + 4], window))
+    if method == _STORED:
+        return _StreamStart(body, partial(_Stored, int.from_bytes(data[at + 18 : at + 22], "little")))
+    streams: dict[int, Callable[[], _Stream]] = {_DEFLATED: _Inflate, _BZIP2ED: _open_bzip2}
+    return _StreamStart(body, streams[method]) if method in streams else None
 
 
 class _Stored:
-    """A decompressor of an uncompressed member. It has no output: the member is searched with the text around it."""
+    """A reader of an uncompressed member of a known size. The text around it contains the member too."""
 
-    ended = True
+    def __init__(self, size: int) -> None:
+        self._left = size
+
+    @property
+    def ended(self) -> bool:
+        return self._left == 0
 
     def feed(self, data: bytes, most: int) -> bytes:
-        return b""
+        piece = data[: min(most, self._left)]
+        self._left -= len(piece)
+        return piece
 
     def more(self, most: int) -> bytes:
         return b""
 
 
 def _decompress(
-    data: bytes, start: int, stream_start: _StreamStart, budget: DecodeBudget
-) -> Iterator[tuple[int, bytes]]:
+    data: bytes, start: int, stream_start: _StreamStart, budget: DecodeBudget, cost: int = _ATTEMPT_BYTES
+) -> Iterator[Unpacked]:
     budget.check()
-    if not budget.charge(_ATTEMPT_BYTES):
+    if not budget.charge(cost):
         return
     try:
         stream = stream_start.stream()
@@ -233,9 +318,17 @@ def _decompress(
     except _BrokenError as broken:
         pieces.append(broken.content)
         budget.charge(len(broken.content))
-    content = b"".join(pieces)
-    if len(content) >= _LEAST_STREAM or re.search(_WORDS, content) is not None:
-        yield start, content
+    if content := b"".join(pieces):
+        yield Unpacked(start, content, _is_sound(data, start, content, stream))
+
+
+def _is_sound(data: bytes, start: int, content: bytes, stream: _Stream) -> bool:
+    """Return whether deflate without a magic number is intact: at the end of zlib is a checksum, of others the end."""
+    if data[start : start + 2] in _ZLIB:
+        return data.find(zlib.adler32(content).to_bytes(4, "big"), start + 2) >= 0
+    if isinstance(stream, _Inflate) and data[start : start + 2] not in (GZIP[:2], _ZIP[:2]):
+        return stream.ended and stream.rest in (b"", SEPARATOR)
+    return True
 
 
 def _decompress_pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
@@ -255,25 +348,39 @@ def _decompress_pieces(stream: _Stream, data: bytes, position: int, budget: Deco
         budget.check()
 
 
-def _output_before_error(stream: Any, data: bytes) -> bytes:
-    """Return a stream's output before its error. Feed the input byte by byte, since a failing step has no output."""
-    content = bytearray()
-    try:
-        for at in range(len(data)):
-            content += stream.decompress(data[at : at + 1], _STEP_OUT_BYTES)
-    except zlib.error:
-        pass
-    return bytes(content)
+def _output_before_error(stream: Any, data: bytes, most: int) -> bytes:
+    """Return a stream's output before its error, which is in `data`. A failing step has no output, so search for it."""
+    low, high, content = 0, len(data), b""
+    while high - low > 1:
+        middle = (low + high) // 2
+        try:
+            content, low = stream.copy().decompress(data[:middle], most), middle
+        except zlib.error:
+            high = middle
+    return content
 
 
 def _open_bzip2() -> _Stream:
     import bz2  # bz2 and lzma take a millisecond to import, and most processes need neither
 
-    return _Buffered(bz2.BZ2Decompressor(), (OSError,))
+    return _Buffered(bz2.BZ2Decompressor, (OSError,))
 
 
 def _open_xz() -> _Stream:
     import lzma
 
-    decompressor = lzma.LZMADecompressor(format=lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
-    return _Buffered(decompressor, (lzma.LZMAError, MemoryError))
+    return _Buffered(partial(lzma.LZMADecompressor, memlimit=_LZMA_MEMORY_BYTES), (lzma.LZMAError, MemoryError))
+
+
+def _open_lzma(properties: int, window: int) -> _Stream:
+    """Open raw LZMA. `properties` are the numbers of the context, the position and the literal bits in one byte."""
+    import lzma
+
+    bits = {"lc": properties % 9, "lp": properties // 9 % 5, "pb": properties // 45}
+    filters = [{"id": lzma.FILTER_LZMA1, "dict_size": max(4096, window), **bits}]
+    try:
+        return _Buffered(
+            partial(lzma.LZMADecompressor, lzma.FORMAT_RAW, filters=filters), (lzma.LZMAError, MemoryError)
+        )
+    except (lzma.LZMAError, ValueError):
+        return _Stored(0)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import binascii
+import contextlib
 import re
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
-from wasmrt.egress.leaks._archives import GZIP, find_archives
+from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
@@ -70,7 +71,7 @@ def _write_in_base(raw: bytes, digits: bytes) -> bytes:
     return bytes(reversed(written))
 
 
-_OFFSET = rb"[ \t|]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
+_OFFSET = rb"[ \t|\"'`>#*]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
 DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
 """An expression that matches every text with a dump."""
 _WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
@@ -133,7 +134,13 @@ _RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
 _NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
 _LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[,;]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
 """An expression for a list of bytes that a program printed as numbers."""
-LEAST_ENCODED = rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]|" + DUMP
+_APART = rb"(?:[:.,;_\-]?[ \t\r\n]{0,16})"
+_PAIRS = rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7,}"
+"""An expression for hexadecimal digits with separators between bytes, or between groups of bytes."""
+LEAST_ENCODED = (
+    rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]|"
+    rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7}|" + DUMP
+)
 """An expression that matches every text with a run, a list or a dump."""
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
@@ -143,7 +150,10 @@ _LEAST_BINARY_RUN = 96
 """Minimum length of a run that is decoded even if it does not begin with text, since it may contain text later."""
 _BETWEEN = re.compile(rb"[,; \t\r\n]")
 _AS_BLANKS = bytes.maketrans(b",;", b"  ")
+_PAIR_SEPARATORS = b":.,;_- \t\r\n"
 _CONTROLS = bytes((*range(33), 127))
+_MOST_OF_WIDE = 3
+"""A text is also read without zero bytes if at least one byte in this many is zero, as in UTF-16 and UTF-32."""
 _LEAST_TEXT = 6
 """Minimum number of visible characters in a list that is searched."""
 _CONTINUED = 4
@@ -152,6 +162,7 @@ _PROBE = 32
 """Number of characters of a run that are decoded first. The rest of a short run is decoded only if they are text."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{16,}")
 _BASE32_RUN = re.compile(rb"[0-9A-Z]{12,}|[0-9a-z]{12,}")
+_AS_STANDARD = bytes.maketrans(b"-_", b"+/")
 _DIGITS = b"0123456789abcdefghijklmnopqrstuv"
 _BASE32 = tuple(
     bytes.maketrans(alphabet.lower() + alphabet, _DIGITS * 2)
@@ -163,13 +174,14 @@ _BASE32 = tuple(
 )
 """Tables that convert the alphabets of RFC 4648, sections 6 and 7, and of Crockford to digits of base 32."""
 _PRINTABLE = bytes(range(32, 127)) + b"\t\r\n"
+_CONTROL_CHARACTER = rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]"
+"""An expression that matches compressed bytes that were encoded as the characters U+0000 to U+00FF in UTF-8."""
 _BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _WIDE = _PRINTABLE + b"\0\xff\xfe"
 """The bytes of printable text in UTF-16. The normal form drops the zero bytes."""
-_ZLIB = (b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 
 
-@lru_cache(maxsize=3)
+@lru_cache(maxsize=8)
 def _compiled(expression: bytes) -> Any:
     return compile_linear(expression)
 
@@ -179,29 +191,60 @@ def may_hold_encoded(data: bytes) -> bool:
     return _compiled(LEAST_ENCODED).search(data) is not None
 
 
+class Decoded(NamedTuple):
+    """The content of the encoded text from `start` to `end`."""
+
+    start: int
+    end: int
+    data: bytes
+    sound: bool
+    """False if the content is so random that the text was probably not encoded. Every long word is also some base64."""
+
+
 def decode(
-    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN
-) -> Iterator[tuple[int, int, bytes]]:
-    """Yield `(start, end, content)` of encoded content: archives, and with `runs` base64, base32, hex and lists."""
+    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN, every: bool = False
+) -> Iterator[Decoded]:
+    """Yield encoded content: archives, and with `runs` base64, base32, hex and lists.
+
+    Without `every`, short runs and lists with random content are left out.
+    """
     if runs:
-        yield from _decode_readable(data, budget, least_run)
-    for start, inner in find_archives(data, budget):
-        yield start, len(data), inner
+        for found in _decode_readable(data, budget.check, least_run, every=every):
+            if budget.charge(len(found.data)):
+                yield found
+    for narrow in _narrow(data):
+        if budget.charge(len(narrow)):
+            sound = len(narrow) >= _LEAST_TEXT and not narrow.translate(None, _PRINTABLE)
+            yield Decoded(0, len(data), narrow, sound)
+    yield from (Decoded(start, len(data), inner, sound) for start, inner, sound in find_archives(data, budget))
 
 
-def _decode_readable(data: bytes, budget: DecodeBudget, least_run: int) -> Iterator[tuple[int, int, bytes]]:
-    for start, end, inner in decode_dumps(data, budget.check):
-        if budget.charge(len(inner)):
-            yield start, end, inner
-    for start, end, inner in _find_lists(data, budget.check):
-        text = len(inner.translate(None, _CONTROLS))
-        if (text >= _LEAST_TEXT or inner[:3] == GZIP) and budget.charge(len(inner)):
-            yield start, end, inner
-    for start, end in _find_runs(data, least_run, budget.check):
-        budget.check()
-        for inner in _decode_run(data[start:end]):
-            if budget.charge(len(inner)):
-                yield start, end, inner
+def _narrow(data: bytes) -> Iterator[bytes]:
+    """Yield the text without zero bytes if it may be UTF-16 or UTF-32, and bytes that were encoded as characters."""
+    if 0 < (zeros := data.count(0)) < len(data) <= zeros * _MOST_OF_WIDE:
+        yield data.translate(None, b"\0")
+        body = data[2:] if data[:2] in _BYTE_ORDER_MARKS else data
+        for at in (0, 1):
+            if not body[1 - at :: 2].strip(b"\0"):
+                yield body[at::2]
+    if not data.isascii() and _compiled(_CONTROL_CHARACTER).search(data) is not None:
+        with contextlib.suppress(UnicodeError):
+            yield data.decode().encode("latin-1")
+
+
+def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) -> Iterator[Decoded]:
+    yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
+    for start, end, inner in _find_lists(data, check):
+        sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
+        if every or sound:
+            yield Decoded(start, end, inner, sound)
+    for start, end, digits in _find_pairs(data, check):
+        sound = _is_text(bytes.fromhex(digits[:_PROBE].decode()))
+        if every or sound:
+            yield Decoded(start, end, bytes.fromhex(digits.decode()), sound)
+    for start, end in _find_runs(data, least_run, check):
+        check()
+        yield from (Decoded(start, end, *inner) for inner in _decode_run(data[start:end], every=every))
 
 
 def is_encoded(data: bytes, check: Check = no_check) -> bool:
@@ -209,7 +252,7 @@ def is_encoded(data: bytes, check: Check = no_check) -> bool:
     if holds_escapes(data, check):
         return True
     peek = DecodeBudget(left=_PEEK_BYTES, check=check)
-    return any(True for _ in decode(data, peek)) or peek.exceeded
+    return any(found.sound for found in decode(data, peek)) or peek.exceeded
 
 
 def _find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
@@ -247,6 +290,16 @@ def _find_lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
         yield *match.span(), bytes(inner)
 
 
+def _find_pairs(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
+    """Yield the places and digits of hexadecimal bytes with separators between them."""
+    for match in _compiled(_PAIRS).finditer(data):
+        check()
+        start, end = match.span()
+        digits = data[start:end].translate(None, _PAIR_SEPARATORS)
+        if len(digits) < end - start:
+            yield start, end, digits
+
+
 def _parse_numbers(numbers: bytes) -> bytes:
     """Convert numbers to bytes. Skip numbers that are too large, so that they cannot hide the other numbers."""
     words = numbers.translate(_AS_BLANKS).split()
@@ -281,20 +334,26 @@ def find_unfinished_run(text: bytes) -> int:
     return start
 
 
-def _decode_run(run: bytes) -> Iterator[bytes]:
+def _decode_run(run: bytes, *, every: bool) -> Iterator[tuple[bytes, bool]]:
+    """Yield the content of a run in each base, and whether it is sound."""
     digits = run.translate(None, b" \t\r\n")
     framed = len(digits) >= _LEAST_BINARY_RUN
-    hexadecimal = _HEX_RUN.fullmatch(digits) is not None and len(digits) % 2 == 0
-    if hexadecimal and (framed or _is_text(bytes.fromhex(digits[:_PROBE].decode()))):
+    for inner in _decode_digits(digits):
+        sound = _is_text(inner[:_PROBE])
+        if sound or framed or (every and is_archive(inner)):
+            yield inner, sound
+
+
+def _decode_digits(digits: bytes) -> Iterator[bytes]:
+    if _HEX_RUN.fullmatch(digits) is not None and len(digits) % 2 == 0:
         yield bytes.fromhex(digits.decode())
     if _BASE32_RUN.fullmatch(digits):
         for alphabet in _BASE32:
             written = digits.translate(alphabet)
-            if not written.translate(None, _DIGITS) and (framed or _is_text(_decode_base32(written[:_PROBE]))):
+            if not written.translate(None, _DIGITS):
                 yield _decode_base32(written)
-    standard = digits.replace(b"-", b"+").replace(b"_", b"/")
-    if framed or _is_text(binascii.a2b_base64(standard[: min(_PROBE, len(standard) // 4 * 4)])):
-        yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _pad_tail(standard))
+    standard = digits.translate(_AS_STANDARD)
+    yield binascii.a2b_base64(standard[: len(standard) // 4 * 4] + _pad_tail(standard))
 
 
 def _decode_base32(digits: bytes) -> bytes:
@@ -309,7 +368,8 @@ def _pad_tail(standard: bytes) -> bytes:
 
 
 def _is_text(inner: bytes) -> bool:
-    if inner[:3] == GZIP or inner[:2] in _ZLIB:
+    """Return whether content begins with printable text or with the magic number of an archive."""
+    if inner.startswith(MAGIC):
         return True
     wide = b"\0" in inner[:2] or inner[:2] in _BYTE_ORDER_MARKS
     return not inner.translate(None, _WIDE if wide else _PRINTABLE)

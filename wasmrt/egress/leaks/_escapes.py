@@ -102,7 +102,7 @@ class Unescaped(NamedTuple):
 
 _FAMILIES = {
     b"%": rb"(?<=%)(?:[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4})",
-    b"\\": rb"(?<=\\)(?:\\+|[/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
+    b"\\": rb"(?<=\\)(?:(?:\\\\)*\\|[/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
     rb"|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
     rb"|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[0-7]{1,2}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})",
     b"&": rb"(?<=&)(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|(?:amp|lt|gt|quot|apos|nbsp);)",
@@ -129,7 +129,7 @@ def _escape_expression(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
 _ENCLOSED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
 """Negative, circled and squared letters, and regional indicators, which normalization does not change."""
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
-_SINGLE = {b"\\\\": b"\\", b"\\/": b"/", b'\\"': b'"', b"\\'": b"'"} | {b"\\" + bytes([c]): b"\n" for c in b"abfnrtv"}
+_SINGLE = {bytes((92, a)): bytes((b,)) for a, b in zip(b"\\/\"'abfnrtv", b"\\/\"'\a\b\f\n\r\t\v", strict=True)}
 
 
 _COMMON = (b"%", b"\\", b"&")
@@ -215,9 +215,7 @@ def _find_crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBud
 
 
 def _find_escapes(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and values of escapes. A character that only looks like one, since it has no other form, is not
-    an escape.
-    """
+    """Yield the places and values of escapes, but not of characters whose normal form is the same character."""
     known = dict(_SINGLE)
     for start, end in _find_places(data, families, budget):
         escape = data[start:end]
@@ -265,7 +263,8 @@ def _decode_escape(escape: bytes) -> bytes:
         units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
         return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
     if escape[:2] == b"\\\\":
-        return b"\\"  # of any length, since the number of backslashes has no meaning in a normal form
+        # Of a long run only one remains, so that decoding it takes few levels. A normal form has no backslashes.
+        return escape[: len(escape) // 2] if len(escape) <= _LONGEST_ESCAPE else b"\\"
     if escape[:1] == b"\\":
         return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])
     if escape[:2] == b"U+":

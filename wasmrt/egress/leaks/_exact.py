@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping
+from itertools import accumulate
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
-from wasmrt.egress.leaks._encoded import LEAST_RUN, decode, is_encoded
+from wasmrt.egress.leaks._archives import SEPARATOR
+from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, is_encoded
 from wasmrt.egress.leaks._escapes import iterate_unescaped, remove_markup, remove_markup_mapped
 from wasmrt.egress.leaks._linear import compile_set
 from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
@@ -42,6 +44,8 @@ _SPREAD_MEMORY_BYTES = 16 << 20
 _LEAST_SHORT_RUN = 12
 _SET_FROM_BYTES = 64 * KIB
 """Number of scanned bytes after which building a PatternSet is worthwhile."""
+_BATCH_BYTES = 64 * KIB
+"""Size from which on pieces of decoded content are not searched together with further pieces."""
 _BLOCK_BYTES = 1024
 """Block size for mapping the normal form back to the text."""
 _LOWER = bytes(range(256)).lower()
@@ -90,7 +94,7 @@ class ExactMatcher:
         """
         if self._secrets:
             budget = DecodeBudget.for_text(len(data), check)
-            yield from self._search(data, nesting=0, budget=budget, hints=hints)
+            yield from self._search(data, budget, hints=hints)
             if budget.exceeded:
                 yield None, 0, len(data)
 
@@ -118,9 +122,14 @@ class ExactMatcher:
         return self._patterns, self._partial_patterns
 
     def _search(
-        self, data: bytes, *, nesting: int, budget: DecodeBudget, whole: bool = True, hints: ScanHints | None = None
-    ) -> Iterator[tuple[str, int, int]]:
-        """Search a text and all its encoded content. `whole` is False for a text whose escapes were decoded."""
+        self, data: bytes, budget: DecodeBudget, nesting: int = 0, *, whole: bool = True, sound: bool = True,
+        hints: ScanHints | None = None,
+    ) -> Iterator[tuple[str, int, int]]:  # fmt: skip
+        """Search a text and all its encoded content. `whole` is False for a text whose escapes were decoded.
+
+        SECURITY: all content is searched, even if it looks random. But only `sound` content that is encoded too deeply
+        withholds a text, because random bytes decode to some random bytes without end.
+        """
         patterns, partial = self._build()
         may_match = self._may_match(patterns, partial, data)
         if hints is not None:
@@ -129,22 +138,22 @@ class ExactMatcher:
             yield from find_partial(data, partial, budget.check)
         yield from _find_patterns(data, patterns, may_match, budget.check)
         if nesting >= MAX_NESTING:
-            budget.exceeded = budget.exceeded or is_encoded(data, budget.check)
+            budget.exceeded = budget.exceeded or (sound and is_encoded(data, budget.check))
             return
         settled = True
         for text in iterate_unescaped(data, apart=patterns.hold_escapes and nesting < _APART_NESTING, budget=budget):
             settled = False
             if budget.charge(len(text.data)):
-                for name, start, end in self._search(text.data, nesting=nesting + 1, budget=budget, whole=False):
+                for name, start, end in self._search(text.data, budget, nesting + 1, whole=False, sound=sound):
                     yield name, *text.origin(start, end)
-        if not whole and not settled:
+        if not whole and not settled and data.isascii():
             return  # intermediate texts contain the same runs as the first or the last text
         if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
         runs = may_match.encoded or self._least_run < LEAST_RUN
-        for start, end, inner in decode(data, budget, runs=runs, least_run=self._least_run):
-            for name in {n for n, _, _ in self._search(inner, nesting=nesting + 1, budget=budget)}:
-                yield name, start, end
+        for batch in _batches(decode(data, budget, runs=runs, least_run=self._least_run, every=True)):
+            found = self._search(batch.data, budget, nesting + 1, sound=batch.sound)
+            yield from {(name, *place) for name, start, end in found for place in batch.origins(start, end)}
 
     def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
         """Search `bare`, which is `data` without markup, and yield the places in `data`."""
@@ -163,6 +172,38 @@ class ExactMatcher:
         if self._set is None:
             self._set = PatternSet(patterns, partial)
         return self._set.may_match(data)
+
+
+class _Batch:
+    """Pieces of decoded content that are searched together, since each search has a fixed cost."""
+
+    __slots__ = ("_ends", "_places", "data", "sound")
+
+    def __init__(self, pieces: Mapping[bytes, list[Decoded]], *, sound: bool) -> None:
+        self.data = SEPARATOR.join(pieces)
+        self.sound = sound
+        self._places = tuple(pieces.values())
+        self._ends = list(accumulate(len(piece) + len(SEPARATOR) for piece in pieces))
+
+    def origins(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yield the places of the encoded texts for a place in `data`."""
+        for places in self._places[bisect_right(self._ends, start) : bisect_right(self._ends, end - 1) + 1]:
+            yield from ((place.start, place.end) for place in places)
+
+
+def _batches(found: Iterator[Decoded]) -> Iterator[_Batch]:
+    """Gather sound and unsound pieces separately. Equal pieces are searched once."""
+    gathered: dict[bool, dict[bytes, list[Decoded]]] = {True: {}, False: {}}
+    sizes = {True: 0, False: 0}
+    for piece in found:
+        pieces = gathered[piece.sound]
+        if piece.data not in pieces:
+            sizes[piece.sound] += len(piece.data) + len(SEPARATOR)
+        pieces.setdefault(piece.data, []).append(piece)
+        if sizes[piece.sound] > _BATCH_BYTES:
+            yield _Batch(pieces, sound=piece.sound)
+            gathered[piece.sound], sizes[piece.sound] = {}, 0
+    yield from (_Batch(pieces, sound=sound) for sound, pieces in gathered.items() if pieces)
 
 
 def _find_patterns(

@@ -59,8 +59,7 @@ def _decode_layer(text: bytes, budget: DecodeBudget) -> Iterator[bytes]:
     plain = unescape(text, budget.check)
     if plain and budget.charge(len(plain.data)):
         yield plain.data
-    for _, _, inner in decode(text, budget):
-        yield inner
+    yield from (found.data for found in decode(text, budget))
 
 
 Overrides = Mapping[str, Action | Mapping[Direction, Action]]
