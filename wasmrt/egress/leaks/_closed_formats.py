@@ -45,7 +45,9 @@ def is_closed_zip_member(data: bytes, at: int) -> bool:
     name, extra = _number(data, at + 26, 2), _number(data, at + 28, 2)
     if len(data) < at + 31 or version & 0xFF > 100 or flags & 0xD000 or not 0 < name <= 4096:
         return False
-    return at + 30 + name + extra < len(data) and (method in _ZIP_METHODS or (flags & 1 and method in (0, 8, 12, 14)))
+    return at + 30 + name + extra < len(data) and (
+        method in _ZIP_METHODS or (bool(flags & 1) and method in (0, 8, 12, 14))
+    )
 
 
 def _number(data: bytes, at: int, size: int) -> int:
