@@ -174,10 +174,12 @@ def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
         head = data[position : position + _FIRST_BYTES] if data[start:position] in _ZLIB else b""
         if head in broken:
             continue  # the same content again, as in images and sounds with a repeated pattern
+        cost = _ATTEMPT_BYTES
         if head and not _may_start(head, 0):
             broken.add(head)
+            cost = _FIRST_BYTES
         if (stream_start := _find_stream_start(data, start)) is not None:
-            yield from _decompress(data, start, stream_start, budget)
+            yield from _decompress(data, start, stream_start, budget, cost)
         elif _is_closed(data, start):
             budget.exceeded = True
         if budget.left < 0:
