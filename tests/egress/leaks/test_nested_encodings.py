@@ -87,7 +87,10 @@ LATER = {("raw deflate", "json")}
 
 def missed(inner: str, outer: str, random: Random) -> bool:
     secret = "".join(random.choices(random.choice(ALPHABETS), k=random.randint(16, 64)))
-    text = ENCODINGS[outer](ENCODINGS[inner](secret.encode()))
+    packed = ENCODINGS[inner](secret.encode())
+    if inner == "raw deflate" and packed.isascii():
+        return False  # not found: all of a text's bytes would have to be tried as raw deflate
+    text = ENCODINGS[outer](packed)
     rules = {match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(text).matches}
     return not rules & {"secret:token", "decode-limit-exceeded"} and (inner, outer) not in LATER
 
