@@ -14,7 +14,7 @@ from random import SystemRandom
 from string import ascii_lowercase
 from typing import Any, NamedTuple, Protocol
 
-from wasmrt.core.limits import KIB, MIB
+from wasmrt.core.limits import KIB, MIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._closed_formats import CLOSED_MAGIC, is_closed_header, is_closed_zip_member
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import DecodeBudget
@@ -40,6 +40,8 @@ _ZLIB = frozenset(
 """The first two bytes of zlib data (RFC 1950, 2.2): deflate with any window size and without a dictionary."""
 MAGIC = (GZIP, _ZIP, _BZIP2, _XZ, _LZIP, b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """The first bytes of formats that are usually at the start of a text."""
+_HEADS = (*MAGIC, b"]\0\0", *CLOSED_MAGIC)
+"""The first bytes of all formats but raw deflate."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
 _STORED, _DEFLATED, _BZIP2ED, _LZMAED = 0, 8, 12, 14
 _LZMA = rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
@@ -61,6 +63,7 @@ class _Inflate:
 
     def __init__(self) -> None:
         self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
+        self._started = False
         self._left = b""
 
     @property
@@ -73,11 +76,12 @@ class _Inflate:
         return self._inner.unused_data[: len(SEPARATOR)]
 
     def feed(self, data: bytes, most: int) -> bytes:
-        before = self._inner.copy()
+        before = self._inner.copy() if self._started else None
         try:
             piece = self._inner.decompress(data, most)
         except zlib.error:
             raise _BrokenError(_output_before_error(before, data, most)) from None
+        self._started = True
         self._left = self._inner.unconsumed_tail
         return piece
 
@@ -208,8 +212,13 @@ def find_first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
 
 
 def is_archive(data: bytes) -> bool:
-    """Return whether a text begins like an archive, or is a beginning of raw deflate without an error."""
-    return data[:2] in _ZLIB or data.startswith((*MAGIC, b"]\0\0", *CLOSED_MAGIC)) or _may_start(data, 0)
+    """Return whether a complete text begins like an archive, or is raw deflate of at least one short secret."""
+    if data[:2] in _ZLIB or data.startswith(_HEADS):
+        return True
+    try:
+        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _STEP_OUT_BYTES)) >= MIN_SECRET_CHARS
+    except zlib.error:
+        return False
 
 
 def _may_start(data: bytes, at: int) -> bool:
@@ -218,8 +227,8 @@ def _may_start(data: bytes, at: int) -> bool:
     A stream that is broken continues nowhere: a scan of `data` finds all its content.
     """
     try:
-        _Inflate().feed(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
-    except _BrokenError:
+        zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
+    except zlib.error:
         return False
     return True
 
@@ -351,7 +360,16 @@ def _decompress_pieces(stream: _Stream, data: bytes, position: int, budget: Deco
 
 
 def _output_before_error(stream: Any, data: bytes, most: int) -> bytes:
-    """Return a stream's output before its error, which is in `data`. A failing step has no output, so search for it."""
+    """Return a stream's output before its error, which is in `data`. A failing step has no output, so search for it.
+
+    `stream` is None at the start. Most starts fail at once: their output is too short for a secret, and left out.
+    """
+    if stream is None:
+        stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        try:
+            stream.copy().decompress(data, MIN_SECRET_CHARS)
+        except zlib.error:
+            return b""
     low, high, content = 0, len(data), b""
     while high - low > 1:
         middle = (low + high) // 2
