@@ -208,7 +208,7 @@ def test_a_signing_key_that_is_too_short_is_reported_with_the_name_of_its_secret
     signing = mapping(CredentialLocation.aws_sigv4("eu-central-1", "s3"))
     failure = fail(w, w.call(signing, secrets={"api_token": "an-access-key-id:abc"}))
     assert failure.message == "the secret api_token is too short to be recognised in a response"
-    assert failure.hint == "set a longer one; run: wasmrt secret set api_token"
+    assert failure.hint == "set a longer one; run: wasmrt secret set api_token --user ann"
     assert w.server.connections == 0
 
 

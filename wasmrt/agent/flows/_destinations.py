@@ -240,9 +240,7 @@ def _list_variants(schema: Mapping[str, Any], found: list[Any]) -> list[Mapping[
         if not isinstance(each, Mapping):
             continue
         variants.append(each)
-        waiting += [
-            part for key in ("anyOf", "oneOf", "allOf") if isinstance(each.get(key), list) for part in each[key]
-        ]
+        waiting += [part for key in _ALTERNATIVES if isinstance(each.get(key), list) for part in each[key]]
         waiting.append(each.get("items"))
         place, definitions = each.get("$ref"), schema.get("$defs")
         if isinstance(place, str) and isinstance(definitions, Mapping):

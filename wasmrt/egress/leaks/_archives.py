@@ -12,10 +12,22 @@ from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from random import SystemRandom
 from string import ascii_lowercase
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
-from wasmrt.core.limits import KIB, MIB, MIN_SECRET_CHARS
+from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._closed_formats import CLOSED_MAGIC, is_closed_header, is_closed_zip_member
+from wasmrt.egress.leaks._decompressors import (
+    LZMA_MEMORY_BYTES,
+    STEP_BYTES,
+    STEP_OUT_BYTES,
+    BrokenError,
+    Inflate,
+    Stored,
+    Stream,
+    open_bzip2,
+    open_lzma,
+    open_xz,
+)
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import DecodeBudget
 
@@ -23,12 +35,8 @@ _ATTEMPT_BYTES = 1 * KIB
 """The cost of trying one possible start, in decoded bytes."""
 _FIRST_BYTES = 64
 """Number of bytes that are decompressed first, because most possible starts are not streams."""
-_STEP_BYTES = 64 * KIB
-_STEP_OUT_BYTES = MIB
-"""Maximum numbers of input bytes and output bytes between two deadline checks."""
 SEPARATOR = b"\n\0" + "".join(SystemRandom().choices(ascii_lowercase, k=10)).encode() + b"\0\n"
 """Bytes between texts that are searched together. They are random, so that no secret is found across them."""
-_LZMA_MEMORY_BYTES = 64 * MIB
 
 GZIP, _ZIP, _BZIP2, _XZ, _LZIP = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"LZIP\x01"
 _ZLIB = frozenset(
@@ -49,96 +57,11 @@ _LZMA = rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
-class _Stream(Protocol):
-    """A decompressor of one stream, which works in steps."""
-
-    @property
-    def ended(self) -> bool: ...
-    def feed(self, data: bytes, most: int) -> bytes: ...
-    def more(self, most: int) -> bytes: ...
-
-
-class _Inflate:
-    """A decompressor of raw deflate (RFC 1951)."""
-
-    def __init__(self) -> None:
-        self._inner = zlib.decompressobj(-zlib.MAX_WBITS)
-        self._started = False
-        self._left = b""
-
-    @property
-    def ended(self) -> bool:
-        return self._inner.eof
-
-    @property
-    def rest(self) -> bytes:
-        """The bytes after the end of the stream, at most as many as a separator has."""
-        return self._inner.unused_data[: len(SEPARATOR)]
-
-    def feed(self, data: bytes, most: int) -> bytes:
-        before = self._inner.copy() if self._started else None
-        try:
-            piece = self._inner.decompress(data, most)
-        except zlib.error:
-            raise _BrokenError(_output_before_error(before, data, most)) from None
-        self._started = True
-        self._left = self._inner.unconsumed_tail
-        return piece
-
-    def more(self, most: int) -> bytes:
-        return self.feed(self._left, most) if self._left else b""
-
-
-class _Buffered:
-    """A decompressor of bzip2, xz or LZMA. The object that `opener` returns buffers unused input."""
-
-    def __init__(self, opener: Callable[[], Any], errors: tuple[type[Exception], ...]) -> None:
-        self._opener, self._errors = opener, errors
-        self._inner = opener()
-        self._fed: list[bytes] = []
-        self._size = 0
-
-    @property
-    def ended(self) -> bool:
-        return bool(self._inner.eof)
-
-    def feed(self, data: bytes, most: int) -> bytes:
-        self._fed.append(data)
-        try:
-            piece: bytes = self._inner.decompress(data, min(most, _STEP_BYTES))
-        except self._errors:
-            raise _BrokenError(self._output_before_error()) from None
-        self._size += len(piece)
-        return piece
-
-    def more(self, most: int) -> bytes:
-        return b"" if self.ended or self._inner.needs_input else self.feed(b"", most)
-
-    def _output_before_error(self) -> bytes:
-        """Decompress everything again, and read the output of the failing step byte by byte."""
-        again, content, data = self._opener(), bytearray(), b"".join(self._fed)
-        try:
-            while len(content) < self._size + _STEP_BYTES and (not content or not again.needs_input):
-                content += again.decompress(data, max(1, self._size - len(content)))
-                data = b""
-        except self._errors:
-            pass
-        return bytes(content[self._size :])
-
-
-class _BrokenError(Exception):
-    """A stream is corrupt; `content` is its output before the error."""
-
-    def __init__(self, content: bytes) -> None:
-        super().__init__()
-        self.content = content
-
-
 class _StreamStart(NamedTuple):
     """The start of compressed bytes, and their decompressor."""
 
     at: int
-    stream: Callable[[], _Stream]
+    stream: Callable[[], Stream]
 
 
 class Unpacked(NamedTuple):
@@ -170,7 +93,7 @@ def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
         return  # compressed data is never all ASCII, unless it was crafted to be
     for start in (0, *(found.end() for found in re.finditer(SEPARATOR, data))):
         if data[start : start + _FIRST_BYTES].translate(None, _TEXT):
-            yield from _decompress(data, start, _StreamStart(start, _Inflate), budget, cost=_FIRST_BYTES)
+            yield from _decompress(data, start, _StreamStart(start, Inflate), budget, cost=_FIRST_BYTES)
     position = 0
     broken: set[bytes] = set()
     while (found := _magic_expression().search(data, position)) is not None:
@@ -216,7 +139,7 @@ def is_archive(data: bytes) -> bool:
     if data[:2] in _ZLIB or data.startswith(_HEADS):
         return True
     try:
-        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, _STEP_OUT_BYTES)) >= MIN_SECRET_CHARS
+        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, STEP_OUT_BYTES)) >= MIN_SECRET_CHARS
     except zlib.error:
         return False
 
@@ -227,7 +150,7 @@ def _may_start(data: bytes, at: int) -> bool:
     A stream that is broken continues nowhere: a scan of `data` finds all its content.
     """
     try:
-        zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[at : at + 4 * _FIRST_BYTES], _STEP_OUT_BYTES)
+        zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[at : at + 4 * _FIRST_BYTES], STEP_OUT_BYTES)
     except zlib.error:
         return False
     return True
@@ -237,15 +160,15 @@ def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
     """Return the start of the compressed bytes of the archive at `at`, or None if it cannot be decompressed."""
     head = data[at : at + 6]
     if head[:2] in _ZLIB:
-        return _StreamStart(at + 2, _Inflate)
+        return _StreamStart(at + 2, Inflate)
     if head[:3] == GZIP:
-        return _StreamStart(_find_gzip_body(data, at), _Inflate)
+        return _StreamStart(_find_gzip_body(data, at), Inflate)
     if head[:3] == _BZIP2:
-        return _StreamStart(at, _open_bzip2)
+        return _StreamStart(at, open_bzip2)
     if head == _XZ or head[:3] == b"]\0\0":
-        return _StreamStart(at, _open_xz)
-    if head[:5] == _LZIP and (size := _lzip_window(head)) <= _LZMA_MEMORY_BYTES:
-        return _StreamStart(at + 6, partial(_open_lzma, 93, size)) if size else None
+        return _StreamStart(at, open_xz)
+    if head[:5] == _LZIP and (size := _lzip_window(head)) <= LZMA_MEMORY_BYTES:
+        return _StreamStart(at + 6, partial(open_lzma, 93, size)) if size else None
     return _find_zip_member(data, at) if head[:4] == _ZIP else None
 
 
@@ -283,32 +206,13 @@ def _find_zip_member(data: bytes, at: int) -> _StreamStart | None:
         return None
     if method == _LZMAED:  # APPNOTE.TXT 5.8.8: the version, the size of the properties, and five properties
         window = int.from_bytes(data[body + 5 : body + 9], "little")
-        if len(data) <= body + 9 or window > _LZMA_MEMORY_BYTES:
+        if len(data) <= body + 9 or window > LZMA_MEMORY_BYTES:
             return None
-        return _StreamStart(body + 9, partial(_open_lzma, data[body + 4], window))
+        return _StreamStart(body + 9, partial(open_lzma, data[body + 4], window))
     if method == _STORED:
-        return _StreamStart(body, partial(_Stored, int.from_bytes(data[at + 18 : at + 22], "little")))
-    streams: dict[int, Callable[[], _Stream]] = {_DEFLATED: _Inflate, _BZIP2ED: _open_bzip2}
+        return _StreamStart(body, partial(Stored, int.from_bytes(data[at + 18 : at + 22], "little")))
+    streams: dict[int, Callable[[], Stream]] = {_DEFLATED: Inflate, _BZIP2ED: open_bzip2}
     return _StreamStart(body, streams[method]) if method in streams else None
-
-
-class _Stored:
-    """A reader of an uncompressed member of a known size. The text around it contains the member too."""
-
-    def __init__(self, size: int) -> None:
-        self._left = size
-
-    @property
-    def ended(self) -> bool:
-        return self._left == 0
-
-    def feed(self, data: bytes, most: int) -> bytes:
-        piece = data[: min(most, self._left)]
-        self._left -= len(piece)
-        return piece
-
-    def more(self, most: int) -> bytes:
-        return b""
 
 
 def _decompress(
@@ -326,81 +230,34 @@ def _decompress(
     try:
         for piece in _decompress_pieces(stream, data, stream_start.at, budget):
             pieces.append(piece)
-    except _BrokenError as broken:
+    except BrokenError as broken:
         pieces.append(broken.content)
         budget.charge(len(broken.content))
     if content := b"".join(pieces):
         yield Unpacked(start, content, _is_sound(data, start, content, stream))
 
 
-def _is_sound(data: bytes, start: int, content: bytes, stream: _Stream) -> bool:
+def _is_sound(data: bytes, start: int, content: bytes, stream: Stream) -> bool:
     """Return whether deflate without a magic number is intact: at the end of zlib is a checksum, of others the end."""
     if data[start : start + 2] in _ZLIB:
         return data.find(zlib.adler32(content).to_bytes(4, "big"), start + 2) >= 0
-    if isinstance(stream, _Inflate) and data[start : start + 2] not in (GZIP[:2], _ZIP[:2]):
+    if isinstance(stream, Inflate) and data[start : start + 2] not in (GZIP[:2], _ZIP[:2]):
         return stream.ended and stream.rest in (b"", SEPARATOR)
     return True
 
 
-def _decompress_pieces(stream: _Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
+def _decompress_pieces(stream: Stream, data: bytes, position: int, budget: DecodeBudget) -> Iterator[bytes]:
     """Yield the output of a stream. Both input and output are charged to the budget."""
     size = _FIRST_BYTES
     while position < len(data) and not stream.ended:
-        piece = stream.feed(data[position : position + size], _STEP_OUT_BYTES)
+        piece = stream.feed(data[position : position + size], STEP_OUT_BYTES)
         if not budget.charge(size // 4):
             return
-        position, size = position + size, _STEP_BYTES
+        position, size = position + size, STEP_BYTES
         while piece:
             if not budget.charge(len(piece)):
                 return
             yield piece
             budget.check()
-            piece = stream.more(_STEP_OUT_BYTES)
+            piece = stream.more(STEP_OUT_BYTES)
         budget.check()
-
-
-def _output_before_error(stream: Any, data: bytes, most: int) -> bytes:
-    """Return a stream's output before its error, which is in `data`. A failing step has no output, so search for it.
-
-    `stream` is None at the start. Most starts fail at once: their output is too short for a secret, and left out.
-    """
-    if stream is None:
-        stream = zlib.decompressobj(-zlib.MAX_WBITS)
-        try:
-            stream.copy().decompress(data, MIN_SECRET_CHARS)
-        except zlib.error:
-            return b""
-    low, high, content = 0, len(data), b""
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            content, low = stream.copy().decompress(data[:middle], most), middle
-        except zlib.error:
-            high = middle
-    return content
-
-
-def _open_bzip2() -> _Stream:
-    import bz2  # bz2 and lzma take a millisecond to import, and most processes need neither
-
-    return _Buffered(bz2.BZ2Decompressor, (OSError,))
-
-
-def _open_xz() -> _Stream:
-    import lzma
-
-    return _Buffered(partial(lzma.LZMADecompressor, memlimit=_LZMA_MEMORY_BYTES), (lzma.LZMAError, MemoryError))
-
-
-def _open_lzma(properties: int, window: int) -> _Stream:
-    """Open raw LZMA. `properties` are the numbers of the context, the position and the literal bits in one byte."""
-    import lzma
-
-    bits = {"lc": properties % 9, "lp": properties // 9 % 5, "pb": properties // 45}
-    filters = [{"id": lzma.FILTER_LZMA1, "dict_size": max(4096, window), **bits}]
-    try:
-        return _Buffered(
-            partial(lzma.LZMADecompressor, lzma.FORMAT_RAW, filters=filters), (lzma.LZMAError, MemoryError)
-        )
-    except (lzma.LZMAError, ValueError):
-        return _Stored(0)
