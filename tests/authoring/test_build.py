@@ -54,6 +54,7 @@ def test_build_reports_steps_and_checks_the_component(c_project: Project) -> Non
     assert (c_project.build / "weather.capabilities.json").read_bytes() == c_project.sidecar.read_bytes()
 
 
+@pytest.mark.ci("slow")
 def test_unrequested_imports_are_reported_as_denied(c_project: Project) -> None:
     c_project.sidecar.write_text(json.dumps({"secrets": {"allowed_names": ["weather_key"]}}))
     report = build(c_project, confirm=nobody).report

@@ -107,6 +107,7 @@ def test_doc_comment_becomes_the_tool_description(described: Callable[..., bytes
         assert runtime.prepare("made", component).description == "Runs it."
 
 
+@pytest.mark.ci("slow")
 def test_build_adds_the_docs_of_a_custom_world(c_project: Project) -> None:
     c_project.wit.write_text(
         """package my:sums@0.2.0;

@@ -47,6 +47,7 @@ def test_build_completes_the_package_file(c_project: Project) -> None:
     }
 
 
+@pytest.mark.ci("slow")
 def test_second_build_keeps_the_authored_part(c_project: Project) -> None:
     before = c_project.package_file.read_text()
     mine = before.replace('license = ""', 'license = "MIT"  # mine')

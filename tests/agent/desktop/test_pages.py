@@ -22,6 +22,7 @@ from wasmrt.runtime.config_extensions import DesktopSettings
 from wasmrt.runtime.context import ToolContext
 
 SHELL = next((found for name in _browser._NAMES if (found := shutil.which(name))), None)
+pytestmark = pytest.mark.ci("browser")
 needs_browser = pytest.mark.skipif(
     SHELL is None or find_spec("playwright") is None, reason="no chromium-headless-shell or no Playwright here"
 )

@@ -50,6 +50,7 @@ def test_a_deadline_error_reports_limit_usage_and_setting(make: Make) -> None:
     assert error.usage.wall_seconds >= attacks.ONLY_THE_CLOCK.timeout_seconds
 
 
+@pytest.mark.ci("slow")
 def test_a_guest_is_limited_to_a_million_host_calls(make: Make) -> None:
     body = Body(
         imports=("get-random-u64",), execute="(loop $again (drop (call $get-random-u64)) (br $again)) (unreachable)"

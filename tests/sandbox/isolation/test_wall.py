@@ -49,6 +49,7 @@ def test_root_also_runs_the_checks_as_nobody(rows: tuple[Row, ...]) -> None:
     assert {row.user for row in rows} == ({0, 65534} if os.getuid() == 0 else {os.getuid()})
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("kind", [Kind.RUN_WORKER, Kind.COMPILE_WORKER])
 def test_a_worker_is_killed_by_a_call_that_is_not_allowed(rows: tuple[Row, ...], kind: Kind) -> None:
     for attempt in ("socket AF_INET", "execve", "ptrace", "kill", "unshare", "io_uring_setup", "bpf", "write to 1"):
