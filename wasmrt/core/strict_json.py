@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from enum import Enum, auto
 from math import isinf
+from sys import getsizeof
 from typing import Any
 
 from wasmrt.core.large_json import LARGE_CHARS, StepReader, TooMuchMemoryError, counting_decoder, needs_steps
@@ -28,8 +29,8 @@ _MANY_NUMBERS = 400_000
 """Each takes 32 bytes of memory; the readers without a counter of numbers bound it by steps."""
 _MAX_WIDE_CHARS = 2 * 1024 * 1024
 """Of a text with a character beyond U+FFFF: Python then stores four bytes for each character of a string."""
-_WIDE = re.compile("[\U00010000-\U0010ffff]")
 _WIDE_ESCAPE = re.compile(r"\\u[dD][89abAB]")
+_PIECE_CHARS = 256 * 1024
 _MAX_LEVELS = 1000
 """Nesting of a value to write: Python's recursion limit."""
 _RUN_VALUES = 4096
@@ -262,9 +263,17 @@ def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) ->
 
 
 def _check_width(text: str) -> None:
-    if len(text) > _MAX_WIDE_CHARS and (_WIDE.search(text) or _WIDE_ESCAPE.search(text)):
+    if len(text) > _MAX_WIDE_CHARS and _is_wide(text):
         message = f"of over {_MAX_WIDE_CHARS:,} characters, with characters beyond U+FFFF"
         raise JsonError(message, JsonFault.SIZE)
+
+
+def _is_wide(text: str) -> bool:
+    """Return whether a text has a character beyond U+FFFF, or an escape of one; in pieces, so that others can run."""
+    if getsizeof(text) > 3 * len(text):  # Python stores four bytes for each character
+        return True
+    starts = range(0, len(text), _PIECE_CHARS)
+    return any(_WIDE_ESCAPE.search(text, start, start + _PIECE_CHARS + len(r"\ud8")) for start in starts)
 
 
 def _refuse_constant(name: str) -> None:

@@ -79,7 +79,7 @@ def test_a_request_can_be_answered_by_keyboard(site: Site, tab: Tab) -> None:
         order.append(focused(tab))
         if order[-1] == "Allow once":
             break
-    assert order[:6] == ["Skip to the content", "Waiting", "Answers", "Receipts", "Grants", "Flows"]
+    assert order[:7] == ["Skip to the content", "Waiting", "Answers", "Receipts", "Grants", "Jobs", "Flows"]
     assert order[6:] == ["Deny", "Allow once"]
     tab.press("Enter", text="\r")
     tab.settled("done=")
