@@ -80,7 +80,7 @@ def test_a_request_can_be_answered_by_keyboard(site: Site, tab: Tab) -> None:
         if order[-1] == "Allow once":
             break
     assert order[:7] == ["Skip to the content", "Waiting", "Answers", "Receipts", "Grants", "Jobs", "Flows"]
-    assert order[6:] == ["Deny", "Allow once"]
+    assert order[7:] == ["Deny", "Allow once"]
     tab.press("Enter", text="\r")
     tab.settled("done=")
     assert f"{asked.id} (write_file) was approved for this call by ann" in tab.text()
