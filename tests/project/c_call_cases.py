@@ -110,17 +110,21 @@ def _outcome(case: Case, data: Any) -> str:
 
 @contextmanager
 def ticks(clock: int) -> Iterator[list[float]]:
-    """Run a second thread that wants to run every millisecond; yield the seconds of `clock` between its steps."""
+    """Run a second thread that wants to run every millisecond; yield the seconds between its steps.
+
+    A call that holds the lock uses time of `clock` and of the wall. Other threads use only the first, other processes
+    only the second, so the smaller one counts.
+    """
     gaps, ended, ready = [0.0], threading.Event(), threading.Event()
 
     def tick() -> None:
-        last = time.clock_gettime(clock)
+        last, last_wall = time.clock_gettime(clock), time.monotonic()
         ready.set()
         while not ended.is_set():
             time.sleep(0.001)
-            now = time.clock_gettime(clock)
-            gaps.append(now - last)
-            last = now
+            now, wall = time.clock_gettime(clock), time.monotonic()
+            gaps.append(min(now - last, wall - last_wall))
+            last, last_wall = now, wall
 
     thread = threading.Thread(target=tick)
     thread.start()
