@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from wasmrt.agent.flows._destinations import list_id_nouns
+from wasmrt.agent.flows._known import normalize_value
 from wasmrt.agent.flows._private import Marks
 from wasmrt.core.limits import MAX_FLOW_IDS, MAX_FLOW_SAID_BYTES
-from wasmrt.core.normal_form import normalize
 
 _NAMES = ("name", "title", "filename", "file_name", "subject", "label", "summary", "display_name", "full_name")
 _MAX_NAME = 200
@@ -71,7 +71,7 @@ def _iter_records(value: Any) -> Iterator[Mapping[str, Any]]:
 
 
 _TOKEN = re.compile(r"[^\s,;()<>\"'`\[\]{}=]+")
-_AROUND = ".:!?#"
+_AROUND = b".:!?#"
 _MAX_ID = 64
 
 
@@ -111,7 +111,7 @@ def _list_marks(key: str, value: object, *, searched: bool = False) -> list[byte
 
 
 def _normalize(value: object) -> bytes:
-    return normalize("NFC", str(value)).casefold().strip(_AROUND).encode("utf-8", "replace")
+    return normalize_value(value).strip(_AROUND)
 
 
 def _iter_ids(value: Any, key: str = "") -> Iterator[tuple[str, str]]:

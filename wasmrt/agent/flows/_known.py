@@ -47,6 +47,7 @@ def complete_values(result: Any) -> Iterable[str]:
 
 
 def normalize_value(value: object) -> bytes:
+    """Return a value without differences in case, Unicode normalization and surrounding blanks."""
     return normalize("NFC", str(value)).casefold().strip().encode("utf-8", "replace")
 
 
@@ -58,6 +59,7 @@ def known_mark(value: object) -> bytes:
 
 
 def known_marks(destination: Destination) -> tuple[bytes, ...]:
+    """Return the marks of known values that make a destination known."""
     found = parse_number(destination.value) if destination.kind is Kind.AMOUNT else None
     whole = normalize_value(destination.value)
     return (whole,) if found is None else (whole, _AMOUNT + found.encode())

@@ -103,9 +103,8 @@ class PrivateText:
     def find_marks(self, text: str) -> frozenset[bytes]:
         """Return the runs and significant words of added texts in a text."""
         self._store_pending()
-        return (
-            frozenset(mark for mark in self._marks_to_find(text) if mark in self._marks) if self._marks else frozenset()
-        )
+        marks = self._marks_to_find(text) if self._marks else ()
+        return frozenset(mark for mark in marks if mark in self._marks)
 
     def is_one_word(self, text: str) -> bool:
         """Return whether a text is, as a whole, a significant word of an added text."""

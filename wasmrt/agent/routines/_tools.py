@@ -96,7 +96,7 @@ _CREATE: dict[str, dict[str, Any]] = {
     "max_iterations": _ITERATIONS,
     "cooldown_secs": {
         "type": "integer", "minimum": 0, "default": DEFAULT_COOLDOWN_SECONDS,
-        "description": "Least seconds between two runs",
+        "description": "Minimum number of seconds between two runs",
     },
 }  # fmt: skip
 _UPDATE: dict[str, dict[str, Any]] = {

@@ -130,9 +130,8 @@ class _Body(httpx2.AsyncByteStream):
         """
         counts = dict.fromkeys(_MAX_MARKS, 0)
         async for piece in self._inner:
-            *_, last = messages = re.split(
-                rb"\r?\n\r?\n", piece
-            )  # events end with an empty line, which JSON cannot contain
+            # An event ends with an empty line, which JSON cannot contain.
+            *_, last = messages = re.split(rb"\r?\n\r?\n", piece)
             for message in messages:
                 for mark, most in _MAX_MARKS.items():
                     counts[mark] += message.count(mark)
