@@ -161,6 +161,7 @@ def test_oversized_page_is_refused_before_parsing(fails: Callable[..., ToolError
     assert isinstance(error, InvalidParametersError) and "8,388,608 bytes" in error.message
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize(
     "html",
     [

@@ -67,6 +67,7 @@ def call(tool: PreparedTool, name: str, *arguments: int | str) -> int:
     return result["found"]
 
 
+@pytest.mark.ci("slow")
 def test_the_memory_search_finds_a_known_secret(escaped: PreparedTool) -> None:
     """Search for the params of the call itself, and, in another user's worker, for that user's params."""
     assert search(escaped, OWN, text=OWN) > 0

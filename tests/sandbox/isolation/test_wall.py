@@ -81,6 +81,7 @@ def test_confinement_works_inside_a_default_container_profile() -> None:
             assert sum(row.proven for row in rows if (row.kind, row.user) == (kind, user)) >= LEAST
 
 
+@pytest.mark.ci("slow")
 def test_doctor_wall_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
     monkeypatch.setattr("wasmrt.cli.operate.attacks.run_wall", lambda: rows)
     runner = CliRunner()
@@ -92,10 +93,9 @@ def test_doctor_wall_shows_every_row(monkeypatch: pytest.MonkeyPatch, rows: tupl
     assert data[0] == asdict(rows[0]) | {"proven": True, "held": True}
 
 
-def test_doctor_wall_fails_if_an_attack_succeeds(monkeypatch: pytest.MonkeyPatch, rows: tuple[Row, ...]) -> None:
-    monkeypatch.setattr(
-        "wasmrt.cli.operate.attacks.run_wall", lambda: (*rows, Row("open", "run-worker", 0, "done", "done"))
-    )
+def test_doctor_wall_fails_if_an_attack_succeeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = (Row("open", "run-worker", 0, "done", "EACCES"), Row("open", "run-worker", 0, "done", "done"))
+    monkeypatch.setattr("wasmrt.cli.operate.attacks.run_wall", lambda: rows)
     shown = CliRunner().invoke(cli, ["doctor", "--attack", "--wall"])
     assert shown.exit_code == 1
     assert "BROKE OUT" in shown.output
