@@ -16,7 +16,7 @@ from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import Unfit, UnfitFileError, read_file
 from wasmrt.core.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.core.places import find_places
-from wasmrt.core.setting_commands import set_command, unset_command
+from wasmrt.core.setting_commands import append_command, set_command, unset_command
 from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_in, read_table
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
@@ -340,9 +340,9 @@ def _read_leak_actions(value: Any, _: Path) -> dict[str, Any]:
             raise ConfigurationError(
                 f"actions must set {rule!r:.80} to one of {', '.join(Action)}", hint=hint
             ) from None
-        # SECURITY: content that cannot be scanned is withheld. Only a setting named unsafe makes exceptions, per host.
+        # SECURITY: content that cannot be scanned is withheld. Only settings named unsafe make exceptions.
         if rule == DECODE_LIMIT_RULE and chosen != Action.BLOCK:
-            hint = "add the host to network.unsafe_unscanned_hosts instead"
+            hint = append_command("network.unsafe_unscanned_responses", "files.example.com/releases/ application/zip")
             raise ConfigurationError(f'actions cannot change the rule "{rule}"', hint=hint)
     return {"leak_overrides": overrides}
 
@@ -363,6 +363,7 @@ _READERS: dict[str, ValueReader] = {
     "max_connections": validated("max_connections", NetworkConfig),
     "connect_timeout_seconds": validated("connect_timeout_seconds", NetworkConfig),
     "unsafe_unscanned_hosts": validated("unsafe_unscanned_hosts", NetworkConfig),
+    "unsafe_unscanned_responses": validated("unsafe_unscanned_responses", NetworkConfig),
     "rate_limit_storage": _read_rate_limit_storage,
     "unsafe_rate_limits_without_redis": boolean_reader("unsafe_rate_limits_without_redis"),
 }

@@ -34,6 +34,11 @@ RUNTIME_SETTINGS = (
         [_HOST], [],
     ),
     Setting(
+        "network.unsafe_unscanned_responses",
+        "The same for single responses, by host, path (everything below it if it ends in `/`) and content type.",
+        [f"{_HOST}/releases/ application/zip"], [],
+    ),
+    Setting(
         "network.rate_limit_storage", "URL of a Redis server where several machines count rates together.",
         "redis://127.0.0.1:6379/0", secret=True,
     ),

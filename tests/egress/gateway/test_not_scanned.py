@@ -150,8 +150,8 @@ def test_content_that_was_not_scanned_in_time_is_not_returned(part: float, cut: 
         shown(Clock(1 + int(part * (counted.calls - 1))))
 
 
-def credentialed(w: World) -> FakeCall:
-    mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+def credentialed(w: World, host: str = HOST) -> FakeCall:
+    mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(host,))
     return w.call(mapping, secrets={"token": SECRET})
 
 
@@ -168,7 +168,7 @@ def test_a_response_that_cannot_be_decoded_is_denied_with_its_reason(world: Make
             pass
         response.read_all()
     assert (caught.value.code, caught.value.request_sent) == ("response-not-scanned", True)
-    assert "unsafe_unscanned_hosts" in str(caught.value.hint)
+    assert "network.unsafe_unscanned_responses" in str(caught.value.hint)
     decision = call.decisions[-1]
     assert (decision.allowed, decision.reason, decision.rule) == (False, Reason.NOT_SCANNED, "decode-limit-exceeded")
 
@@ -184,6 +184,72 @@ def test_an_operator_can_allow_unscanned_responses_of_a_host_and_they_are_record
     assert body.startswith(b"plain\n") and body.endswith(b"\xfe\x81")
     (decision,) = (decision for decision in call.decisions if decision.reason is Reason.NOT_SCANNED)
     assert (decision.allowed, decision.rule) == (True, "network.unsafe_unscanned_hosts")
+
+
+ENTRY = f"{HOST}/releases/*/files/ application/zip"
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_an_exception_covers_only_its_host_paths_and_content_type(world: MakeWorld, streamed: bool) -> None:
+    sent: list[str] = []
+
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        head, body = closed(request, connection).split(b"\r\n\r\n", 1)
+        return head + b"".join(b"\r\nContent-Type: " + kind.encode() for kind in sent) + b"\r\n\r\n" + body
+
+    entries = (ENTRY.upper().replace("RELEASES", "releases").replace("FILES", "files"), f"{HOST}/logo image/*")
+    w = world(script, unsafe_unscanned_responses=entries)
+    zipped, kind = "/releases/v1/files/a.zip", "application/zip"
+    for host, path, kinds, entry in (
+        (HOST, zipped, [kind], 0),
+        (HOST, f"{zipped}?download=1", ["Application/ZIP; charset=binary"], 0),
+        (HOST, "/logo", ["image/x-icon"], 1),
+        ("other.example.com", zipped, [kind], None),
+        (HOST, "/releases/v1/files", [kind], None),
+        (HOST, "/releases/v1/v2/files/a.zip", [kind], None),
+        (HOST, "/releases/v1%2Fv2/files/a.zip", [kind], None),
+        (HOST, "/RELEASES/v1/files/a.zip", [kind], None),
+        (HOST, "/logo/a", ["image/png"], None),
+        (HOST, "/logo", ["image/png, text/html"], None),
+        (HOST, "/logo", ["image/"], None),
+        (HOST, "/logo", ["images/png"], None),
+        (HOST, zipped, ["application/zip2"], None),
+        (HOST, zipped, [], None),
+        (HOST, zipped, [kind, kind], None),
+    ):
+        sent[:] = kinds
+        call = credentialed(w, host)
+        with w.gateway.open(call, HttpRequest("GET", w.url(path, host))) as response:
+            try:
+                body = b"".join(iter(response.read, b"")) if streamed else response.read_all()
+            except HttpFailure as error:
+                body = b"" if error.code == "response-not-scanned" else b"another error"
+        rules = [decision.rule for decision in call.decisions if decision.reason is Reason.NOT_SCANNED]
+        expected = "decode-limit-exceeded" if entry is None else f"network.unsafe_unscanned_responses: {entries[entry]}"
+        assert (rules, body.endswith(b"\xfe\x81")) == ([expected], entry is not None), (host, path, kinds)
+
+
+def test_an_exception_does_not_pass_on_a_secret(world: MakeWorld) -> None:
+    def script(request: ReceivedRequest, connection: ServerConnection) -> bytes:
+        echo = (request.header("Authorization") or "").encode()
+        return http_response(echo + b"\x28\xb5\x2f\xfd\x24\x16\xb1\0\0", headers=(("Content-Type", "a/b"),))
+
+    w = world(script, unsafe_unscanned_responses=(f"{HOST}/ a/b",))
+    assert SECRET.encode() not in w.get(call=credentialed(w)).body
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        ENTRY, [7], [""], [HOST], [f"{HOST}/a"], [f"{HOST} a/b"], [f"https://{HOST}/a a/b"], [f"{HOST}:443/a a/b"],
+        [f"*.{HOST}/ a/b"], ["*/ a/b"], [f"u@{HOST}/ a/b"], [f"{HOST}/a b"], [f"{HOST}/a */*"], [f"{HOST}/a a/*b"],
+        [f"{HOST}/a a/b; q=1"], [f"{HOST}/a  a/b"], [f"{HOST}/a a/b\n"], [f"{HOST}/../a a/b"], [f"{HOST}/a?b a/b"],
+        [f"{HOST}/a* a/b"], [f"{HOST}/** a/b"], ["%zz/ a/b"], ["[::g]/ a/b"], ["x" * 300 + "/ a/b"],
+    ],
+)  # fmt: skip
+def test_an_invalid_exception_raises_configuration_error(entries: object) -> None:
+    with pytest.raises(ConfigurationError, match="unsafe_unscanned_responses"):
+        NetworkConfig(unsafe_unscanned_responses=entries)  # type: ignore[arg-type]
 
 
 def test_without_an_injected_secret_such_a_response_is_passed_on(world: MakeWorld) -> None:

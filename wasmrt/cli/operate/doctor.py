@@ -190,11 +190,11 @@ def _network(places: Places) -> tuple[str, str]:
         f"certificates: {f'only {network.ca_file}' if network.ca_file else 'trusted by this system'}",
         f"rate limits: {counts}",
     ]
-    if network.unsafe_unscanned_hosts:
-        hosts = ", ".join(network.unsafe_unscanned_hosts)
-        found.append(f"unsafe_unscanned_hosts allows responses that cannot be scanned from {hosts}")
+    unscanned = (*network.unsafe_unscanned_hosts, *network.unsafe_unscanned_responses)
+    if unscanned:
+        found.append(f"unsafe_unscanned settings allow responses that cannot be scanned from {', '.join(unscanned)}")
     if not network.networks:
-        return "warning" if network.unsafe_unscanned_hosts else "ok", "; ".join(found)
+        return "warning" if unscanned else "ok", "; ".join(found)
     opened = ", ".join(map(str, network.networks))
     return "warning", "; ".join([f"unsafe_allowed_networks lets tools reach {opened}", *found])
 

@@ -30,6 +30,7 @@ from wasmrt.egress.gateway._steps import (
     renew_credentials,
     scan_request,
 )
+from wasmrt.egress.gateway._unscanned import find_content_type, read_unscanned_responses
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.sandbox.component.worlds import FailureKind
 
@@ -47,6 +48,7 @@ class EgressGateway:
         """Internal networks to which the operator allows requests."""
         self._resolver = config.resolver or SystemResolver()
         self._config = config
+        self._unscanned = read_unscanned_responses(config.unsafe_unscanned_responses)
         self._rates = rates or RateLimiter()
         self._lock = threading.Lock()
         self._transport: Transport | None = config.transport
@@ -90,8 +92,8 @@ class EgressGateway:
             except BaseException:
                 response.body.close()  # otherwise its connection would never be released
                 raise
-        bodyless, unscanned = request.method.upper() == "HEAD", url.host in self._config.unsafe_unscanned_hosts
-        return Response(call, response, injected.secret_names, bodyless=bodyless, face=face, pass_unopened=unscanned)
+        bodyless, setting = request.method.upper() == "HEAD", self._find_exception(url, response)
+        return Response(call, response, injected.secret_names, bodyless=bodyless, face=face, pass_unopened=setting)
 
     def close(self) -> None:
         """Close the connections; a connection in use is closed when its call releases it."""
@@ -115,6 +117,14 @@ class EgressGateway:
 
                 self._transport = Client(self._config)
             return self._transport
+
+    def _find_exception(self, url: ParsedUrl, response: WireResponse) -> str | None:
+        """Return the operator's setting that passes on a response that cannot be scanned, or None."""
+        if url.host in self._config.unsafe_unscanned_hosts:
+            return "network.unsafe_unscanned_hosts"
+        kind = find_content_type(response.headers)
+        entry = next((entry for entry in self._unscanned if entry.matches(url, kind)), None)
+        return f"network.unsafe_unscanned_responses: {entry.text}" if entry else None
 
     def _charge(self, plan: PlannedRequest) -> None:
         call = plan.call

@@ -21,8 +21,9 @@ from wasmrt.core.limits import (
     MAX_DNS_LOOKUPS,
 )
 from wasmrt.core.model import Decision, Reason
-from wasmrt.core.url import InvalidUrlError, Network, ParsedUrl, parse_networks, parse_url
+from wasmrt.core.url import Network, ParsedUrl, parse_networks
 from wasmrt.egress.gateway._exchange import Transport
+from wasmrt.egress.gateway._unscanned import read_unscanned_hosts, read_unscanned_responses
 
 
 class Shares:
@@ -216,13 +217,15 @@ class NetworkConfig:
         unsafe_unscanned_hosts: Hosts whose responses are passed on even if a part cannot be searched for injected
             secrets, because it is nested or compressed too deeply, or in an unknown archive format. Every such response
             is recorded.
+        unsafe_unscanned_responses: The same for single responses, each entry as `HOST/PATH TYPE`. A path that ends in
+            `/` covers everything below it, `*` is any one segment, and the type may be like `image/*`.
         max_connections: Maximum number of open connections to one host at one address, for all calls together.
         connect_timeout_seconds: Timeout for connecting to one address. After that, the timeout of the request applies.
         transport: Sends the requests after all checks, for example to recorded responses in a test. None for real
             connections.
 
     Raises:
-        ConfigurationError: a network is invalid, the CA file is missing or not PEM, or a number is not positive.
+        ConfigurationError: a network, host, entry or number is invalid, or the CA file is missing or not PEM.
 
     Examples:
         >>> from wasmrt import NetworkConfig
@@ -234,13 +237,16 @@ class NetworkConfig:
     resolver: Resolver | None = None
     ca_file: Path | None = None
     unsafe_unscanned_hosts: tuple[str, ...] = ()
+    unsafe_unscanned_responses: tuple[str, ...] = ()
     max_connections: int = MAX_CONNECTIONS_PER_ORIGIN
     connect_timeout_seconds: float = CONNECT_TIMEOUT_SECONDS
     transport: Transport | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "unsafe_allowed_networks", parse_networks(self.unsafe_allowed_networks))
-        object.__setattr__(self, "unsafe_unscanned_hosts", _read_hosts(self.unsafe_unscanned_hosts))
+        object.__setattr__(self, "unsafe_unscanned_hosts", read_unscanned_hosts(self.unsafe_unscanned_hosts))
+        entries = read_unscanned_responses(self.unsafe_unscanned_responses)
+        object.__setattr__(self, "unsafe_unscanned_responses", tuple(entry.text for entry in entries))
         if self.ca_file is not None:
             _check_ca_file(self.ca_file)
         count, seconds = self.max_connections, self.connect_timeout_seconds
@@ -253,21 +259,6 @@ class NetworkConfig:
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:
         """The parsed networks of `unsafe_allowed_networks`."""
         return parse_networks(self.unsafe_allowed_networks)
-
-
-def _read_hosts(names: object) -> tuple[str, ...]:
-    hint = 'write it like unsafe_unscanned_hosts = ["files.example.com"]'
-    if not isinstance(names, (list, tuple)):
-        raise ConfigurationError("unsafe_unscanned_hosts must be a list of host names", hint=hint)
-    hosts = []
-    for name in names:
-        try:
-            hosts.append(parse_url(f"https://{name}/").host)
-        except InvalidUrlError:
-            raise ConfigurationError(
-                f"unsafe_unscanned_hosts contains {name!r:.80}, which is not a host name", hint=hint
-            ) from None
-    return tuple(hosts)
 
 
 def _check_ca_file(path: Path) -> None:

@@ -48,12 +48,12 @@ class Response:
         *,
         bodyless: bool,
         face: Face,
-        pass_unopened: bool,
+        pass_unopened: str | None,
     ) -> None:
         """Redact the headers of `response`.
 
-        `secret_names` are the secrets in the request. `bodyless` means that it was a HEAD request. With
-        `pass_unopened`, a setting of the operator, content that could not be decoded is passed on.
+        `secret_names` are the secrets in the request. `bodyless` means that it was a HEAD request.
+        `pass_unopened` is the operator's setting that passes on content that could not be decoded, or None.
         """
         self._call = call
         self._pass_unopened = pass_unopened
@@ -101,7 +101,8 @@ class Response:
         if self._stream is None and self._is_plain(scanner):
             return bytes(next(self._pieces, b""))
         if self._stream is None:
-            self._stream = StreamingRedactor(scanner, direction=Direction.INWARD, pass_unopened=self._pass_unopened)
+            passed = self._pass_unopened is not None
+            self._stream = StreamingRedactor(scanner, direction=Direction.INWARD, pass_unopened=passed)
         self._stream.scanner = scanner  # this scanner also finds secrets that were injected since the last piece
         shown = b""
         while not shown and not self._ended:
@@ -134,7 +135,7 @@ class Response:
         """Record that a response was passed on without a complete scan."""
         if not self._recorded:
             self._recorded = True
-            why = "network.unsafe_unscanned_hosts" if rule == DECODE_LIMIT_RULE and self._pass_unopened else rule
+            why = (self._pass_unopened or rule) if rule == DECODE_LIMIT_RULE else rule
             self._call.decide(Decision(True, Reason.NOT_SCANNED, why, None, "http", "the response"))
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
@@ -157,7 +158,8 @@ class Response:
 
 def _blocking_failure(call: EgressCall, rule: str) -> HttpFailure:
     if rule == DECODE_LIMIT_RULE:
-        hint = "request the content unpacked, or ask an operator to add its host to network.unsafe_unscanned_hosts"
+        setting = "network.unsafe_unscanned_responses"
+        hint = f"request the content unpacked, or ask an operator to add its host, path and content type to {setting}"
         decision = Decision(False, Reason.NOT_SCANNED, rule, hint, "http", "the response")
         call.decide(decision)
         message = "the response was withheld, because it could not be decoded to search it for secrets"
