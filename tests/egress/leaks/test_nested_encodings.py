@@ -109,3 +109,16 @@ def test_a_secret_in_any_two_encodings_is_found_or_withheld() -> None:
     random = Random(38)
     pairs = [(inner, outer) for inner in ENCODINGS for outer in ENCODINGS]
     assert [pair for _ in range(8) for pair in pairs if missed(*pair, random)] == []
+
+
+def test_content_at_the_depth_limit_withholds_a_text_unless_it_is_searched_elsewhere() -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    escape = b"&" + b"amp;" * 5
+    run = base64.b64encode(b"an ordinary sentence of words, encoded once")
+    hidden = base64.b64encode(b"the secret in other words is " + secret[::-2].encode())
+    deep = b"".join(escape.replace(b"amp;", b"", 1) + b"#%d;" % byte for byte in hidden)
+    rules = [
+        [match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(text).matches]
+        for text in (escape + b" and " + run, deep, deep + b" and " + run, deep + b" and " + hidden)
+    ]
+    assert rules == [[], ["decode-limit-exceeded"], ["decode-limit-exceeded"], []]

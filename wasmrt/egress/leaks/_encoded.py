@@ -13,7 +13,7 @@ from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import compile_linear
-from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
+from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
 
 _BASE85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -247,12 +247,16 @@ def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) 
         yield from (Decoded(start, end, *inner) for inner in _decode_run(data[start:end], every=every))
 
 
-def is_encoded(data: bytes, check: Check = no_check) -> bool:
-    """Return whether a text contains another level of encoded content."""
-    if holds_escapes(data, check):
-        return True
-    peek = DecodeBudget(left=_PEEK_BYTES, check=check)
-    return any(found.sound for found in decode(data, peek)) or peek.exceeded
+def record_encoded(data: bytes, budget: DecodeBudget) -> None:
+    """Record the encoded content of a text at the depth limit, which is not searched."""
+    if holds_escapes(data, budget.check):
+        budget.exceeded = True
+        return
+    peek = DecodeBudget(left=_PEEK_BYTES, check=budget.check)
+    for found in decode(data, peek):
+        if found.sound:
+            budget.record_beyond(found.data)
+    budget.exceeded = budget.exceeded or peek.exceeded
 
 
 def _find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:

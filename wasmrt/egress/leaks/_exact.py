@@ -13,7 +13,7 @@ from itertools import accumulate
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._archives import SEPARATOR
-from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, is_encoded
+from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, record_encoded
 from wasmrt.egress.leaks._escapes import iterate_unescaped, remove_markup, remove_markup_mapped
 from wasmrt.egress.leaks._linear import compile_set
 from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
@@ -95,7 +95,7 @@ class ExactMatcher:
         if self._secrets:
             budget = DecodeBudget.for_text(len(data), check)
             yield from self._search(data, budget, hints=hints)
-            if budget.exceeded:
+            if not budget.complete:
                 yield None, 0, len(data)
 
     def possible_match_start(self, data: bytes) -> int:
@@ -138,7 +138,8 @@ class ExactMatcher:
             yield from find_partial(data, partial, budget.check)
         yield from _find_patterns(data, patterns, may_match, budget.check)
         if nesting >= MAX_NESTING:
-            budget.exceeded = budget.exceeded or (sound and is_encoded(data, budget.check))
+            if sound:
+                record_encoded(data, budget)
             return
         settled = True
         for text in iterate_unescaped(data, apart=patterns.hold_escapes and nesting < _APART_NESTING, budget=budget):
@@ -152,6 +153,8 @@ class ExactMatcher:
             yield from self._search_without_markup(data, bare, budget.check)
         runs = may_match.encoded or self._least_run < LEAST_RUN
         for batch in _batches(decode(data, budget, runs=runs, least_run=self._least_run, every=True)):
+            for piece in batch.pieces if batch.sound else ():
+                budget.record_searched(piece)
             found = self._search(batch.data, budget, nesting + 1, sound=batch.sound)
             yield from {(name, *place) for name, start, end in found for place in batch.origins(start, end)}
 
@@ -177,9 +180,10 @@ class ExactMatcher:
 class _Batch:
     """Pieces of decoded content that are searched together, since each search has a fixed cost."""
 
-    __slots__ = ("_ends", "_places", "data", "sound")
+    __slots__ = ("_ends", "_places", "data", "pieces", "sound")
 
     def __init__(self, pieces: Mapping[bytes, list[Decoded]], *, sound: bool) -> None:
+        self.pieces = tuple(pieces)
         self.data = SEPARATOR.join(pieces)
         self.sound = sound
         self._places = tuple(pieces.values())

@@ -171,13 +171,15 @@ _DECODED_FOR_A_BYTE = 4
 class DecodeBudget:
     """The bytes that a scan may still decode."""
 
-    __slots__ = ("check", "exceeded", "left")
+    __slots__ = ("_beyond", "_searched", "check", "exceeded", "left")
 
     def __init__(self, left: int = MAX_DECODED_BYTES, check: Check = no_check) -> None:
         self.left = left
         self.check = check
         self.exceeded = False
         """True if some content was not decoded, because it was too large, too deeply nested or in an unknown format."""
+        self._searched: set[bytes] = set()
+        self._beyond: set[bytes] = set()
 
     @classmethod
     def for_text(cls, size: int, check: Check) -> DecodeBudget:
@@ -190,10 +192,29 @@ class DecodeBudget:
         self.exceeded = self.exceeded or self.left < 0
         return self.left >= 0
 
+    def record_searched(self, content: bytes) -> None:
+        """Record that decoded content was searched, with everything in it down to the depth limit."""
+        self._searched.add(_digest(content))
+
+    def record_beyond(self, content: bytes) -> None:
+        """Record decoded content at the depth limit. It is covered if the same content is searched elsewhere."""
+        self._beyond.add(_digest(content))
+
+    @property
+    def complete(self) -> bool:
+        """True if all content was searched. Only valid at the end of a scan."""
+        return not self.exceeded and self._beyond <= self._searched
+
     def charge_escapes(self, count: int) -> bool:
         """Charge the budget for `count` escapes or bytes that may start an escape; return False if it is exhausted."""
         self.check()
         return self.charge(count * _ESCAPE_BYTES)
+
+
+def _digest(content: bytes) -> bytes:
+    from hashlib import blake2b  # takes a millisecond to import, and most texts contain nothing encoded
+
+    return blake2b(content, digest_size=16).digest()
 
 
 _FIRST_BYTES = 14_000_000
