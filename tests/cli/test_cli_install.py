@@ -162,7 +162,7 @@ def test_missing_source_error_omits_its_folder(wasmrt: Run, tmp_path: Path) -> N
     told = wasmrt("install", tmp_path / "absent.wasm", code=2).stderr
     assert "the component 'absent.wasm' does not exist" in told
     assert str(tmp_path) not in told
-    assert "only be installed from files" in wasmrt("install", "https://example.com/tool.wasm", code=2).stderr
+    assert "must begin with https://" in wasmrt("install", "http://example.com/tool.wasm", code=2).stderr
 
 
 def test_the_cache_folder_may_be_read_only(wasmrt: Run, tool_file: Write, absent_home: Path) -> None:

@@ -33,6 +33,12 @@ class Fetched:
     """Sentences that warn about the source."""
     package: str | None = None
     """The tools that the package lists, as text from `dump_tools`, or None if the component describes them itself."""
+    resolved: str = ""
+    """A reference to exactly this content, with its digest; empty for files on this machine."""
+    digest: str = ""
+    """The digest of the fetched file or of its manifest in a registry, such as `sha256:HEX`."""
+    bundles: tuple[bytes, ...] = field(default=(), repr=False)
+    """Signature bundles of the content, which are not verified yet."""
 
 
 class Source(Protocol):

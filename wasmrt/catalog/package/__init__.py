@@ -9,7 +9,7 @@ from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, PackageFile
 from wasmrt.catalog.package._own import PACKAGE_FILE, check_digests, pack, read_own_package, read_package_file
 from wasmrt.catalog.package._package import Package, read_ironclaw_package
 from wasmrt.catalog.package._read import read_package
-from wasmrt.catalog.package._source import PackageSource
+from wasmrt.catalog.package._source import PackageSource, fetch_archive
 from wasmrt.catalog.package._standard import standard_operations
 
 __all__ = [
@@ -20,6 +20,7 @@ __all__ = [
     "PackageFiles",
     "PackageSource",
     "check_digests",
+    "fetch_archive",
     "open_files",
     "pack",
     "read_archive",

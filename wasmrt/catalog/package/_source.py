@@ -7,7 +7,7 @@ from pathlib import Path
 
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog._stored import dump_tools
-from wasmrt.catalog.package._files import open_files
+from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, open_files, read_archive
 from wasmrt.catalog.package._read import read_package
 from wasmrt.catalog.sources import Fetched
 
@@ -25,13 +25,25 @@ class PackageSource:
             SourceError: the package cannot be read or has no manifest.
             ManifestError, PackageError, CapabilityFileError: the package is invalid.
         """
-        files = open_files(self.path)
-        package = read_package(files, max_bytes=max_bytes)
-        return Fetched(
-            data=package.component,
-            name=package.id,
-            origin=files.origin,
-            sidecar=format_file(package.request).encode(),
-            warnings=package.left,
-            package=None if package.tools is None else dump_tools(package.tools),
-        )
+        return _fetch(open_files(self.path), max_bytes)
+
+
+def fetch_archive(data: bytes, origin: str, *, max_bytes: int) -> Fetched:
+    """Read the package in the bytes of an archive. `origin` is the source, as text for users.
+
+    Raises:
+        SourceError, ManifestError, PackageError, CapabilityFileError: see `PackageSource.fetch`.
+    """
+    return _fetch(ArchiveFiles(read_archive(data), origin), max_bytes)
+
+
+def _fetch(files: FolderFiles | ArchiveFiles, max_bytes: int) -> Fetched:
+    package = read_package(files, max_bytes=max_bytes)
+    return Fetched(
+        data=package.component,
+        name=package.id,
+        origin=files.origin,
+        sidecar=format_file(package.request).encode(),
+        warnings=package.left,
+        package=None if package.tools is None else dump_tools(package.tools),
+    )

@@ -16,6 +16,7 @@ from wasmrt.catalog.bundled import bundled_names
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import PackageSource
+from wasmrt.catalog.registry import UrlSource, fetch_capability_file
 from wasmrt.catalog.sources import Fetched, FileSource, Source, is_package, read_capability_file, read_source
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.cli.shared.consent import (
@@ -33,6 +34,7 @@ from wasmrt.cli.shared.consent import (
 )
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_json
+from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.component_bytes import ComponentBytes
@@ -41,7 +43,6 @@ from wasmrt.core.errors import (
     CoreModuleError,
     SecretBackendError,
     SecretNotFoundError,
-    SourceError,
     UnknownWorldError,
 )
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES, MAX_ADAPTER_BYTES
@@ -55,9 +56,8 @@ from wasmrt.sandbox.component import ToolSpec, check_header, worlds
 @click.option("--name", metavar="NAME", help="Name to install it under (default: the file's name).")
 @click.option(
     "--capabilities",
-    type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Its request (default: NAME.capabilities.json next to the component).",
+    help="Its request, a path or an https:// URL (default: NAME.capabilities.json next to a component file).",
 )
 @click.option("--grant", type=click.Path(path_type=Path), metavar="FILE", help="Grant no more than this file allows.")
 @click.option("--tool", "only", multiple=True, metavar="NAME", help="Grant only this tool, or tools like get_*.")
@@ -80,7 +80,7 @@ from wasmrt.sandbox.component import ToolSpec, check_header, worlds
 def install(
     source: str,
     name: str | None,
-    capabilities: Path | None,
+    capabilities: str | None,
     grant: Path | None,
     only: tuple[str, ...],
     is_program: bool,
@@ -94,6 +94,7 @@ def install(
     """Install a tool from a component file or a package.
 
     A package is a folder with a manifest.toml or a wasmrt.toml, that file itself, or an archive (zip, tar.gz).
+    SOURCE may be an https:// URL, which can pin the digest. A component at a URL requests what --capabilities names.
 
     The command shows the capabilities that the tool requests, and installs it after you confirm. An update with a
     different request waits for a new grant; until then, the old version stays active. The same component with fewer
@@ -113,18 +114,16 @@ def install(
       wasmrt install ./search.wasm --grant narrower.json --yes --no-offer
       wasmrt install ./jq.wasm --command
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
+      wasmrt install https://example.com/json.wasm#sha256=HEX
     """
-    if "://" in source:
-        raise SourceError("tools can only be installed from files", hint="download it and its capability file first")
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
     if adapter is not None and not is_program:
         raise ConfigurationError("--adapter is only for WASI programs", code="usage", hint="add --command")
+    chosen = _source(source, capabilities)
     if is_program:
-        chosen = _program(Path(source), capabilities, adapter, yes=yes, as_json=as_json)
-    else:
-        chosen = _source(Path(source), capabilities)
+        chosen = _program(chosen, adapter, yes=yes, as_json=as_json)
     plan = installer.plan(chosen, name=name, grant=narrowed, only=only)
     shadowing = _shadow_warnings(plan)
     warnings = [*plan.warnings, *shadowing]
@@ -144,19 +143,36 @@ def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSp
         return component_info(prepare(runtime, name, component, tools=tools))
 
 
-def _source(path: Path, capabilities: Path | None) -> Source:
-    if not is_package(path):
-        return FileSource(path, capabilities)
-    if capabilities is not None:
-        raise ConfigurationError("a package has its own capability file", hint="narrow it with --grant FILE")
-    return PackageSource(path)
-
-
-def _program(path: Path, capabilities: Path | None, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
-
+def _source(text: str, capabilities: str | None) -> Source:
+    if "://" in text:
+        sidecar = None if capabilities is None else _read_capabilities(capabilities)
+        return UrlSource(text, _download, sidecar)
+    path = Path(text)
     if is_package(path):
+        if capabilities is not None:
+            raise ConfigurationError("a package has its own capability file", hint="narrow it with --grant FILE")
+        return PackageSource(path)
+    if capabilities is not None and "://" in capabilities:
+        raise ConfigurationError("a file's capabilities must be a file too", hint="download the capability file first")
+    return FileSource(path, None if capabilities is None else Path(capabilities))
+
+
+def _read_capabilities(text: str) -> bytes:
+    return fetch_capability_file(text, _download) if "://" in text else read_capability_file(Path(text))
+
+
+def _download(url: str, max_bytes: int) -> bytes:
+    from wasmrt.egress.gateway import download_for_user  # loads the network modules
+
+    shown = url.partition("?")[0]  # a query may contain a signature
+    with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"downloading {shown}"):
+        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes)
+
+
+def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
+    if isinstance(file, PackageSource) or (isinstance(file, UrlSource) and file.is_package):
         raise ConfigurationError("a package is not a program", hint="omit --command")
-    return ProgramSource(file=FileSource(path, capabilities), adapter=adapter, yes=yes, as_json=as_json)
+    return ProgramSource(file=file, adapter=adapter, yes=yes, as_json=as_json)
 
 
 def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:
@@ -288,7 +304,7 @@ def _is_set(store: SecretsStore, name: str) -> bool:
 class ProgramSource:
     """A WASI program: a component of `wasi:cli/command`, or a core module for WASI preview 1."""
 
-    file: FileSource
+    file: Source
     adapter: Path | None
     """Adapter for core modules to use instead of the downloaded one."""
     yes: bool

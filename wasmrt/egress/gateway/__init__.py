@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from wasmrt.egress.gateway._exchange import Body, ExchangeBudget, Transport, WholeBody, WireRequest, WireResponse
 from wasmrt.egress.gateway._gateway import EgressGateway
-from wasmrt.egress.gateway._host import HostCall, decide_download, download, read_host
+from wasmrt.egress.gateway._host import HostCall, decide_download, download, download_for_user, read_host
 from wasmrt.egress.gateway._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress.gateway._model import (
     EgressCall,
@@ -27,5 +27,5 @@ __all__ = [
     "Body", "Credential", "CredentialInjector", "EgressCall", "EgressGateway", "ExchangeBudget", "Face", "HostCall",
     "HttpFailure", "HttpRequest", "HttpResponse", "Injected", "NetworkConfig", "ResolveError", "Resolver",
     "ResolverForUsers", "Response", "SecretValue", "SecretsView", "SystemResolver", "Transport", "WaitTimeouts",
-    "WholeBody", "WireRequest", "WireResponse", "decide_download", "download", "read_host",
+    "WholeBody", "WireRequest", "WireResponse", "decide_download", "download", "download_for_user", "read_host",
 ]  # fmt: skip

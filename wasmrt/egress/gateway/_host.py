@@ -13,6 +13,7 @@ from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.core.errors import ConfigurationError, SourceError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command
+from wasmrt.core.url import parse_url
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
 from wasmrt.egress.gateway._network import NetworkConfig
@@ -106,8 +107,14 @@ def _detector() -> LeakDetector:
     return LeakDetector(overrides=formats)
 
 
+@cache
+def _open_detector() -> LeakDetector:
+    """Return the detector for downloads of a user, which have no secrets. It allows token formats everywhere."""
+    return LeakDetector(overrides={rule.id: dict.fromkeys(Direction, Action.WARN) for rule in LeakDetector().rules})
+
+
 _PORT = re.compile(r"([^:\[\]]+|\[[^\[\]]+\]):(\d{1,5})")
-_MAX_REDIRECTS = 5
+_MAX_REDIRECTS = 3
 _SECONDS = 60.0
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -146,11 +153,33 @@ def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: st
         SourceError: the host is not allowed, its address is not public, or the download failed.
     """
     grant = Capabilities.none().with_http(_capability(hosts, max_bytes))
-    call = HostCall(name, user, grant, None, WatchedSecrets(LeakDetector()))
+    # SECURITY: a model wrote the URL, so check it like a guest's request, which is searched for secrets.
+    return _get(gateway, HostCall(name, user, grant, None, WatchedSecrets(LeakDetector())), url, Face.GUEST)
+
+
+def download_for_user(gateway: EgressGateway, url: str, *, name: str, user: str, max_bytes: int) -> bytes:
+    """Download the file at a URL that a user typed, with GET over https, without credentials.
+
+    The URL's own host follows the operator's network settings. Redirects to other hosts, such as the storage of a
+    release, must lead to public addresses.
+
+    Raises:
+        InvalidUrlError: the URL is ambiguous or malformed.
+        SourceError: an address is not public, or the download failed.
+    """
+    parsed = parse_url(url)
+    own = EndpointPattern(parsed.host, methods=("GET",), ports=(parsed.port,))
+    public = EndpointPattern.any_public_host().with_methods("GET")
+    http = HttpCapability(allowlist=(own, public), max_response_bytes=max_bytes, timeout_seconds=_SECONDS)
+    # The request has no secrets, and addresses of storage hosts contain signatures, so token formats are allowed.
+    call = HostCall(name, user, Capabilities.none().with_http(http), None, WatchedSecrets(_open_detector()))
+    return _get(gateway, call, url, Face.HOST)
+
+
+def _get(gateway: EgressGateway, call: HostCall, url: str, face: Face) -> bytes:
     for _ in range(_MAX_REDIRECTS + 1):
         try:
-            # SECURITY: a model wrote the URL, so check it like a guest's request, which is searched for secrets.
-            with gateway.open(call, HttpRequest("GET", url), face=Face.GUEST) as response:
+            with gateway.open(call, HttpRequest("GET", url), face=face) as response:
                 status, headers = response.status, dict(response.headers)
                 body = response.read_all() if status == 200 else b""
         except HttpFailure as failure:

@@ -1,0 +1,7 @@
+"""Sources of components and packages on other machines."""
+
+from __future__ import annotations
+
+from wasmrt.catalog.registry._url import Download, UrlSource, check_url, fetch_capability_file
+
+__all__ = ["Download", "UrlSource", "check_url", "fetch_capability_file"]
