@@ -157,7 +157,7 @@ def many_archives() -> bytes:
     [
         gzip.compress(gzip.compress(b"\0" * 200_000_000)),
         nested(b"a plain text that is packed very often", 7),
-        b"%25" + b"25" * 7 + b"41",
+        b"%25" + b"25" * 16 + b"41",
         many_archives(),
     ],
     ids=["bomb", "nested", "escaped", "many"],

@@ -113,12 +113,54 @@ def test_a_secret_in_any_two_encodings_is_found_or_withheld() -> None:
 
 def test_content_at_the_depth_limit_withholds_a_text_unless_it_is_searched_elsewhere() -> None:
     secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
-    escape = b"&" + b"amp;" * 5
     run = base64.b64encode(b"an ordinary sentence of words, encoded once")
     hidden = base64.b64encode(b"the secret in other words is " + secret[::-2].encode())
-    deep = b"".join(escape.replace(b"amp;", b"", 1) + b"#%d;" % byte for byte in hidden)
+    deep = hidden
+    for _ in range(5):
+        deep = base64.b64encode(deep)
     rules = [
         [match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(text).matches]
-        for text in (escape + b" and " + run, deep, deep + b" and " + run, deep + b" and " + hidden)
+        for text in (run, deep, deep + b" and " + run, deep + b" and " + hidden)
     ]
     assert rules == [[], ["decode-limit-exceeded"], ["decode-limit-exceeded"], []]
+
+
+@pytest.mark.parametrize(("levels", "rule"), [(3, "secret:token"), (16, "secret:token"), (17, "decode-limit-exceeded")])
+def test_levels_of_escapes_have_a_limit_of_their_own(levels: int, rule: str) -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    text = secret.encode()
+    for _ in range(5):
+        text = base64.b64encode(text)
+    escaped = b"".join(b"&" + b"amp;" * (levels - 1) + b"#%d;" % byte for byte in text)
+    rules = {match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(escaped).matches}
+    assert rules == {rule}
+
+
+def test_content_that_was_too_deep_to_open_is_searched_again_where_it_is_not() -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    packed = secret.encode() + b" and more words" * 4000  # so that the deep one is searched first
+    for _ in range(4):
+        packed = base64.b64encode(packed)
+    deep = packed
+    for _ in range(3):
+        deep = base64.b64encode(deep)
+    rules = {match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(deep + b"\n\n" + packed).matches}
+    assert "secret:token" in rules
+
+
+def test_a_zip_file_of_thousands_of_small_members_is_not_withheld() -> None:
+    random = Random(39)
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for number in range(4000):
+            archive.writestr(f"{number}.txt", " ".join(random.choices(("one", "word", "of", "many", "others"), k=40)))
+    assert not DETECTOR.scanner({"token": "Zq9kT7ab" + "vX2mB4nC6pD8eF"}).scan_bytes(file.getvalue()).matches
+
+
+def test_a_zip_signature_in_a_program_is_not_a_closed_zip_member() -> None:
+    member = zipped(zipfile.ZIP_DEFLATED)(b"words of a text")
+    encrypted = member[:6] + b"\1" + member[7:]
+    code = encrypted[:30] + bytes(range(8)) + encrypted[38:]
+    scanner = DETECTOR.scanner({"token": "Zq9kT7ab" + "vX2mB4nC6pD8eF"})
+    assert [m.rule for m in scanner.scan_bytes(encrypted).matches] == ["decode-limit-exceeded"]
+    assert not scanner.scan_bytes(code).matches

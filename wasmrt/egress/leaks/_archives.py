@@ -253,7 +253,7 @@ def _decompress_pieces(stream: Stream, data: bytes, position: int, budget: Decod
         piece = stream.feed(data[position : position + size], STEP_OUT_BYTES)
         if not budget.charge(size // 4):
             return
-        position, size = position + size, STEP_BYTES
+        position, size = position + size, min(4 * size, STEP_BYTES)  # most streams are short
         while piece:
             if not budget.charge(len(piece)):
                 return

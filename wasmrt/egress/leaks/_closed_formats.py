@@ -45,6 +45,8 @@ def is_closed_zip_member(data: bytes, at: int) -> bool:
     name, extra = _number(data, at + 26, 2), _number(data, at + 28, 2)
     if len(data) < at + 31 or version & 0xFF > 100 or flags & 0xD000 or not 0 < name <= 4096:
         return False
+    if min(data[at + 30 : at + 30 + name], default=0) < 32:
+        return False  # a name without control characters follows, or these bytes are part of a program
     return at + 30 + name + extra < len(data) and (
         method in _ZIP_METHODS or (bool(flags & 1) and method in (0, 8, 12, 14))
     )

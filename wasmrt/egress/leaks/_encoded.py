@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
-from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
 
@@ -249,9 +248,6 @@ def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) 
 
 def record_encoded(data: bytes, budget: DecodeBudget) -> None:
     """Record the encoded content of a text at the depth limit, which is not searched."""
-    if holds_escapes(data, budget.check):
-        budget.exceeded = True
-        return
     peek = DecodeBudget(left=_PEEK_BYTES, check=budget.check)
     for found in decode(data, peek):
         if found.sound:

@@ -31,7 +31,9 @@ from wasmrt.egress.leaks._patterns import (
     patterns_of,
 )
 
-_APART_NESTING = 2
+MAX_ESCAPE_LEVELS = 16
+"""Levels of escapes that are decoded in one text. They do not count as nesting, since most take one more pass each."""
+_APART_LEVELS = 2
 """Up to this level, each kind of escape is also decoded separately if a secret contains an escape literally."""
 _LEAST_START = 4
 """Minimum number of a secret's characters at a text's end that count as the start of the secret."""
@@ -122,10 +124,10 @@ class ExactMatcher:
         return self._patterns, self._partial_patterns
 
     def _search(
-        self, data: bytes, budget: DecodeBudget, nesting: int = 0, *, whole: bool = True, sound: bool = True,
+        self, data: bytes, budget: DecodeBudget, nesting: int = 0, escapes: int = 0, *, sound: bool = True,
         hints: ScanHints | None = None,
     ) -> Iterator[tuple[str, int, int]]:  # fmt: skip
-        """Search a text and all its encoded content. `whole` is False for a text whose escapes were decoded.
+        """Search a text and all its encoded content. `escapes` is the number of levels of escapes decoded so far.
 
         SECURITY: all content is searched, even if it looks random. But only `sound` content that is encoded too deeply
         withholds a text, because random bytes decode to some random bytes without end.
@@ -137,26 +139,38 @@ class ExactMatcher:
         if may_match.partial:
             yield from find_partial(data, partial, budget.check)
         yield from _find_patterns(data, patterns, may_match, budget.check)
-        if nesting >= MAX_NESTING:
-            if sound:
-                record_encoded(data, budget)
-            return
         settled = True
-        for text in iterate_unescaped(data, apart=patterns.hold_escapes and nesting < _APART_NESTING, budget=budget):
+        apart = patterns.hold_escapes and nesting + escapes < _APART_LEVELS
+        for text in iterate_unescaped(data, apart=apart, budget=budget):
             settled = False
-            if budget.charge(len(text.data)):
-                for name, start, end in self._search(text.data, budget, nesting + 1, whole=False, sound=sound):
+            if escapes == MAX_ESCAPE_LEVELS:
+                budget.exceeded = budget.exceeded or sound
+            elif budget.charge(len(text.data)):
+                for name, start, end in self._search(text.data, budget, nesting, escapes + 1, sound=sound):
                     yield name, *text.origin(start, end)
-        if not whole and not settled and data.isascii():
+        if escapes and not settled and data.isascii():
             return  # intermediate texts contain the same runs as the first or the last text
         if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
-        runs = may_match.encoded or self._least_run < LEAST_RUN
-        for batch in _batches(decode(data, budget, runs=runs, least_run=self._least_run, every=True)):
+        if nesting < MAX_NESTING:
+            runs = may_match.encoded or self._least_run < LEAST_RUN
+            yield from self._search_encoded(data, budget, nesting, runs=runs)
+        elif sound:
+            record_encoded(data, budget)
+
+    def _search_encoded(
+        self, data: bytes, budget: DecodeBudget, nesting: int, *, runs: bool
+    ) -> Iterator[tuple[str, int, int]]:
+        """Search the encoded content of a text, and yield the places of what was encoded."""
+        pieces = decode(data, budget, runs=runs, least_run=self._least_run, every=True)
+        for batch in _batches(p for p in pieces if not budget.is_clean(p.data, nesting, sound=p.sound)):
             for piece in batch.pieces if batch.sound else ():
                 budget.record_searched(piece)
             found = self._search(batch.data, budget, nesting + 1, sound=batch.sound)
-            yield from {(name, *place) for name, start, end in found for place in batch.origins(start, end)}
+            places = {(name, *place) for name, start, end in found for place in batch.origins(start, end)}
+            yield from places
+            for piece in () if places else batch.pieces:
+                budget.record_clean(piece, nesting, sound=batch.sound)
 
     def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
         """Search `bare`, which is `data` without markup, and yield the places in `data`."""

@@ -164,6 +164,8 @@ PIECE_BYTES = 64 * KIB
 """Bytes searched between two calls of a `Check`."""
 _ESCAPE_BYTES = 32
 """The cost of one escape, in decoded bytes."""
+_LEAST_CLEAN_BYTES = 256
+"""Smaller contents are searched again, which takes less memory than recording them."""
 _DECODED_FOR_A_BYTE = 4
 """Decoded bytes allowed for each byte of a large text. It also covers an escape at every second place."""
 
@@ -171,7 +173,7 @@ _DECODED_FOR_A_BYTE = 4
 class DecodeBudget:
     """The bytes that a scan may still decode."""
 
-    __slots__ = ("_beyond", "_searched", "check", "exceeded", "left")
+    __slots__ = ("_beyond", "_clean", "_searched", "check", "exceeded", "left")
 
     def __init__(self, left: int = MAX_DECODED_BYTES, check: Check = no_check) -> None:
         self.left = left
@@ -180,6 +182,7 @@ class DecodeBudget:
         """True if some content was not decoded, because it was too large, too deeply nested or in an unknown format."""
         self._searched: set[bytes] = set()
         self._beyond: set[bytes] = set()
+        self._clean: dict[tuple[bytes, bool], int] = {}
 
     @classmethod
     def for_text(cls, size: int, check: Check) -> DecodeBudget:
@@ -199,6 +202,21 @@ class DecodeBudget:
     def record_beyond(self, content: bytes) -> None:
         """Record decoded content at the depth limit. It is covered if the same content is searched elsewhere."""
         self._beyond.add(_digest(content))
+
+    def record_clean(self, content: bytes, nesting: int, *, sound: bool) -> None:
+        """Record that a search of decoded content at this nesting found nothing."""
+        if len(content) >= _LEAST_CLEAN_BYTES:
+            key = _digest(content), sound
+            self._clean[key] = min(nesting, self._clean.get(key, nesting))
+
+    def is_clean(self, content: bytes, nesting: int, *, sound: bool) -> bool:
+        """Return whether the same content was searched at least as deeply, and nothing was found.
+
+        Texts that differ in a few escapes often contain the same archives.
+        """
+        if len(content) < _LEAST_CLEAN_BYTES or not self._clean:
+            return False
+        return self._clean.get((_digest(content), sound), MAX_NESTING) <= nesting
 
     @property
     def complete(self) -> bool:
