@@ -58,7 +58,7 @@ def _rows(
         described: Objects whose keys have lines, from their JSON to their path. Later equal objects refer to them.
     """
     field = siblings[path.rpartition(".")[2]]
-    meaning = only_for + field.get("description", "") + " Required." * required
+    meaning = only_for + field.get("description", "")
     nested = list(_inside(path, field))
     same = described.setdefault(json.dumps([schema for _, schema in nested]), path) if nested else path
     if same != path:
@@ -67,7 +67,7 @@ def _rows(
         )
         nested = []
     kind = _type(field)
-    yield f"- `{path}`{'' if kind == 'string' else f' ({kind})'}: {meaning}"
+    yield f"- `{path}`{'*' * required}{'' if kind == 'string' else f' ({kind})'}: {meaning}"
     for inner, schema in nested:
         variant = schema["properties"].get("type", {}).get("const")
         for key, value in schema["properties"].items():
@@ -113,7 +113,8 @@ def _type(field: dict[str, Any]) -> str:
         return " or ".join(_type(choice) for choice in field["anyOf"])
     kind = str(field.get("type", "any"))
     if kind == "array":
-        return f"list of {_type(field['items'])}" if field["items"] else "list"
+        inner = _type(field["items"]) if field["items"] else "string"
+        return "list" if inner in ("string", "object") else f"list of {inner}"
     if kind == "object" and isinstance(field.get("additionalProperties"), dict):
-        return "object of names"
+        return "object by name"
     return kind

@@ -9,6 +9,7 @@ from functools import cache
 from tests.project.docs.pages import ROOT
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
+_ROW = re.compile(r"- (?P<statement>\S.*?): (?P<shown>`tests/.*|Different: .*)")
 _DIFFERENT = re.compile(r"(?:^|\. )Different: \S+ \S+ \S+.*\.$")
 
 
@@ -23,10 +24,10 @@ def _tests_of(path: str) -> frozenset[str]:
 
 def _problem(line: str) -> str | None:
     """Return what is wrong with a row of the page, or None."""
-    cells = [cell.strip() for cell in line.removeprefix("|").removesuffix("|").split("|")]
-    if len(cells) != 2 or not all(cells):
+    row = _ROW.fullmatch(line)
+    if row is None:
         return "expected a statement, and a test or a difference"
-    statement, shown = cells
+    statement, shown = row["statement"], row["shown"]
     named = _TEST.findall(shown)
     missing = [f"{path}::{name}" for path, name in named if name not in _tests_of(path)]
     if missing:
@@ -42,20 +43,17 @@ def _problem(line: str) -> str | None:
 
 def test_each_statement_names_a_test_that_exists_or_a_difference() -> None:
     lines = (ROOT / "docs/mission.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in lines if line.startswith("|") and line not in (_HEAD, "|---|---|")]
+    rows = [line for line in lines[4:] if line and not line.startswith("## ")]
     assert len(rows) > 350
     assert len(set(rows)) == len(rows)
     assert {line: problem for line in rows if (problem := _problem(line)) is not None} == {}
 
 
-_HEAD = "| statement | shown by, or difference |"
-
-
 def test_an_empty_or_false_row_is_detected() -> None:
     here = "`tests/project/docs/test_mission.py::test_an_empty_or_false_row_is_detected`"
-    assert _problem(f"| A statement | {here} |") is None
-    assert _problem("| A statement | Different: it has another name here. |") is None
-    for line in ("| A statement | |", "| | Different: it has another name here. |", "| A statement | Different: no. |",
-                 f"| A statement | {here.replace('empty', 'full')} |", f"| A statement | {here.replace('.py', '')} |",
-                 "| A statement | see the code |"):  # fmt: skip
+    assert _problem(f"- A statement: {here}") is None
+    assert _problem("- A statement: Different: it has another name here.") is None
+    for line in ("- A statement: ", f"- : {here}", "- A statement: Different: no.", "- A statement",
+                 f"- A statement: {here.replace('empty', 'full')}", f"- A statement: {here.replace('.py', '')}",
+                 "- A statement: see the code", f"- A {'long ' * 35}statement: {here}"):  # fmt: skip
         assert _problem(line) is not None, line
