@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.egress.leaks._engine import RuleEngine
@@ -12,6 +13,9 @@ from wasmrt.egress.leaks._model import DECODE_LIMIT_RULE, SCAN_BUDGET_RULE, Acti
 from wasmrt.egress.leaks._rule_sets import builtin_engine, builtin_rules
 from wasmrt.egress.leaks._rules import Rule, nearest_hint
 from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
+
+_MATCHERS = 32
+"""Number of sets of secrets whose patterns are kept. Building them takes a third of the time of a small request."""
 
 
 class LeakDetector:
@@ -32,13 +36,14 @@ class LeakDetector:
         True
     """
 
-    __slots__ = ("_added", "_engine", "_overrides", "_plain")
+    __slots__ = ("_added", "_engine", "_matcher", "_overrides", "_plain")
 
     def __init__(self, *, rules: Sequence[Rule] = (), overrides: Overrides | None = None) -> None:
         self._added = tuple(rules)
         self._overrides = dict(overrides or {})
         self._engine: RuleEngine | None = None
         self._plain: LeakScanner | None = None
+        self._matcher = lru_cache(_MATCHERS)(ExactMatcher)
         if self._added or self._overrides:
             self._check_rules()
 
@@ -70,7 +75,8 @@ class LeakDetector:
         """
         if self._engine is None:
             self._engine = RuleEngine(self.rules) if self._added else builtin_engine()
-        return LeakScanner(self._engine, self._overrides, ExactMatcher(secrets) if secrets else None, check)
+        exact = self._matcher(tuple(secrets.items())) if secrets else None
+        return LeakScanner(self._engine, self._overrides, exact, check)
 
     def _without_secrets(self) -> LeakScanner:
         if self._plain is None:

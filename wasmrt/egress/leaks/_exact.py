@@ -8,7 +8,7 @@ Base64, base32, hex, dumps, lists of bytes and archives are decoded to a limited
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
@@ -66,11 +66,14 @@ class ScanHints:
 class ExactMatcher:
     """A matcher that finds given secrets. Its patterns are built at the first scan. Thread-safe."""
 
-    __slots__ = ("_least_run", "_partial_patterns", "_patterns", "_scanned_bytes", "_secrets", "_set", "unwatched")
+    __slots__ = (
+        "_least_run", "_partial_patterns", "_patterns", "_scanned_bytes", "_secrets", "_set", "_with_partial",
+        "unwatched",
+    )  # fmt: skip
 
-    def __init__(self, secrets: Mapping[str, str], *, partial: bool = False) -> None:
-        self._secrets = tuple((n, v) for n, v in secrets.items() if len(v) >= MIN_SECRET_CHARS)
-        self.unwatched = tuple(n for n, v in secrets.items() if len(v) < MIN_SECRET_CHARS)
+    def __init__(self, secrets: Sequence[tuple[str, str]], *, partial: bool = False) -> None:
+        self._secrets = tuple((n, v) for n, v in secrets if len(v) >= MIN_SECRET_CHARS)
+        self.unwatched = tuple(n for n, v in secrets if len(v) < MIN_SECRET_CHARS)
         """Names of secrets that are too short to search for."""
         shortest = min((len(value) for _, value in self._secrets), default=LEAST_RUN)
         self._least_run = max(_LEAST_SHORT_RUN, min(LEAST_RUN, shortest * 4 // 3))
@@ -78,12 +81,15 @@ class ExactMatcher:
         self._partial_patterns: tuple[PartialPattern, ...] | None = None if partial else ()
         self._set: PatternSet | None = None
         self._scanned_bytes = 0
+        self._with_partial: ExactMatcher | None = None
 
     def with_partial(self) -> ExactMatcher:
         """Return a matcher for the same secrets that also finds partial matches."""
-        other = ExactMatcher(dict(self._secrets), partial=True)
-        other._patterns, _ = self._build()
-        return other
+        if self._with_partial is None:
+            other = ExactMatcher(self._secrets, partial=True)
+            other._patterns, _ = self._build()
+            self._with_partial = other
+        return self._with_partial
 
     def find(
         self, data: bytes, check: Check = no_check, hints: ScanHints | None = None
