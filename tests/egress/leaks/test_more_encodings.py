@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import base64
+import binascii
 import bz2
+import codecs
 import gzip
 import io
+import json
 import lzma
+import re
 import string
 import zipfile
 import zlib
@@ -21,6 +25,8 @@ from wasmrt.egress.leaks import Action, LeakDetector, StreamingRedactor
 DETECTOR = LeakDetector()
 SECRET = "Zq9kT7ab" + "vX2mB4nC+6pD8/eF"
 RAW = SECRET.encode()
+ROT5 = str.maketrans(string.digits, "5678901234")
+ATBASH = str.maketrans(string.ascii_letters, string.ascii_lowercase[::-1] + string.ascii_uppercase[::-1])
 
 
 def each(notation: str, between: str = "") -> Callable[[bytes], bytes]:
@@ -48,6 +54,17 @@ def zipped(method: int) -> Callable[[bytes], bytes]:
             archive.writestr("one.txt", b"a few words " * 9)
             archive.writestr("two.txt", b"and before it " + raw * 2)
         return file.getvalue()
+
+    return write
+
+
+def in_base(digits: str) -> Callable[[bytes], bytes]:
+    def write(raw: bytes) -> bytes:
+        number, written = int.from_bytes(raw, "big"), ""
+        while number:
+            number, rest = divmod(number, len(digits))
+            written = digits[rest] + written
+        return written.encode()
 
     return write
 
@@ -107,6 +124,36 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "xxd": lambda raw: hexdump(b"before " + raw, colon=":"),
     "hexdump": lambda raw: hexdump(b"before " + raw, swapped=True, ascii_column=False),
     "hexdump-canonical": lambda raw: canonical(b"before " + raw),
+    "base64-reversed": lambda raw: base64.b64encode(b"a" + raw)[::-1],
+    "base64-of-utf-16": lambda raw: b"+" + base64.b64encode(raw.decode().encode("utf-16-be")).rstrip(b"=") + b"-",
+    "base32-in-groups": lambda raw: b"-".join(re.findall(b".{1,4}", base64.b32encode(b"abc" + raw))),
+    "base58-flickr": in_base("123456789abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"),
+    "base62-letters-first": in_base(string.ascii_uppercase + string.ascii_lowercase + string.digits),
+    "hexadecimal-reversed": lambda raw: raw.hex().encode()[::-1],
+    "hexadecimal-of-words": lambda raw: b" ".join(
+        raw[at : at + 2][::-1].hex().encode() for at in range(0, len(raw), 2)
+    ),
+    "hexadecimals-with-h": each("{:02x}h", " "),
+    "hexadecimals-in-style-sheets": each("\\{:06x}"),
+    "bits-of-characters": each("{:07b}", " "),
+    "bits-inverted": lambda raw: "".join(f"{255 - byte:08b}" for byte in raw).encode(),
+    "bits-reversed": lambda raw: "".join(f"{byte:08b}"[::-1] for byte in raw).encode(),
+    "decimals-below-zero": lambda raw: ",".join(str(byte - 256) for byte in raw).encode(),
+    "decimals-with-a-fraction": lambda raw: json.dumps([float(byte) for byte in raw]).encode(),
+    "characters-in-php": each("chr({})", "."),
+    "characters-in-sql": each("CHAR({})", " || "),
+    "as-one-number-from-the-end": lambda raw: b"%d" % int.from_bytes(raw, "little"),
+    "rot5-and-rot13": lambda raw: codecs.encode(raw.decode(), "rot13").translate(ROT5).encode(),
+    "atbash": lambda raw: raw.decode().translate(ATBASH).encode(),
+    "pairs-of-characters-swapped": lambda raw: b"".join(raw[at : at + 2][::-1] for at in range(0, len(raw), 2)),
+    "uuencode": lambda raw: b"".join(binascii.b2a_uu(b"a" + raw[at : at + 44]) for at in range(0, len(raw), 44)),
+    "inverted": lambda raw: bytes(255 - byte for byte in raw),
+    "yenc": lambda raw: bytes(byte + 42 for byte in raw),
+    "ebcdic": lambda raw: raw.decode().encode("cp500"),
+    "nibbles-swapped": lambda raw: bytes((byte >> 4 | byte << 4) & 255 for byte in raw),
+    "tag-characters": styled(0xE0041, 0xE0061),
+    "variation-selectors": lambda raw: "".join(chr(0xE0100 + byte - 16) for byte in raw).encode(),
+    "braille": lambda raw: "".join(chr(0x2800 + byte) for byte in raw).encode(),
     "tags": between("<b></b>"),
     "a-tag-with-attributes": between('<span class="x1">'),
     "colours": between("\x1b[31m"),

@@ -13,62 +13,7 @@ from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
-
-_BASE85 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
-_Z85 = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
-_AS_Z85 = bytes.maketrans(_BASE85, _Z85)
-_WORD = 4
-_MOST_AS_NUMBER = 256
-"""Maximum size of a secret that is also searched as one number, since the conversion takes quadratic time."""
-_NUMBER_DIGITS = (
-    b"0123456789abcdefghijklmnopqrstuvwxyz",
-    b"123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz",
-    b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz",
-)
-"""The digits of base 36, base 58 (Bitcoin's alphabet), and base 62 with digits first."""
-_ROT47 = bytes.maketrans(bytes(range(33, 127)), bytes((*range(80, 127), *range(33, 80))))
-
-
-def encode_as_letters_and_digits(raw: bytes) -> Iterator[bytes]:
-    """Yield the notations of `raw` that consist of lower-case letters and digits once separators are removed.
-
-    Each byte of `raw` becomes a number: `97, 98`, `97|98` and `&#97;&#98;` are equal without separators, and so are
-    `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
-    """
-    for written in _byte_notations():
-        yield b"".join(map(written.__getitem__, raw))
-    if len(raw) <= _MOST_AS_NUMBER:
-        yield b"%d" % int.from_bytes(raw, "big")
-        yield from (_write_in_base(raw, digits).lower() for digits in _NUMBER_DIGITS)
-
-
-def encode_as_visible_characters(raw: bytes) -> Iterator[bytes]:
-    """Yield the notations of `raw` that may contain any visible character, so that only white space can be ignored."""
-    from base64 import a85encode, b85encode  # the import takes 0.5 ms, and is not needed without secrets
-
-    for offset in range(_WORD):
-        words = raw[-offset % _WORD :]
-        words = words[: len(words) // _WORD * _WORD]
-        if len(words) >= 2 * _WORD:
-            base85 = b85encode(words)
-            yield from (a85encode(words), base85, base85.translate(_AS_Z85))
-    yield raw.translate(_ROT47)
-
-
-@lru_cache(maxsize=1)
-def _byte_notations() -> tuple[tuple[bytes, ...], ...]:
-    """Return all 256 bytes as numbers, for each notation: decimal, hexadecimal, as a code point, octal, binary."""
-    formats = ("{:d}", "{:03d}", "0x{:02x}", "x{:02x}", "u{:04x}", "u{:x}", "{:o}", "{:03o}", "0o{:o}", "{:08b}")
-    return tuple(tuple(notation.format(byte).encode() for byte in range(256)) for notation in formats)
-
-
-def _write_in_base(raw: bytes, digits: bytes) -> bytes:
-    number, written = int.from_bytes(raw, "big"), bytearray()
-    while number:
-        number, rest = divmod(number, len(digits))
-        written.append(digits[rest])
-    return bytes(reversed(written))
-
+from wasmrt.egress.leaks._notations import swap_bytes
 
 _OFFSET = rb"[ \t|\"'`>#*]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
 DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
@@ -111,19 +56,10 @@ def _decode_dump(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int
     seen: set[bytes] = set()
     for most in (max(map(len, whole)), *_MOST_OF_A_LINE):
         content = b"".join(line[:most] for line in whole)
-        for read in (content, _swap_bytes(content, 2), _swap_bytes(content, 4)):
+        for read in (content, swap_bytes(content, 2), swap_bytes(content, 4)):
             if read not in seen:
                 seen.add(read)
                 yield start, end, read
-
-
-def _swap_bytes(content: bytes, word: int) -> bytes:
-    """Return the bytes of little-endian words, as `od -x` and `hexdump` print them, in their original order."""
-    whole = len(content) // word * word
-    swapped = bytearray(whole)
-    for at in range(word):
-        swapped[at::word] = content[word - 1 - at : whole : word]
-    return bytes(swapped) + content[whole:]
 
 
 _PEEK_BYTES = 64 * KIB

@@ -108,13 +108,15 @@ _FAMILIES = {
     b"&": rb"(?<=&)(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|(?:amp|lt|gt|quot|apos|nbsp);)",
     b"\xef": rb"(?<=\xef)(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])(?:\xef(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])){3,}",
     b"\xf0": rb"(?<=\xf0)(?:\x9d[\x90-\x9f][\x80-\xbf]|\x9f(?:[\x84\x85][\x80-\xbf]|\x86[\x80-\x8a]|\x87[\xa6-\xbf]))",
-    b"\xe2": rb"(?<=\xe2)(?:[\x91-\x93][\x80-\xbf]|\x81[\xb0-\xbf]|\x82[\x80-\x9c]|\x84[\x82-\xb4])",
+    b"\xe2": rb"(?<=\xe2)(?:[\x91-\x93][\x80-\xbf]|\x81[\xb0-\xbf]|\x82[\x80-\x9c]|\x84[\x82-\xb4]"
+    rb"|[\xa0-\xa3][\x80-\xbf])",
     b"\xe1": rb"(?<=\xe1)(?:\xb4[\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
+    b"\xf3": rb"(?<=\xf3)\xa0[\x80\x81\x84-\x87][\x80-\xbf]",
     b"U": rb"(?<=U)\+[0-9A-Fa-f]{4,6}(?![0-9A-Fa-f])",
 }
 """Expressions for escapes, by first byte. The escapes that begin with a non-ASCII byte are letters in another width or
-style (Unicode, UAX 15): full-width, mathematical, circled, squared, regional indicators, raised and lowered. Full-width
-letters are only decoded if at least four are in a row."""
+style (Unicode, UAX 15): full-width, mathematical, circled, squared, regional indicators, raised and lowered, and
+characters that stand for bytes: tags, variation selectors, Braille. Of full-width letters, four must be in a row."""
 
 
 @lru_cache(maxsize=8)
@@ -126,8 +128,10 @@ def _escape_expression(families: tuple[bytes, ...]) -> re.Pattern[bytes]:
     return re.compile(first + b"(?:" + b"|".join(_FAMILIES[family] for family in families) + b")")
 
 
-_ENCLOSED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
-"""Negative, circled and squared letters, and regional indicators, which normalization does not change."""
+_REPLACED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) for n in range(26)}
+_REPLACED |= {first + byte: byte for first in (0x2800, 0xE0000, 0xE0100 - 16) for byte in range(32, 127)}
+"""Negative, circled and squared letters, regional indicators, Braille, tags and variation selectors, which
+normalization does not change."""
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _SINGLE = {bytes((92, a)): bytes((b,)) for a, b in zip(b"\\/\"'abfnrtv", b"\\/\"'\a\b\f\n\r\t\v", strict=True)}
 
@@ -270,7 +274,7 @@ def _decode_escape(escape: bytes) -> bytes:
     if escape[:2] == b"U+":
         return _encode_point(int(escape[2:], 16))
     if escape[:1] >= b"\x80":
-        letters = escape.decode("utf-8", "replace").translate(_ENCLOSED)
+        letters = escape.decode("utf-8", "replace").translate(_REPLACED)
         return normalize("NFKC", letters).encode()
     if escape[:2] == b"&#":
         digits = escape[2:].rstrip(b";")

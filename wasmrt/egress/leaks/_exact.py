@@ -109,7 +109,8 @@ class ExactMatcher:
     def possible_match_start(self, data: bytes) -> int:
         """Return the start of a secret that may continue after `data`, or the length of `data` if there is none."""
         patterns, _ = self._build()
-        verbatim = tuple(Pattern(name, value.lower(), value) for name, value in patterns.verbatim)
+        whole = (*patterns.verbatim, *patterns.replaced)
+        verbatim = tuple(Pattern(name, value.lower(), value) for name, value in whole)
         visible = (patterns.visible, NOT_VISIBLE)
         searches = ((patterns.alnum, NOT_ALNUM), (patterns.loose, SEPARATORS), visible, (verbatim, b""))
         start = min(_find_possible_start(data, group, dropped) for group, dropped in searches)
@@ -233,7 +234,7 @@ def _batches(found: Iterator[Decoded]) -> Iterator[_Batch]:
 def _find_patterns(
     data: bytes, patterns: Patterns, may_match: MayMatch, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    for name, value in patterns.verbatim:
+    for name, value in (*patterns.verbatim, *(() if data.isascii() else patterns.replaced)):
         yield from _find_verbatim(data, name, value, check)
     for name, value, expression in patterns.spread:
         check()
@@ -245,26 +246,26 @@ def _find_patterns(
         (patterns.loose, SEPARATORS, may_match.loose),
         (patterns.visible, NOT_VISIBLE, may_match.visible),
     ):
-        if group and likely and _holds_any(data, group, dropped, check):
-            yield from _find_in_normal_form(data, group, dropped, check)
+        if group and likely and (present := _find_texts(data, group, dropped, check)):
+            found = [pattern for pattern in group if pattern.text in present]
+            yield from _find_in_normal_form(data, found, dropped, check)
 
 
-def _holds_any(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check) -> bool:
-    """Return whether a text contains a pattern. It is searched in pieces that fit the processor's cache."""
+def _find_texts(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check) -> set[bytes]:
+    """Return the patterns' texts that a text contains. It is searched in pieces that fit the processor's cache."""
     texts = {pattern.text for pattern in patterns}
     overlap = max(map(len, texts)) - 1
+    present: set[bytes] = set()
     form = b""
     for low in range(0, len(data), PIECE_BYTES):
         check()
         form = form[-overlap:] + data[low : low + PIECE_BYTES].translate(_LOWER, dropped)
-        for text in texts:
-            if text in form:
-                return True
-    return False
+        present.update(text for text in texts if text in form)
+    return present
 
 
 def _find_in_normal_form(
-    data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, check: Check
+    data: bytes, patterns: Sequence[Pattern], dropped: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
     """Find each pattern in its required case. A text that differs only in case is not even a candidate."""
     lower = data.translate(_LOWER, dropped)

@@ -3,7 +3,7 @@
 In the normal form, most spellings of a text are equal: the text is in lower case, and only letters and digits remain.
 White space, line breaks, quotes, hyphens, zero-width characters and the difference between base64 and base64url are
 removed. The patterns of a secret are then the secret itself, reversed, in ROT13, in hex, in base64 at its three
-offsets, and in the notations of `_encoded`.
+offsets, and in the notations of `_notations`.
 
 A part is reported if it has at least eight characters and a third of the secret, which is unlikely to match by chance.
 Words are an exception: if a secret contains a word, the word alone is not reported.
@@ -17,10 +17,16 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from wasmrt.egress.leaks._encoded import LEAST_ENCODED, encode_as_letters_and_digits, encode_as_visible_characters
+from wasmrt.egress.leaks._encoded import LEAST_ENCODED
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._linear import ExpressionError, compile_set
 from wasmrt.egress.leaks._model import Check
+from wasmrt.egress.leaks._notations import (
+    base64_at_offsets,
+    encode_as_bytes,
+    encode_as_letters_and_digits,
+    encode_as_visible_characters,
+)
 
 _MIN_PATTERN = 8
 _MIN_ALNUM = 12
@@ -29,6 +35,7 @@ _CASELESS_FROM = 16
 """From this length on, a match in another case is not a coincidence."""
 
 _ALNUM = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_LOWER = bytes(range(256)).lower()
 _ROT13 = bytes.maketrans(_ALNUM[10:], _ALNUM[23:36] + _ALNUM[10:23] + _ALNUM[49:] + _ALNUM[36:49])
 NOT_ALNUM = bytes(b for b in range(256) if b not in _ALNUM)
 SEPARATORS = bytes(range(33)) + b"\"'`-\\" + bytes(range(127, 256))
@@ -66,8 +73,11 @@ class Patterns(NamedTuple):
     """Patterns in bases that use punctuation as digits, to find in the visible characters of a text."""
     verbatim: tuple[tuple[str, bytes], ...]
     """Names and values of secrets that are too short for any normal form."""
+    replaced: tuple[tuple[str, bytes], ...]
+    """Names of secrets and their values with every byte replaced, to find in texts that are not ASCII."""
     spread: tuple[tuple[str, bytes, bytes], ...]
-    """Of these, the longer ones: name, value, and an expression that finds the value with separators in it."""
+    """Of the secrets in `verbatim`, the longer ones: name, value, and an expression that also matches separators in
+    the value."""
     hold_escapes: bool
     """True if decoding escapes would change a secret."""
 
@@ -79,6 +89,7 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
     visible: list[Pattern] = []
     verbatim: list[tuple[str, bytes]] = []
     spread: list[tuple[str, bytes, bytes]] = []
+    replaced: list[tuple[str, bytes]] = []
     escaped = False
     for name, value in secrets:
         raw = value.encode("utf-8", "surrogatepass")
@@ -94,10 +105,15 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
                 spread.append((name, raw, _SEPARATED.join(b"\\x%02x" % byte for byte in raw)))
         if len(raw) >= _MIN_PATTERN:
             alnum.append(Pattern(name, raw.hex().encode(), None))
-            alnum += (Pattern(name, e.lower(), e) for e in _base64_at_offsets(raw) if len(e) >= _MIN_PATTERN)
-            alnum += (Pattern(name, e, None) for e in encode_as_letters_and_digits(raw) if len(e) >= _MIN_ALNUM)
+            base64 = (inside.translate(None, NOT_ALNUM) for inside in base64_at_offsets(raw))
+            alnum += (Pattern(name, e.lower(), e) for e in base64 if len(e) >= _MIN_PATTERN)
+            other = {e.translate(_LOWER, NOT_ALNUM) for e in encode_as_letters_and_digits(raw)}
+            alnum += (Pattern(name, e, None) for e in sorted(other) if len(e) >= _MIN_ALNUM)
             visible += (Pattern(name, e.lower(), None) for e in encode_as_visible_characters(raw))
-    return Patterns(tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), tuple(spread), escaped)
+        if len(raw) >= _MIN_ALNUM:
+            replaced += ((name, e) for e in encode_as_bytes(raw))
+    groups = (tuple(alnum), tuple(loose), tuple(visible), tuple(verbatim), tuple(replaced), tuple(spread))
+    return Patterns(*groups, escaped)
 
 
 def _patterns_in_both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
@@ -109,17 +125,6 @@ def _patterns_in_both_directions(name: str, plain: bytes, secret: bytes) -> tupl
 def _rot13_pattern(name: str, plain: bytes) -> Pattern:
     rotated = plain.translate(_ROT13)
     return Pattern(name, rotated.lower(), None if rotated in (rotated.lower(), rotated.upper()) else rotated)
-
-
-def _base64_at_offsets(raw: bytes) -> Iterator[bytes]:
-    """Yield the base64 of the secret inside a text, for all three offsets modulo 3.
-
-    Characters that also depend on adjacent bytes are left out.
-    """
-    for offset, shared in ((0, 0), (1, 2), (2, 3)):
-        encoded = b2a_base64(bytes(offset) + raw, newline=False)
-        whole = encoded if (offset + len(raw)) % 3 == 0 else encoded.rstrip(b"=")[:-1]
-        yield whole[shared:].translate(None, NOT_ALNUM)
 
 
 _LEAST = 8
