@@ -168,10 +168,12 @@ def test_a_catalog_with_the_previous_layout_is_upgraded(catalog: Catalog, draft:
     with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
         db.execute("ALTER TABLE version DROP COLUMN kept")
         db.execute("ALTER TABLE version DROP COLUMN for_agents")
+        db.execute("ALTER TABLE version DROP COLUMN provenance")
         db.execute("PRAGMA user_version=3")
 
     assert [tool.name for tool in catalog.tools()] == ["echo"]
     assert catalog.get("echo").kept == () and not catalog.get("echo").for_agents
+    assert catalog.get("echo").provenance.signer is None
     assert catalog.add(draft("echo", NEW), grant="{}").number == 2
 
 

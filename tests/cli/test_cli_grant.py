@@ -48,7 +48,9 @@ def parrot(wasmrt: Run, tool_file: Write) -> None:
 def test_request_shows_name_and_author_description_first(wasmrt: Run, tool_file: Write) -> None:
     said = wasmrt("install", tool_file(sidecar=FILE), code=3).stderr
 
-    assert said.startswith("parrot, in its author's words: Looks things up.\n")
+    summary, first, *_ = said.splitlines()
+    assert summary.startswith("parrot, sha256:") and summary.endswith(", from file parrot.wasm, not signed")
+    assert first == "parrot, in its author's words: Looks things up."
     assert "\n  may GET https://api.example.com/v1/ and below\n" in said
 
 
@@ -144,7 +146,7 @@ def test_pending_update_shows_its_changes_first(wasmrt: Run, tool_file: Write, p
     wasmrt("install", tool_file(sidecar=FILE | {"http": {"allowlist": [PLACE, OTHER]}}), code=3)
 
     said = wasmrt("grant", "parrot", code=3).stderr
-    assert said.startswith("parrot version 2 differs from the current grant:\n  + new: may send any request to")
+    assert said.startswith("parrot version 2 differs from the current version:\n  + new: may send any request to")
     assert said.index("new: may send any") < said.index("in its author's words")
 
 

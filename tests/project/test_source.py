@@ -44,6 +44,7 @@ LATE_IMPORTS = {
     "cli/serve/http.py": "the library that reads access tokens is an extra",
     "cli/serve/registry.py": "a client that opens no address needs none of the pages",
     "cli/serve/session.py": "a client has its first answer before the tools are loaded",
+    "catalog/signing/_verify.py": "most tools have no signature, and ciphers take time to load",
     "catalog/find.py": "only a tool whose capability file has a schema of its own needs the validator of schemas",
     "egress/rates/_limiter.py": "redis is an extra",
     "runtime/runtime.py": "a runtime without grants needs neither secrets nor a network",

@@ -102,9 +102,9 @@ class Catalog:
         """Store a new version. With a grant it becomes the active version; without one it waits for a grant.
 
         If a tool has more than 16 versions, the oldest ones are deleted. A version that is already stored with the same
-        bytes and grant is returned unchanged. `replaces` has the active version that the user saw; it is empty if the
-        tool was not installed, and None if nothing is compared. `for_agents` is the user's decision whether to offer
-        the version to agents; if it is None, the decision about the active version remains, and a new tool is not
+        bytes, signer and grant is returned unchanged. `replaces` has the active version that the user saw; it is empty
+        if the tool was not installed, and None if nothing is compared. `for_agents` is the user's decision whether to
+        offer the version to agents; if it is None, the decision about the active version remains, and a new tool is not
         offered.
 
         SECURITY: a number does not identify a version, since its grant can be narrowed and numbers are reused after a
@@ -123,11 +123,7 @@ class Catalog:
                     f"{new.name} is not installed: its request was not granted",
                     hint="confirm the installation in a terminal, or pass --yes",
                 )
-            same = [
-                v
-                for v in before
-                if (v.digest, v.sidecar, v.package) == (new.component.digest, new.sidecar, new.package)
-            ]
+            same = [v for v in before if _is_same(v, new)]
             stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
             if stored is None and replaces is not None and replaces != tuple(v for v in before if v.active):
                 raise InstallError(
@@ -320,6 +316,11 @@ class Catalog:
             for digest in candidates:
                 if db.execute("SELECT 1 FROM version WHERE digest = ?", (digest,)).fetchone() is None:
                     self._components.remove(digest)
+
+
+def _is_same(stored: ToolVersion, new: NewVersion) -> bool:
+    contents = (stored.digest, stored.sidecar, stored.package, stored.provenance.signer)
+    return contents == (new.component.digest, new.sidecar, new.package, new.provenance.signer)
 
 
 def _active(versions: Iterable[ToolVersion]) -> int:

@@ -17,7 +17,7 @@ from wasmrt.core.errors import InstallError
 BUSY_SECONDS = 30.0
 INCOMING = "incoming"
 """The folder for incomplete files, on the same file system as the final files."""
-_VERSION = 5
+_VERSION = 6
 # The columns for `Catalog.tools` come first, because SQLite reads a row only up to the last column it needs.
 _SCHEMA = """
 CREATE TABLE tool (
@@ -28,6 +28,7 @@ CREATE TABLE version (
     world TEXT NOT NULL, description TEXT NOT NULL, tools INTEGER NOT NULL, for_agents INTEGER NOT NULL DEFAULT 0,
     origin TEXT NOT NULL, installed_at TEXT NOT NULL, schema_digest TEXT, imports TEXT NOT NULL,
     exports TEXT NOT NULL, sidecar TEXT, granted TEXT, package TEXT, kept TEXT,
+    provenance TEXT,
     PRIMARY KEY (name, number)
 );
 CREATE INDEX version_digest ON version (digest);
@@ -36,6 +37,7 @@ _UPGRADES = {
     3: "ALTER TABLE version ADD COLUMN kept TEXT",
     # SECURITY: no user agreed to offer the versions of older layouts to agents.
     4: "ALTER TABLE version ADD COLUMN for_agents INTEGER NOT NULL DEFAULT 0",
+    5: "ALTER TABLE version ADD COLUMN provenance TEXT",
 }
 """The SQL statement that upgrades each older layout to the next layout, by the number of the older layout."""
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NamedTuple
 
+from wasmrt.catalog.signing import Signer
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.model import Addition
 from wasmrt.core.tool_defaults import Offer
@@ -27,6 +29,30 @@ class ComponentInfo(NamedTuple):
     """Sentences about invalid schemas. Models would get these tools without parameters."""
 
 
+class Provenance(NamedTuple):
+    """The place from which a version was fetched, and its signature."""
+
+    resolved: str = ""
+    """A reference to exactly the fetched content, or the absolute path of a file."""
+    digest: str = ""
+    """The digest of the fetched file or manifest, such as `sha256:HEX`; empty for folders."""
+    signer: Signer | None = None
+    """The verified signer, or None if the version counts as unsigned."""
+    bundle: str | None = None
+    """The signature, as a Sigstore bundle."""
+
+    def dump(self) -> str:
+        """Return the values as text for the catalog."""
+        return json.dumps(self._asdict() | {"signer": self.signer and self.signer.as_dict()})
+
+    @classmethod
+    def load(cls, text: str | None) -> Provenance:
+        """Return the values from the text of `dump`; None means an older catalog, which stored nothing."""
+        values = {} if text is None else json.loads(text)
+        signer = values.pop("signer", None)
+        return cls(**values, signer=signer and Signer(**signer))
+
+
 class NewVersion(NamedTuple):
     """A version of a tool that is not stored yet, and therefore has neither a number nor a grant."""
 
@@ -41,6 +67,7 @@ class NewVersion(NamedTuple):
     """The tools that the package lists, as text from `dump_tools`, or None if the component is not in a package."""
     tools: int = 1
     """The number of tools."""
+    provenance: Provenance = Provenance()
 
 
 class Kept(NamedTuple):
@@ -88,6 +115,7 @@ class ToolVersion(NamedTuple):
     """Entries that a user granted beyond the request. Each entry is also in the grant, unless it was revoked."""
     for_agents: bool = False
     """True if a user agreed to offer this version to the agents of the installation."""
+    provenance: Provenance = Provenance()
 
     @property
     def offer(self) -> Offer:
@@ -100,10 +128,16 @@ class ToolVersion(NamedTuple):
         return self.grant is None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the version as JSON data. Sidecar and grant remain text; the tools of the package are omitted."""
-        values = {name: value for name, value in self._asdict().items() if name != "package"}
+        """Return the version as JSON data. Sidecar and grant remain text; package and signature are omitted."""
+        values = {name: value for name, value in self._asdict().items() if name not in ("package", "provenance")}
         data = {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
-        return data | {"kept": [each.as_dict() for each in self.kept]}
+        signer = self.provenance.signer
+        return data | {
+            "kept": [each.as_dict() for each in self.kept],
+            "resolved": self.provenance.resolved,
+            "source_digest": self.provenance.digest,
+            "signer": None if signer is None else signer.as_dict(),
+        }
 
 
 class Listed(NamedTuple):

@@ -7,13 +7,13 @@ import sqlite3
 from datetime import UTC, datetime
 from typing import Any
 
-from wasmrt.catalog._model import Kept, NewVersion, ToolVersion
+from wasmrt.catalog._model import Kept, NewVersion, Provenance, ToolVersion
 from wasmrt.core.limits import MAX_TOOL_VERSIONS
 from wasmrt.core.model import Addition
 
 _COLUMNS = (
     "name, number, digest, size_bytes, world, description, tools, origin, installed_at, schema_digest, imports, "
-    "exports, sidecar, granted, package, kept, for_agents"
+    "exports, sidecar, granted, package, kept, for_agents, provenance"
 )
 
 
@@ -66,6 +66,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
         new.package,
         None,
         for_agents,
+        new.provenance.dump(),
     )
     marks = ", ".join("?" * len(values))
     db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
@@ -82,7 +83,7 @@ def activate(db: sqlite3.Connection, name: str, number: int) -> None:
 
 def _version(row: tuple[Any, ...]) -> ToolVersion:
     name, number, digest, size, world, description, tools, *rest = row
-    origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, for_agents, active = rest
+    origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, for_agents, provenance, active = rest
     return ToolVersion(
         name=name,
         number=number,
@@ -102,6 +103,7 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
         tools=tools,
         kept=() if kept is None else tuple(_kept(each) for each in json.loads(kept)),
         for_agents=bool(for_agents),
+        provenance=Provenance.load(provenance),
     )
 
 

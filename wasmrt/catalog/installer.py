@@ -13,11 +13,13 @@ from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, explain_added
 from wasmrt.catalog._catalog import Catalog
-from wasmrt.catalog._model import ComponentInfo, NewVersion, ToolVersion
+from wasmrt.catalog._model import ComponentInfo, NewVersion, Provenance, ToolVersion
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.find import described_by_sidecar
 from wasmrt.catalog.granted import granted_to, only_tools, request_of
-from wasmrt.catalog.sources import Source
+from wasmrt.catalog.signing import Signer, Verified, verify
+from wasmrt.catalog.sources import Fetched, Source
+from wasmrt.catalog.trust import describe_origin, trust_changes
 from wasmrt.catalog.validator import WasmValidator, refuse_broken_schemas
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import InvalidNameError
@@ -43,11 +45,18 @@ class InstallPlan:
     changes: tuple[str, ...]
     """Sentences about the differences from `previous`, beginning with those that grant more access."""
     more: int
-    """The number of sentences in `changes` about differences that grant more access."""
+    """The number of sentences in `changes` about differences that grant more access, or reduce the trust in it."""
+    problem: str = ""
+    """The reason why an existing signature does not count, else empty."""
+
+    @property
+    def summary(self) -> str:
+        """One line with the name, version, digest, source and signer."""
+        return describe_origin(self.new, self.previous, self.problem)
 
     @property
     def wider(self) -> bool:
-        """True if the new version would get more access than the active version."""
+        """True if the new version would get more access than the active version, or deserves less trust."""
         return self.more > 0
 
     @property
@@ -96,16 +105,22 @@ class Installer:
         self._validator = validator or WasmValidator()
 
     def plan(
-        self, source: Source, *, name: str | None = None, grant: bytes | None = None, only: Sequence[str] = ()
+        self,
+        source: Source,
+        *,
+        name: str | None = None,
+        grant: bytes | None = None,
+        only: Sequence[str] = (),
+        key: Signer | None = None,
     ) -> InstallPlan:
         """Fetch, validate and compile a component, and compare it with the installed version.
 
         `grant` is a capability file that narrows the request. `only` has patterns for the names of the tools that get
-        access; by default all tools get access.
+        access; by default all tools get access. `key` is the signer that the source must have.
 
         Raises:
-            SourceError: the source cannot be read.
-            InvalidNameError: the name is not a valid tool name.
+            SourceError: the source cannot be read, its signature is invalid, or it is not signed with `key`.
+            InvalidNameError: the name is invalid.
             ComponentError: the validator or the engine refuses the component.
             CapabilityFileError: the sidecar or the grant is invalid.
         """
@@ -113,24 +128,24 @@ class Installer:
             check_installed_name(name)
         fetched = source.fetch(max_bytes=self._validator.max_bytes)
         name = _suggested(fetched.name) if name is None else name
+        previous = self._catalog.get(name) if self._catalog.has(name) else None
+        verified = _verify(fetched, previous, key)
         result = self._validator.validate(fetched.data)
         result.raise_first()
-        file = None if fetched.sidecar is None else parse(fetched.sidecar)
-        asked = Capabilities.none() if file is None else file.capabilities
+        file = parse(fetched.sidecar or b"{}")
+        asked = file.capabilities
         given = asked if grant is None else merge(asked, parse(grant).capabilities)
-        if only:
-            given = only_tools(given, only)
+        given = only_tools(given, only) if only else given
         component = ComponentBytes(fetched.data)
         sidecar = None if fetched.sidecar is None else fetched.sidecar.decode()
-        packaged = None if fetched.package is None else load_tools(fetched.package)
-        tools = packaged or described_by_sidecar(name, component, sidecar)
-        info = self._prepare(name, component, tools)
+        tools = None if fetched.package is None else load_tools(fetched.package)
+        info = self._prepare(name, component, tools or described_by_sidecar(name, component, sidecar))
         refuse_broken_schemas(info.schema_problems)
         new = NewVersion(
             name=name,
             component=component,
             info=info._replace(
-                description=(file and file.description) or info.description,
+                description=file.description or info.description,
                 imports=info.imports or result.imports,
                 exports=info.exports or result.exports,
             ),
@@ -138,8 +153,8 @@ class Installer:
             sidecar=sidecar,
             package=fetched.package,
             tools=info.tools,
+            provenance=Provenance(fetched.resolved, fetched.digest, verified.signer, verified.bundle),
         )
-        previous = self._catalog.get(name) if self._catalog.has(name) else None
         changes, more = ((), 0) if previous is None else _compare(previous, new, asked, given)
         return InstallPlan(
             new=new,
@@ -148,6 +163,7 @@ class Installer:
             warnings=(*fetched.warnings, *result.warnings, *info.problems),
             changes=changes,
             more=more,
+            problem=verified.problem,
         )
 
     def accept(self, plan: InstallPlan, *, for_agents: bool | None = None) -> ToolVersion:
@@ -172,14 +188,20 @@ class Installer:
         return self._catalog.add(plan.new, None)
 
 
+def _verify(fetched: Fetched, previous: ToolVersion | None, key: Signer | None) -> Verified:
+    pinned = None if previous is None else previous.provenance.signer
+    return verify(fetched, known=() if pinned is None else (pinned,), required=() if key is None else (key,))
+
+
 def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
 ) -> tuple[tuple[str, ...], int]:
-    """Return sentences about the differences, beginning with wider access, and the number of these first sentences."""
+    """Return sentences about the differences, and the number of the first ones, on less trust and more access."""
     requested, granted = diff(request_of(old), asked), diff(granted_to(old), given)
     known = set(requested.widened)
     # SECURITY: a login determines where a client secret is sent, so it is compared like any other permission.
-    wider = [f"asks for more: {change.sentence}" for change in granted.widened if change in known]
+    wider = trust_changes(old, new)
+    wider += [f"asks for more: {change.sentence}" for change in granted.widened if change in known]
     wider += [f"would be granted: {change.sentence}" for change in granted.widened if change not in known]
     wider += [] if new.package == old.package else _loosened(old.package, new.package)
     found = [f"no longer asks: {change.sentence}" for change in requested.narrowed]

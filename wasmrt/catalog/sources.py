@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
 from wasmrt.core.errors import ComponentTooLargeError, SourceError
 from wasmrt.core.files import Unfit, UnfitFileError, read_file
-from wasmrt.core.limits import ARCHIVE_SUFFIXES, MAX_CAPABILITY_FILE_BYTES
+from wasmrt.core.limits import ARCHIVE_SUFFIXES, MAX_BUNDLE_BYTES, MAX_CAPABILITY_FILE_BYTES
 
 SIDECAR_SUFFIX = ".capabilities.json"
+BUNDLE_SUFFIX = ".sigstore.json"
+"""Suffix of the file with a signature, after the whole name of the signed file."""
 _PROJECT_FILE = "wasmrt.toml"
 """The project file in the folder with the source code of a tool."""
 MANIFESTS = ("manifest.toml", _PROJECT_FILE)
@@ -34,11 +37,14 @@ class Fetched:
     package: str | None = None
     """The tools that the package lists, as text from `dump_tools`, or None if the component describes them itself."""
     resolved: str = ""
-    """A reference to exactly this content, with its digest; empty for files on this machine."""
+    """A reference to exactly this content, with its digest; the absolute path of files on this machine."""
     digest: str = ""
     """The digest of the fetched file or of its manifest in a registry, such as `sha256:HEX`."""
     bundles: tuple[bytes, ...] = field(default=(), repr=False)
     """Signature bundles of the content, which are not verified yet."""
+    signed: tuple[str, ...] = ()
+    """The SHA-256 digests that a signature must name, in hexadecimal: the component, archive or manifest, and then the
+    capability file, unless that is a part of the former. Without them, no signature counts."""
 
 
 class Source(Protocol):
@@ -73,13 +79,57 @@ class FileSource:
         # `isfile` raises no error for names that are too long.
         path = self.sidecar or (beside if os.path.isfile(beside) else None)  # noqa: PTH113
         sidecar = None if path is None else read_capability_file(path)
+        signed = digests_to_sign(data, sidecar)
         return Fetched(
             data=data,
+            resolved=str(self.path.absolute()),
+            digest=f"sha256:{signed[0]}",
+            bundles=read_bundles(self.path),
+            signed=signed,
             name=self.path.name.removesuffix(".wasm").removesuffix(".component"),
             origin=f"file {self.path.name}",
             sidecar=sidecar,
             warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class WithSignature:
+    """A source with a signature from elsewhere, which replaces its own signatures."""
+
+    source: Source
+    bundle: bytes = field(repr=False)
+
+    def fetch(self, *, max_bytes: int) -> Fetched:
+        """Read the source; see `Source.fetch`."""
+        return replace(self.source.fetch(max_bytes=max_bytes), bundles=(self.bundle,))
+
+
+def digests_to_sign(*contents: bytes | None) -> tuple[str, ...]:
+    """Return the SHA-256 digest of each content that is not None, in hexadecimal."""
+    return tuple(hashlib.sha256(each).hexdigest() for each in contents if each is not None)
+
+
+def read_bundles(path: Path) -> tuple[bytes, ...]:
+    """Return the signature next to a component or an archive, if there is one.
+
+    Raises:
+        SourceError: the signature cannot be read or is too large.
+    """
+    beside = path.with_name(path.name + BUNDLE_SUFFIX)
+    return (read_signature(beside),) if os.path.isfile(beside) else ()  # noqa: PTH113 - as in `FileSource.fetch`
+
+
+def read_signature(path: Path) -> bytes:
+    """Read the file of a signature within its size bound.
+
+    Raises:
+        SourceError: the file cannot be read or is too large.
+    """
+    try:
+        return read_source(path, "signature", max_bytes=MAX_BUNDLE_BYTES)
+    except ComponentTooLargeError:
+        raise SourceError(f"{path.name!r} has more than {MAX_BUNDLE_BYTES} bytes, the limit of signatures") from None
 
 
 def failed_build_mark(component: Path) -> Path:

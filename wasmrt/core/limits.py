@@ -196,6 +196,11 @@ MAX_CAPABILITY_FILE_BYTES = 256 * KIB
 MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
 
+# Signatures of tools.
+MAX_BUNDLES = 32  # of one tool
+MAX_BUNDLE_BYTES = 256 * KIB
+MAX_BUNDLE_DEPTH = 16
+
 # Receipts.
 MAX_RECEIPT_BYTES = 1 * MIB  # one receipt line; decisions beyond it are counted but omitted
 DEFAULT_SEGMENT_BYTES = 16 * MIB

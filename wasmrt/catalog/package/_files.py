@@ -141,8 +141,18 @@ def open_files(path: Path) -> FolderFiles | ArchiveFiles:
         return FolderFiles(path)
     if path.name in MANIFESTS:
         return FolderFiles(path.parent)
+    return ArchiveFiles(read_archive(read_archive_file(path)), f"package {path.name}")
+
+
+def read_archive_file(path: Path) -> bytes:
+    """Return the bytes of an archive.
+
+    Raises:
+        SourceError: the archive cannot be read.
+        PackageError: the archive is too large.
+    """
     try:
-        data = read_file(path, max_bytes=MAX_ARCHIVE_BYTES, follow_link=True)
+        return read_file(path, max_bytes=MAX_ARCHIVE_BYTES, follow_link=True)
     except UnfitFileError as error:
         if error.reason is Unfit.TOO_LARGE:
             raise PackageError(f"the archive is over {MAX_ARCHIVE_BYTES:,} bytes", code="package-too-large") from None
@@ -151,7 +161,6 @@ def open_files(path: Path) -> FolderFiles | ArchiveFiles:
         raise SourceError(
             f"the package {path.name!r} cannot be read ({error.strerror})", hint="check the path"
         ) from error
-    return ArchiveFiles(read_archive(data), f"package {path.name}")
 
 
 def read_archive(data: bytes) -> dict[str, bytes]:

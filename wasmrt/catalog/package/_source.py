@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog._stored import dump_tools
-from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, open_files, read_archive
+from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, open_files, read_archive, read_archive_file
 from wasmrt.catalog.package._read import read_package
-from wasmrt.catalog.sources import Fetched
+from wasmrt.catalog.sources import MANIFESTS, Fetched, digests_to_sign, read_bundles
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,13 @@ class PackageSource:
             SourceError: the package cannot be read or has no manifest.
             ManifestError, PackageError, CapabilityFileError: the package is invalid.
         """
-        return _fetch(open_files(self.path), max_bytes)
+        path = self.path
+        if path.is_dir() or path.name in MANIFESTS:
+            fetched = _fetch(open_files(path), max_bytes)
+        else:
+            fetched = fetch_archive(read_archive_file(path), f"package {path.name}", max_bytes=max_bytes)
+            fetched = replace(fetched, bundles=read_bundles(path))
+        return replace(fetched, resolved=str(path.absolute()))
 
 
 def fetch_archive(data: bytes, origin: str, *, max_bytes: int) -> Fetched:
@@ -34,7 +40,9 @@ def fetch_archive(data: bytes, origin: str, *, max_bytes: int) -> Fetched:
     Raises:
         SourceError, ManifestError, PackageError, CapabilityFileError: see `PackageSource.fetch`.
     """
-    return _fetch(ArchiveFiles(read_archive(data), origin), max_bytes)
+    signed = digests_to_sign(data)
+    fetched = _fetch(ArchiveFiles(read_archive(data), origin), max_bytes)
+    return replace(fetched, digest=f"sha256:{signed[0]}", signed=signed)
 
 
 def _fetch(files: FolderFiles | ArchiveFiles, max_bytes: int) -> Fetched:

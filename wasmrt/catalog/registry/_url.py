@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import unquote
 
 from wasmrt.catalog.package import fetch_archive
-from wasmrt.catalog.sources import Fetched
+from wasmrt.catalog.sources import Fetched, digests_to_sign
 from wasmrt.core.errors import SourceError
-from wasmrt.core.limits import ARCHIVE_SUFFIXES, MAX_ARCHIVE_BYTES, MAX_CAPABILITY_FILE_BYTES
+from wasmrt.core.limits import ARCHIVE_SUFFIXES, MAX_ARCHIVE_BYTES, MAX_BUNDLE_BYTES, MAX_CAPABILITY_FILE_BYTES
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 Download = Callable[[str, int], bytes]
@@ -61,14 +61,15 @@ class UrlSource:
         """
         address, _ = check_url(self.url)
         data = _download_pinned(self.url, self.download, MAX_ARCHIVE_BYTES if self.is_package else max_bytes)
-        digest = hashlib.sha256(data).hexdigest()
         shown = address.partition("?")[0]  # a query may contain a signature
         if self.is_package:
             fetched = fetch_archive(data, shown, max_bytes=max_bytes)
         else:
             name = _file_name(self.url).removesuffix(_COMPONENT_SUFFIX).removesuffix(".component")
-            fetched = Fetched(data=data, name=name, origin=shown, sidecar=self.sidecar)
-        return replace(fetched, resolved=f"{address}#sha256={digest}", digest=f"sha256:{digest}")
+            signed = digests_to_sign(data, self.sidecar)
+            digest = f"sha256:{signed[0]}"
+            fetched = Fetched(data=data, name=name, origin=shown, sidecar=self.sidecar, digest=digest, signed=signed)
+        return replace(fetched, resolved=f"{address}#sha256={fetched.digest.removeprefix('sha256:')}")
 
 
 def check_url(url: str) -> tuple[str, str | None]:
@@ -100,6 +101,11 @@ def fetch_capability_file(url: str, download: Download) -> bytes:
         SourceError: the URL is invalid, the download failed, or the file has a different digest.
     """
     return _download_pinned(url, download, MAX_CAPABILITY_FILE_BYTES)
+
+
+def fetch_signature(url: str, download: Download) -> bytes:
+    """Download a signature; see `fetch_capability_file`."""
+    return _download_pinned(url, download, MAX_BUNDLE_BYTES)
 
 
 def _download_pinned(url: str, download: Download, max_bytes: int) -> bytes:

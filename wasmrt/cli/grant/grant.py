@@ -13,6 +13,7 @@ from wasmrt.catalog import Catalog, ToolVersion
 from wasmrt.catalog.bundled import bundled_tool
 from wasmrt.catalog.granted import granted_to, only_tools, request_of
 from wasmrt.catalog.sources import read_capability_file
+from wasmrt.catalog.trust import describe_origin, trust_changes
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
     ask,
@@ -208,14 +209,16 @@ def _grant_pending(
         granted = merge(granted, parse(read_capability_file(grant)).capabilities)
     if only:
         granted = only_tools(granted, only)
-    before = granted_to(catalog.get(name))
+    active = catalog.get(name)
+    before = granted_to(active)
     changes, asks, sentences = diff(before, granted), explain_grant(granted), explain_more(before, granted)
-    new = [f"new: {change.sentence}" for change in changes.widened]
+    new = [*trust_changes(active, pending), *(f"new: {change.sentence}" for change in changes.widened)]
     gone = [f"no longer: {change.sentence}" for change in changes.narrowed]
     if not as_json:
         title = f"{name} version {pending.number}"
         if new or gone:
-            print_difference(f"{title} differs from the current grant:", new, gone)
+            print_difference(f"{title} differs from the current version:", new, gone)
+        print_message(describe_origin(pending, active))
         print_request(describe_tool(title, pending.description), asks, sentences)
     if not yes:
         if as_json or not is_interactive():

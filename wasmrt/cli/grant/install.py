@@ -16,8 +16,18 @@ from wasmrt.catalog.bundled import bundled_names
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import PackageSource
-from wasmrt.catalog.registry import UrlSource, fetch_capability_file
-from wasmrt.catalog.sources import Fetched, FileSource, Source, is_package, read_capability_file, read_source
+from wasmrt.catalog.registry import UrlSource, fetch_capability_file, fetch_signature
+from wasmrt.catalog.signing import Signer
+from wasmrt.catalog.sources import (
+    Fetched,
+    FileSource,
+    Source,
+    WithSignature,
+    is_package,
+    read_capability_file,
+    read_signature,
+    read_source,
+)
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
@@ -68,6 +78,12 @@ from wasmrt.sandbox.component import ToolSpec, check_header, worlds
     metavar="FILE",
     help="With --command: adapter that turns a WASI preview 1 module into a component.",
 )
+@click.option("--key", type=click.Path(path_type=Path), metavar="FILE", help="Public key that must have signed it.")
+@click.option(
+    "--signature",
+    metavar="FILE",
+    help="Its signature, a path or an https:// URL (default: SOURCE.sigstore.json next to a file).",
+)
 @click.option("--yes", is_flag=True, help="Grant its request without asking for confirmation.")
 @click.option(
     "--offer/--no-offer",
@@ -85,6 +101,8 @@ def install(
     only: tuple[str, ...],
     is_program: bool,
     adapter: Path | None,
+    key: Path | None,
+    signature: str | None,
     yes: bool,
     offer: bool | None,
     max_bytes: int,
@@ -105,6 +123,9 @@ def install(
     --command, the file may also be a WASI preview 1 module. It is turned into a component with the Bytecode
     Alliance's adapter, which is downloaded from its registry on first use.
 
+    A signature is verified with --key, or with the key of the installed version. An update by another signer, without
+    a signature or with a lower version waits for you, like one that requests more.
+
     A tool with the name of a bundled tool replaces it only with --name or --yes.
 
     \b
@@ -115,22 +136,35 @@ def install(
       wasmrt install ./jq.wasm --command
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
       wasmrt install https://example.com/json.wasm#sha256=HEX
+      wasmrt install ./search.wasm --key publisher.pub
     """
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator)
     narrowed = None if grant is None else read_capability_file(grant)
+    chosen = _source(source, capabilities)
     if adapter is not None and not is_program:
         raise ConfigurationError("--adapter is only for WASI programs", code="usage", hint="add --command")
-    chosen = _source(source, capabilities)
     if is_program:
         chosen = _program(chosen, adapter, yes=yes, as_json=as_json)
-    plan = installer.plan(chosen, name=name, grant=narrowed, only=only)
+    if signature is not None:
+        chosen = WithSignature(chosen, _read_signature(signature))
+    plan = installer.plan(chosen, name=name, grant=narrowed, only=only, key=_read_signer(key))
+    apply_plan(installer, plan, yes=yes, offer=offer, is_named=name is not None, as_json=as_json)
+
+
+def apply_plan(
+    installer: Installer, plan: InstallPlan, *, yes: bool, offer: bool | None, is_named: bool, as_json: bool
+) -> None:
+    """Show a plan, ask for consent unless `yes`, and store it.
+
+    `is_named` is whether the user chose the name, which may then be the name of a bundled tool.
+    """
     shadowing = _shadow_warnings(plan)
     warnings = [*plan.warnings, *shadowing]
     may_ask = is_interactive() and not as_json
     if not as_json:
         _print_plan(plan, warnings)
-    if shadowing and name is None and not yes:
+    if shadowing and not is_named and not yes:
         _confirm_shadowing(plan.new.name, may_ask=may_ask)
     version = _decide(installer, plan, granted=yes, offer=offer, may_ask=may_ask)
     if may_ask and plan.new.package is not None:
@@ -159,6 +193,16 @@ def _source(text: str, capabilities: str | None) -> Source:
 
 def _read_capabilities(text: str) -> bytes:
     return fetch_capability_file(text, _download) if "://" in text else read_capability_file(Path(text))
+
+
+def _read_signer(key: Path | None) -> Signer | None:
+    from wasmrt.catalog.signing.keys import read_signer  # loads cryptography
+
+    return None if key is None else read_signer(key)
+
+
+def _read_signature(text: str) -> bytes:
+    return fetch_signature(text, _download) if "://" in text else read_signature(Path(text))
 
 
 def _download(url: str, max_bytes: int) -> bytes:
@@ -223,6 +267,7 @@ def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
         print_difference(title, plan.changes[: plan.more], plan.changes[plan.more :])
     sidecar = plan.new.sidecar
     written = None if sidecar is None else parse(sidecar).description
+    print_message(plan.summary)
     title = describe_tool(plan.new.name, written or plan.new.info.description)
     print_request(title, explain_grant(plan.grant), _new_sentences(plan))
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "run": "Call a tool once.",
     "secret": "Manage the credentials that tools use but never see.",
     "serve": "Serve tools to MCP clients, over stdio or HTTP.",
+    "sign": "Sign a component with its capability file, or an archive.",
     "skills": "Manage skills: folders with instructions for models.",
     "test": "Run the test cases of the tool in DIR in the sandbox.",
     "tools": "Show a tool as models see it, with its effects.",
@@ -55,7 +56,7 @@ COMMANDS = {
 }
 FOLDERS = {
     "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
-    "author": ("new", "build", "test", "dev", "pack"),
+    "author": ("new", "build", "test", "dev", "pack", "sign"),
     "grant": ("install", "remove", "rollback", "grant", "approvals", "caps", "policy"),
     "serve": ("serve", "mcp", "routines"),
     "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),

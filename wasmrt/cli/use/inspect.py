@@ -23,6 +23,7 @@ from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, explain_logins
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.find import FoundTool
+from wasmrt.catalog.trust import describe_signer
 from wasmrt.cli.author.progress import showing_output
 from wasmrt.cli.shared.consent import explain_grant, explain_groups, missing_secrets
 from wasmrt.cli.shared.options import complete_tools, json_option
@@ -145,7 +146,7 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "version": None if version is None else version.number,
         "versions": [] if version is None else _versions(version.name),
         "installed_at": None if version is None else version.installed_at,
-        "source": None if version is None else version.origin,
+        "source": None if version is None else f"{version.origin}, {describe_signer(version, version)}",
     }
 
 

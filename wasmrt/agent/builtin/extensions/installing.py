@@ -48,7 +48,7 @@ def describe_install(plan: InstallPlan) -> str:
     """Describe an installation, with the digest of each part and the whole grant."""
     new, previous = plan.new, plan.previous
     lines = [
-        f"install {new.name}, from {new.origin}",
+        f"install {plan.summary}",
         f"component {new.component.digest}",
         f"capability file {'none' if new.sidecar is None else digest_of(new.sidecar.encode())}",
         *([] if new.package is None else [f"package {digest_of(new.package.encode())}"]),

@@ -1,0 +1,66 @@
+"""Tests of `wasmrt sign`, and of installing what it signed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+Run = Callable[..., Result]
+Write = Callable[..., Path]
+FILE = {"version": "1.0.0", "http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}}
+
+
+@pytest.fixture
+def key(wasmrt: Run, tmp_path: Path) -> Path:
+    """The private key of a new pair; the public key is next to it, as `publisher.pub`."""
+    wasmrt("sign", "--new-key", tmp_path / "publisher")
+    return tmp_path / "publisher.key"
+
+
+def test_a_signed_tool_is_installed_after_showing_its_signer(wasmrt: Run, tool_file: Write, key: Path) -> None:
+    assert key.stat().st_mode & 0o777 == 0o600
+    path, public = tool_file(sidecar=FILE), key.with_suffix(".pub")
+    refused = json.loads(wasmrt("install", path, "--key", public, "--yes", "--json", code=2).stderr)
+    assert refused["code"] == "signature" and json.loads(wasmrt("list", "--json").stdout) == []
+
+    signed = wasmrt("sign", path, "--key", key).stderr
+    assert "with its capability file: parrot.wasm.sigstore.json, key sha256:" in signed
+    lines = wasmrt("install", path, "--key", public, "--yes").stderr.splitlines()
+    assert lines[0].startswith("parrot 1.0.0, sha256:")
+    assert lines[0].endswith("(first use: the signer will be pinned)") and "signed by key sha256:" in lines[0]
+    assert lines[1].startswith("parrot, in its author") and lines[2] == "  may GET https://api.example.com, every path"
+    assert "signed by key sha256:" in wasmrt("inspect", "parrot").stdout
+
+
+def test_an_update_without_a_signature_waits_and_grant_shows_it(wasmrt: Run, tool_file: Write, key: Path) -> None:
+    path = tool_file(sidecar=FILE)
+    wasmrt("sign", path, "--key", key)
+    wasmrt("install", path, "--key", key.with_suffix(".pub"), "--yes")
+    Path(f"{path}.sigstore.json").rename(path.with_name("elsewhere.json"))
+    waits = wasmrt("install", path, code=3).stderr
+    assert "+ not signed; version 1 is signed by key" in waits and "version 1 stays active" in waits
+    shown = wasmrt("grant", "parrot", code=3).stderr
+    assert "+ not signed; version 1 is signed by key" in shown and "from file parrot.wasm, not signed\n" in shown
+    found = json.loads(wasmrt("install", path, "--signature", path.with_name("elsewhere.json"), "--json").stdout)
+    assert found["unchanged"] and found["signer"] and found["number"] == 1
+
+
+def test_an_encrypted_key_and_wrong_arguments_are_explained(wasmrt: Run, tool_file: Write, key: Path) -> None:
+    path = tool_file()
+    private = load_pem_private_key(key.read_bytes(), None)
+    key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")))
+    assert "is encrypted" in wasmrt("sign", path, "--key", key, code=2).stderr
+    assert "not a private key" in wasmrt("sign", path, "--key", key.with_suffix(".pub"), code=2).stderr
+    assert "already exists" in wasmrt("sign", "--new-key", key.with_suffix(""), code=2).stderr
+    assert "either FILE with --key" in wasmrt("sign", path, code=2).stderr
+    assert "expected ECDSA" in wasmrt("install", path, "--key", key, code=2).stderr

@@ -1,0 +1,66 @@
+"""Compare the signer and the version of an update with the installed version, and describe both for users."""
+
+from __future__ import annotations
+
+import re
+
+from wasmrt.capabilities.file import parse
+from wasmrt.catalog._model import NewVersion, ToolVersion
+
+_SHOWN_DIGITS = 12
+_VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,3})(?:-([0-9A-Za-z.-]{1,64}))?(?:\+[0-9A-Za-z.-]{1,64})?")
+
+
+def trust_changes(old: ToolVersion, new: NewVersion | ToolVersion) -> list[str]:
+    """Return sentences about a different signer, a missing signature and a lower version, which need a decision."""
+    before, after = old.provenance.signer, new.provenance.signer
+    found = []
+    if before is not None and before != after:
+        now = "not signed" if after is None else f"signed by another signer, {after}"
+        found.append(f"{now}; version {old.number} is signed by {before}")
+    was, now = declared_version(old.sidecar), declared_version(new.sidecar)
+    if was and was != now:
+        order, new_order = _order(was), _order(now)
+        if order is None or new_order is None:
+            found.append(f"the versions cannot be compared: {was} became {now or 'none'}")
+        elif new_order < order:
+            found.append(f"lower version: {was} became {now}")
+    return found
+
+
+def describe_origin(new: NewVersion | ToolVersion, old: ToolVersion | None, problem: str = "") -> str:
+    """Describe in one line what is installed: name, version, digest, source and signer.
+
+    `problem` is the reason why an existing signature does not count.
+    """
+    where = new.provenance
+    named = f"{new.name} {declared_version(new.sidecar)}".rstrip()
+    kind, _, digits = where.digest.partition(":")
+    digest = f"{kind}:{digits[:_SHOWN_DIGITS]}, " if digits else ""
+    return f"{named}, {digest}from {new.origin}, {describe_signer(new, old)}" + (f" ({problem})" if problem else "")
+
+
+def describe_signer(new: NewVersion | ToolVersion, old: ToolVersion | None) -> str:
+    """Describe the signer of a version that would replace `old`."""
+    signer = new.provenance.signer
+    if signer is None:
+        return "not signed"
+    first = old is None or old.provenance.signer is None
+    return f"signed by {signer}" + (" (first use: the signer will be pinned)" if first else "")
+
+
+def declared_version(sidecar: str | None) -> str:
+    """Return the version that a capability file declares, or an empty string."""
+    return "" if sidecar is None else parse(sidecar).version or ""
+
+
+def _order(version: str) -> tuple[object, ...] | None:
+    """Return a key that orders versions as Semantic Versioning does, or None for another format."""
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        return None
+    numbers = [int(part) for part in match[1].split(".")]
+    numbers += [0] * (4 - len(numbers))
+    if match[2] is None:
+        return (numbers, 1)
+    return (numbers, 0, [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in match[2].split(".")])
