@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
 from weakref import WeakSet
 
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
+from wasmrt.core.waiting import EndEvent, await_ready
 
 _LONGEST_WAIT_SECONDS = 1e9
 """A time that is longer than any deadline, but not longer than the maximum timeout of `threading`."""
@@ -23,15 +23,14 @@ class Lifetime:
             lifetime of the outer call.
     """
 
-    __slots__ = ("__weakref__", "_ended_by", "_inner", "_on_end", "_wake", "deadline", "started")
+    __slots__ = ("__weakref__", "_ended_by", "_inner", "_wake", "deadline", "started")
 
     def __init__(self, seconds: float, *, within: Lifetime | None = None) -> None:
         self.started = time.monotonic()
         own = self.started + seconds
         self.deadline: float = own if within is None else min(own, within.deadline)
         self._ended_by: BaseException | None = None
-        self._wake: threading.Event | None = None
-        self._on_end: Callable[[], None] | None = None
+        self._wake: EndEvent | None = None
         self._inner: WeakSet[Lifetime] | None = None
         if within is not None:
             within._add_inner(self)
@@ -68,19 +67,22 @@ class Lifetime:
         """End the call because its runtime is closing."""
         self._end(RuntimeClosedError("the runtime was closed while the call ran"))
 
-    def on_end(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when the call is cancelled or its runtime closes, to interrupt blocking operations."""
-        self._on_end = wake
-        if self._ended_by is not None:
-            wake()
+    def await_ready(self, descriptor: int, events: int) -> None:
+        """Wait until a descriptor may be ready for `events` of `poll`, or until the call ends.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
+        """
+        await_ready(descriptor, events, self.remaining(), self.cancelled)
+        self.check()
 
     @property
-    def cancelled(self) -> threading.Event:
+    def cancelled(self) -> EndEvent:
         """An event that is set when the call is cancelled or its runtime closes. The event is created on first use."""
         wake = self._wake
         if wake is None:
             with _wake_lock:
-                wake = self._wake = self._wake or threading.Event()
+                wake = self._wake = self._wake or EndEvent()
         return wake
 
     @property
@@ -120,5 +122,3 @@ class Lifetime:
                 running = list(self._inner)
             for inner in running:
                 inner.cancel()
-        if self._on_end is not None:
-            self._on_end()

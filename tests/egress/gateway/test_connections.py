@@ -184,7 +184,8 @@ def test_a_slow_reader_receives_the_whole_request() -> None:
     class Full:
         """A socket that accepts one byte at a time, and sometimes none."""
 
-        def __init__(self) -> None:
+        def __init__(self, ready: socket.socket) -> None:
+            self.fileno = ready.fileno
             self.taken = b""
             self.turn = 0
 
@@ -198,9 +199,11 @@ def test_a_slow_reader_receives_the_whole_request() -> None:
             self.taken += bytes(data[:1])
             return 1
 
-    sock = Full()
     budget = ExchangeBudget("https://x", seconds=30, max_response_bytes=100)
-    BoundedSocket(cast(socket.socket, sock)).send(b"all of it", budget)
+    ready, other = socket.socketpair()
+    with ready, other:
+        sock = Full(ready)
+        BoundedSocket(cast(socket.socket, sock)).send(b"all of it", budget)
     assert (sock.taken, budget.sent) == (b"all of it", 9)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import threading
@@ -10,13 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
+from wasmrt.testing.attacks import Body
 
+from tests.runtime.call.conftest import until
 from tests.sandbox.isolation.conftest import prepared, process_of, program_of
 from tests.sandbox.isolation.processes import children, is_alive, parent
 from wasmrt import PreparedTool, ResourceLimits, WasmToolRuntime
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
 from wasmrt.core.lifetime import Lifetime
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unlimited_lifetime
 from wasmrt.sandbox.isolation.wire import Kind, send_with_descriptors
 
 SHORT = ResourceLimits(timeout_seconds=0.2)
@@ -212,15 +215,62 @@ def test_waiting_for_a_partial_reply_can_be_resumed() -> None:
 
 
 def test_waiting_for_a_lock_ends_with_the_call() -> None:
-    lock, ended = threading.RLock(), []
+    turns, cancelled, ended = Turns(), Lifetime(20), []
 
-    def wait() -> None:
-        with pytest.raises(DeadlineExceededError), acquire(lock, Lifetime(0.05)):
+    def wait(lifetime: Lifetime) -> None:
+        with pytest.raises((DeadlineExceededError, CancelledError)) as caught, turns.hold(lifetime):
             raise AssertionError("it was held")
-        ended.append(True)
+        ended.append(type(caught.value))
 
-    with acquire(lock, Lifetime(20)):
-        thread = threading.Thread(target=wait)
-        thread.start()
+    with turns.hold(Lifetime(20)):
+        threads = [threading.Thread(target=wait, args=(lifetime,)) for lifetime in (Lifetime(0.05), cancelled)]
+        for thread in threads:
+            thread.start()
+        until(lambda: len(turns._queue) == 2)  # the first wait has ended
+        cancelled.cancel()
+        for thread in threads:
+            thread.join()
+        with turns.hold(Lifetime(0)):  # by a signal handler of this thread
+            pass
+    assert ended == [DeadlineExceededError, CancelledError]
+    with turns.hold(Lifetime(0)):  # the ended waits left the queue
+        assert len(turns._queue) == 1
+
+
+def test_a_lock_is_held_in_the_order_of_requests() -> None:
+    turns, order = Turns(), []
+
+    def hold(number: int) -> None:
+        with turns.hold(Lifetime(20)):
+            order.append(number)
+
+    with turns.hold(Lifetime(20)):
+        threads = [threading.Thread(target=hold, args=(number,)) for number in range(5)]
+        for number, thread in enumerate(threads):
+            thread.start()
+            until(lambda number=number: len(turns._queue) == number + 2)
+    for thread in threads:
         thread.join()
-    assert ended == [True]
+    assert order == list(range(5))
+
+
+def test_a_thread_that_waits_for_a_worker_sleeps(runtime: WasmToolRuntime) -> None:
+    """Its call ends at the deadline, after a few switches of the thread: waits do not poll."""
+    body = Body(
+        imports=("subscribe-duration", "block"),
+        execute="(call $block (call $subscribe-duration (i64.const 3600000000000))) (call $ok)",
+    )
+    slow = prepared(runtime, body, limits=ResourceLimits(timeout_seconds=1.0))
+    switches = 0
+
+    def call() -> None:
+        nonlocal switches
+        before = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw
+        with pytest.raises(DeadlineExceededError):
+            slow.execute({})
+        switches = resource.getrusage(resource.RUSAGE_THREAD).ru_nvcsw - before
+
+    thread = threading.Thread(target=call)
+    thread.start()
+    thread.join()
+    assert 0 < switches < 30  # 50 and more with a poll every 20 ms

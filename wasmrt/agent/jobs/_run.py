@@ -280,10 +280,10 @@ async def _await_result(result: Awaitable[JobResult | str], lifetime: Lifetime) 
         with suppress(RuntimeError):  # the loop is closed
             loop.call_soon_threadsafe(task.cancel)
 
-    lifetime.on_end(cancel)
     try:
-        async with asyncio.timeout(lifetime.remaining()):
-            return await task
+        with lifetime.cancelled.waking(cancel):
+            async with asyncio.timeout(lifetime.remaining()):
+                return await task
     except TimeoutError:
         lifetime.check()
         raise

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from dataclasses import dataclass, field
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.limits import MAX_HTTP_REQUESTS
 from wasmrt.core.model import Decision
+from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway import ResolveError, SecretsView
 from wasmrt.egress.leaks import LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.egress.secrets import DEFAULT_USER, Entry, EntryStore, UserSecrets
@@ -70,7 +70,7 @@ class FakeCall:
     user: str = DEFAULT_USER
     secrets: SecretsView | None = field(default_factory=lambda: UserSecrets(MemorySecrets(), DEFAULT_USER))
     timeout_seconds: float = 30.0
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    cancelled: EndEvent = field(default_factory=EndEvent)
     requests_left: int = MAX_HTTP_REQUESTS
     decisions: list[Decision] = field(default_factory=list)
     sent_bytes: int = 0

@@ -15,6 +15,7 @@ import h11
 
 from wasmrt.core.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
 from wasmrt.core.setting_commands import set_command
+from wasmrt.core.waiting import QUICK_SECONDS, await_ready
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait, WireRequest
 from wasmrt.egress.http1 import new_connection
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -56,6 +57,7 @@ class BoundedSocket:
             try:
                 data = self._sock.recv(min(at_most, self._at_most))
             except TimeoutError:
+                budget.await_ready(self._sock.fileno(), select.POLLIN)
                 continue
             budget.charge_received(len(data))
             return data
@@ -74,6 +76,7 @@ class BoundedSocket:
             try:
                 count = self._sock.send(rest)
             except TimeoutError:
+                budget.await_ready(self._sock.fileno(), select.POLLOUT)
                 continue
             budget.charge_sent(count)
             budget.begin(Wait.WRITE)
@@ -95,7 +98,8 @@ class BoundedSocket:
         """Close the socket without a TLS close_notify, which could block."""
         self._sock.close()
 
-    def _set_timeout(self, seconds: float) -> None:
+    def _set_timeout(self, left: float) -> None:
+        seconds = min(left, QUICK_SECONDS)
         if seconds != self._timeout:  # avoid a system call: the value rarely changes
             self._sock.settimeout(seconds)
             self._timeout = seconds
@@ -133,16 +137,13 @@ def dial(
 def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudget, limit_seconds: float) -> None:
     sock.setblocking(False)
     code = sock.connect_ex((address, port))
-    poll = select.poll()
-    poll.register(sock, select.POLLOUT)
-    waited = 0.0
+    until = time.monotonic() + limit_seconds
     while code in (errno.EINPROGRESS, errno.EINTR):
-        if waited >= limit_seconds:
+        left = min(budget.wait_seconds(), until - time.monotonic())
+        if left <= 0:
             raise TimeoutError
-        step = budget.wait_seconds()
-        if poll.poll(step * 1000):
+        if await_ready(sock.fileno(), select.POLLOUT, left, budget.cancelled):
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
-        waited += step
     # SECURITY: check again after connecting that the peer is the checked address.
     if code or ip_address(sock.getpeername()[0]) != ip_address(address):
         raise OSError(code, "not connected")
@@ -154,11 +155,12 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
         try:
             wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
             stack.callback(wrapped.close)
+            wrapped.settimeout(QUICK_SECONDS)
             while True:
-                wrapped.settimeout(budget.wait_seconds())
                 try:
                     wrapped.do_handshake()
                 except TimeoutError:
+                    budget.await_ready(wrapped.fileno(), select.POLLIN)
                     continue
                 stack.pop_all()
                 return wrapped

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -11,12 +12,10 @@ from typing import Protocol
 from wasmrt.capabilities import HttpCapability
 from wasmrt.core.limits import MAX_HEADER_BYTES
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.waiting import await_ready
 from wasmrt.egress.gateway._model import UNLIMITED_WAITS, EgressCall, HttpFailure, WaitTimeouts
 from wasmrt.egress.leaks import Direction
 from wasmrt.sandbox.component.worlds import FailureKind
-
-_SLICE_SECONDS = 0.05
-"""Longest single wait on a socket. A cancellation takes effect after at most this time."""
 
 
 class Wait(StrEnum):
@@ -36,8 +35,8 @@ class ExchangeBudget:
     """
 
     __slots__ = (
-        "_call", "_call_deadline", "_cancelled", "_http", "_max_received", "_origin", "_seconds", "_wait",
-        "_wait_ends_at", "_wait_timeouts", "ends_at", "max_response_bytes", "received", "sent",
+        "_call", "_call_deadline", "_http", "_max_received", "_origin", "_seconds", "_wait",
+        "_wait_ends_at", "_wait_timeouts", "cancelled", "ends_at", "max_response_bytes", "received", "sent",
     )  # fmt: skip
 
     def __init__(
@@ -56,7 +55,8 @@ class ExchangeBudget:
         self._call = call
         self._http = http
         self._call_deadline = float("inf") if call is None else call.deadline
-        self._cancelled = None if call is None else call.cancelled
+        self.cancelled = None if call is None else call.cancelled
+        """Set when the call is cancelled; None for a request by the host."""
         self._wait_timeouts = wait_timeouts if wait_timeouts != UNLIMITED_WAITS else None
         self._wait: Wait | None = None
         self._wait_ends_at = float("inf")
@@ -91,14 +91,23 @@ class ExchangeBudget:
             HttpFailure: the time has run out, or the call was cancelled.
         """
         now = time.monotonic()
-        if self._cancelled is not None and self._cancelled.is_set():
+        if self.cancelled is not None and self.cancelled.is_set():
             raise self.failure(FailureKind.EXECUTOR, "cancelled", "the call was cancelled")
         if now >= self._call_deadline:
             raise self.failure(FailureKind.EXECUTOR, "deadline-exceeded", "the call passed its deadline")
         if now >= self.ends_at:
             raise self._timeout_failure()
         self.check_wait(now)
-        return min(self.ends_at - now, self._wait_ends_at - now, _SLICE_SECONDS)
+        return min(self.ends_at, self._wait_ends_at) - now
+
+    def await_ready(self, descriptor: int, events: int) -> None:
+        """Wait until a descriptor may be ready for `events` of `poll`, within the budget and the call.
+
+        Raises:
+            HttpFailure: the time has run out, or the call was cancelled.
+        """
+        await_ready(descriptor, events, self.wait_seconds(), self.cancelled)
+        self.wait_seconds()
 
     def check_wait(self, now: float) -> None:
         """Raise `HttpFailure` if the current wait has exceeded the client's limit."""
@@ -106,6 +115,10 @@ class ExchangeBudget:
             limit: float = getattr(self._wait_timeouts, str(self._wait))
             message = f"{self.origin} did not respond in time (a {self._wait} timeout of {limit:g} s)"
             raise self.failure(FailureKind.OPERATION_FAILED, f"{self._wait}-timeout", message)
+
+    def waking(self, wake: Callable[[], object]) -> AbstractContextManager[None]:
+        """During the block, call `wake` when the call is cancelled."""
+        return nullcontext() if self.cancelled is None else self.cancelled.waking(wake)
 
     def charge_sent(self, count: int) -> None:
         """Count sent bytes."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cache
@@ -14,6 +13,7 @@ from wasmrt.core.errors import ConfigurationError, SourceError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command
 from wasmrt.core.url import parse_url
+from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
 from wasmrt.egress.gateway._network import NetworkConfig
@@ -32,7 +32,7 @@ class HostCall:
     secrets: SecretsView | None
     watched: WatchedSecrets
     on_decision: OnDecision | None = None
-    cancelled: threading.Event = field(default_factory=threading.Event)
+    cancelled: EndEvent = field(default_factory=EndEvent)
     deadline: float = float("inf")
 
     @property

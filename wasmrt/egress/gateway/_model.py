@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -10,6 +9,7 @@ from typing import NamedTuple, Protocol
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Decision
+from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.leaks import LeakScanner
 from wasmrt.sandbox.component.worlds import FailureKind
 
@@ -135,7 +135,7 @@ class EgressCall(Protocol):
         """The scanner that finds every value passed to `watch` so far. It also scans the call's logs and results."""
 
     @property
-    def cancelled(self) -> threading.Event:
+    def cancelled(self) -> EndEvent:
         """An event that is set when the call is cancelled."""
 
     def watch(self, name: str, value: str) -> None:

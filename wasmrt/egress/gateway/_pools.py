@@ -61,7 +61,7 @@ class Pool:
             HttpFailure: the handshake failed, or the budget ran out while every connection was in use.
         """
         budget.begin(Wait.POOL)
-        with self._changed:
+        with budget.waking(self._wake_all), self._changed:
             while not self._in_use.setdefault(route, Shares(self._max_connections)).take(budget.user):
                 self._changed.wait(budget.wait_seconds())
             found, dead = self._pick(route)
@@ -96,6 +96,10 @@ class Pool:
             self._closed = True
             dead, self._idle = list(self._idle), OrderedDict()
         _close(dead)
+
+    def _wake_all(self) -> None:
+        with self._changed:
+            self._changed.notify_all()
 
     def _release(self, route: Route, user: str, connection: Connection | None = None) -> None:
         dead: list[Connection] = []

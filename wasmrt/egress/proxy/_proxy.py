@@ -13,6 +13,7 @@ from wasmrt.capabilities import EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.core.errors import ExternalServiceError, RateLimitedError
 from wasmrt.core.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
 from wasmrt.core.model import Decision
+from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._headers import FRAMING, remove_headers
 from wasmrt.egress.gateway._host import HostCall, HostClient
@@ -59,7 +60,7 @@ class ProgramProxy:
         self._client = HostClient(
             http, network=None, gateway=gateway, secrets=None, user=user, name=name, on_decision=self._store_decision
         )
-        self._cancelled = threading.Event()
+        self._cancelled = EndEvent()
         self._lock = threading.Lock()
         self._sockets: set[socket.socket] = set()
         self._threads: set[threading.Thread] = set()

@@ -88,9 +88,9 @@ class Admission:
         return self._idle.wait(seconds)
 
     def _await_permit(self, waiter: _Waiter, call: Call) -> None:
-        call.lifetime.on_end(waiter.woken.set)
         try:
-            waiter.woken.wait(call.lifetime.remaining())
+            with call.lifetime.cancelled.waking(waiter.woken.set):
+                waiter.woken.wait(call.lifetime.remaining())
         except BaseException:
             # A signal handler raised an exception: give up the place in the queue, or the permit.
             with self._lock:

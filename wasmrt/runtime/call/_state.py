@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +15,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.core.model import Addition, Decision, Reason, Step, ToolOutput, Usage, Withheld
 from wasmrt.core.url import Network
+from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Tape
@@ -167,7 +167,7 @@ class Call:
         """Scans text for matches of the leak rules, and for every secret that the call has used so far."""
 
     @property
-    def cancelled(self) -> threading.Event:
+    def cancelled(self) -> EndEvent:
         """Set when the call was cancelled or its runtime closed."""
         return self.lifetime.cancelled
 

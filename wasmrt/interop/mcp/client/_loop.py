@@ -119,9 +119,9 @@ class LoopThread:
             raise
         with without_context():
             future = asyncio.run_coroutine_threadsafe(coroutine, loop)
-        lifetime.on_end(partial(_cancel, future))
         try:
-            return future.result(lifetime.remaining())
+            with lifetime.cancelled.waking(partial(_cancel, future)):
+                return future.result(lifetime.remaining())
         except (FutureTimeoutError, FutureCancelledError):
             if future.done() and not future.cancelled():
                 raise  # raised by the coroutine

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from wasmrt.core.errors import InternalError, ToolError
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.waiting import QUICK_SECONDS, await_ready
 from wasmrt.sandbox.isolation.wire import (
     MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_HEAD,
@@ -103,10 +104,6 @@ class _OnItsOwnThread(Generic[_T]):
                 continue
 
 
-TICK_SECONDS = 0.02
-"""Interval of checks whether the call has ended while the host waits for another process."""
-
-
 class GoneError(InternalError):
     """A process that forks others has ended, does not answer, or sent an unexpected answer."""
 
@@ -116,22 +113,51 @@ def unlimited_lifetime() -> Lifetime:
     return Lifetime(float("inf"))
 
 
-@contextmanager
-def acquire(lock: threading.RLock, lifetime: Lifetime) -> Iterator[None]:
-    """Hold a lock; wait for it no longer than `lifetime`.
+class Turns:
+    """A lock that is held in the order of requests, and that calls wait for until they end.
 
-    It is a reentrant lock, which knows its owner, so that a signal handler cannot leave it held.
-
-    Raises:
-        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the lock was released.
+    It is reentrant, for signal handlers that make calls.
     """
-    try:
-        while not lock.acquire(timeout=min(TICK_SECONDS, lifetime.remaining())):
-            lifetime.check()
-        yield
-    finally:
-        with suppress(RuntimeError):  # this thread does not hold it
-            lock.release()
+
+    def __init__(self) -> None:
+        self._queue: deque[_Turn] = deque()  # the first holds the lock; always consistent: signal handlers may raise
+
+    @contextmanager
+    def hold(self, lifetime: Lifetime) -> Iterator[None]:
+        """Hold the lock; wait for it no longer than `lifetime`.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the lock was free.
+        """
+        turn, holder = _Turn(), self._first()
+        if holder is not None and holder.thread == turn.thread:
+            yield
+            return
+        try:
+            self._queue.append(turn)
+            if self._first() is not turn:
+                with lifetime.cancelled.waking(turn.set):
+                    while self._first() is not turn:
+                        turn.wait(lifetime.remaining())
+                        lifetime.check()
+            yield
+        finally:
+            with suppress(ValueError):
+                self._queue.remove(turn)
+            if (following := self._first()) is not None:
+                following.set()
+
+    def _first(self) -> _Turn | None:
+        try:
+            return self._queue[0]
+        except IndexError:
+            return None
+
+
+class _Turn(threading.Event):
+    def __init__(self) -> None:
+        super().__init__()
+        self.thread = threading.get_ident()
 
 
 class Control:
@@ -142,7 +168,7 @@ class Control:
     """
 
     def __init__(self, end: socket.socket, first: Kind, patience: float) -> None:
-        self._channel = Channel(end).patient(TICK_SECONDS)
+        self._channel = Channel(end).patient(QUICK_SECONDS)
         self._owed = deque([first])
         self._since = time.monotonic()
         self._patience = patience
@@ -237,13 +263,18 @@ class Control:
     def _answer(self, lifetime: Lifetime) -> Frame:
         def look() -> None:
             lifetime.check()
-            if time.monotonic() - self._since > self._patience:
+            if self._since + self._patience <= time.monotonic():
                 raise GoneError(
                     "a process that forks workers does not answer",
                     hint='see wasmrt doctor; isolation = "in-process" runs guests without workers',
                 )
 
-        self._channel.waiting = self._channel.between = look
+        def wait(events: int) -> None:
+            left = min(lifetime.remaining(), self._since + self._patience - time.monotonic())
+            await_ready(self._channel.socket.fileno(), events, left, lifetime.cancelled)
+            look()
+
+        self._channel.waiting, self._channel.between = wait, look
         most = MAX_DESCRIPTION_HEAD if self._owed[0] == Kind.DESCRIBED else MAX_CONTROL_BYTES
         try:
             frame = self._channel.receive(most)

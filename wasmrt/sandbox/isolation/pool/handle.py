@@ -7,6 +7,7 @@ anything; a worker that breaks a rule is ended, and its call fails.
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -25,10 +26,10 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.names import MAX_NAME_LENGTH
 from wasmrt.core.strict_json import JsonError, check_size, check_text, write_json
+from wasmrt.core.waiting import QUICK_SECONDS, await_ready
 from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec, printable_line
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
-from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS
 from wasmrt.sandbox.isolation.pool.serving import Server, read_log
 from wasmrt.sandbox.isolation.wire import (
     DESCRIPTION_BOUNDS,
@@ -67,7 +68,7 @@ class Worker:
 
     def __init__(self, end: socket.socket, pid: int) -> None:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._channel = Channel(end).patient(TICK_SECONDS)
+        self._channel = Channel(end).patient(QUICK_SECONDS)
         self.pid = pid
         self.calls = 0
         self._process = 0
@@ -86,7 +87,7 @@ class Worker:
                 data, ancillary, _, _ = end.recvmsg(_READY_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
                 break
             except BlockingIOError:
-                lifetime.check()
+                lifetime.await_ready(end.fileno(), select.POLLIN)
             except OSError as error:
                 raise ClosedError("the worker has ended") from error
         if len(data) != _READY_BYTES or data[4] != Kind.READY:
@@ -103,7 +104,7 @@ class Worker:
         Raises:
             WasmrtError: it cannot be started, or the worker crashed.
         """
-        self._channel.waiting = self._channel.between = lifetime.check
+        self._channel.limit(lifetime)
         self._channel.begin()
         self._channel.send(Kind.DESCRIBE)
         frame = self._channel.receive(MAX_DESCRIPTION_HEAD)
@@ -120,7 +121,7 @@ class Worker:
             ClosedError: the worker has ended.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the worker read it.
         """
-        self._channel.waiting = self._channel.between = lifetime.check
+        self._channel.limit(lifetime)
         self._channel.send(Kind.ADOPT, {
             "specs": [{"name": spec.name, "schema": spec.schema} for spec in description.specs.values()],
             "memories": description.memories,
@@ -136,7 +137,8 @@ class Worker:
         """
         self.calls += 1
         channel, lifetime = self._channel, call.lifetime
-        channel.waiting = channel.between = _Watch(channel, lifetime)
+        watch = _Watch(channel, lifetime)
+        channel.waiting, channel.between = watch.wait, watch.check
         services = call.services
         encoded, more = _utf8(params), b"" if context is None else _utf8(context)
         request_bytes = services.max_request_bytes
@@ -200,7 +202,7 @@ def _utf8(text: str) -> bytes:
 
 
 class _Watch:
-    """Checks while the host waits whether the call has ended; the worker then has `GRACE_SECONDS` to report how."""
+    """Ends the host's waits when the call has ended; the worker then has `GRACE_SECONDS` to report how."""
 
     __slots__ = ("_channel", "_lifetime", "_over")
 
@@ -209,7 +211,18 @@ class _Watch:
         self._lifetime = lifetime
         self._over = 0.0
 
-    def __call__(self) -> None:
+    def wait(self, events: int) -> None:
+        """Wait for events of `poll` on the worker's socket, until the call ends or the grace is over."""
+        self.check()
+        lifetime, descriptor = self._lifetime, self._channel.socket.fileno()
+        if self._over:
+            await_ready(descriptor, events, self._over + GRACE_SECONDS - time.monotonic(), None)
+        else:
+            await_ready(descriptor, events, lifetime.remaining(), lifetime.cancelled)
+        self.check()
+
+    def check(self) -> None:
+        """Raise if the grace is over."""
         error = self._lifetime.interruption()
         if error is None:
             return

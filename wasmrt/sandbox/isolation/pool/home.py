@@ -17,10 +17,11 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MIB, ResourceLimits
+from wasmrt.core.waiting import QUICK_SECONDS
 from wasmrt.sandbox.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.sandbox.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
 from wasmrt.sandbox.isolation.pool import launcher
-from wasmrt.sandbox.isolation.pool.control import TICK_SECONDS, run_abandonable, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.control import run_abandonable, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory, socket_pair
 from wasmrt.sandbox.isolation.pool.program import IdleWorkers, Program
 from wasmrt.sandbox.isolation.pool.template import ProgramKey
@@ -136,8 +137,8 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
         head: dict[str, object] = {**key.engine_fields(), "required": key.required}
         with theirs, memory_file(data) as source:
             pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unlimited_lifetime())
-        channel = Channel(ours).patient(TICK_SECONDS)
-        channel.waiting = channel.between = lifetime.check
+        channel = Channel(ours).patient(QUICK_SECONDS)
+        channel.limit(lifetime)
         try:
             yield channel
         except DeadlineExceededError as error:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from wasmrt.core.errors import ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.isolation.pool import spawn
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unbroken
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unbroken, unlimited_lifetime
 from wasmrt.sandbox.isolation.wire import Kind
 
 _T = TypeVar("_T")
@@ -31,7 +31,7 @@ class Zygote:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.RLock()
+        self._lock = Turns()
         self._process = os.getpid()
         self._start()
 
@@ -65,7 +65,7 @@ class Zygote:
 
     def close(self) -> None:
         """End the zygote; its children end with it."""
-        with self._lock:
+        with self._lock.hold(unlimited_lifetime()):
             if not self.is_ours:
                 return
             listens = self._control.is_greeted
@@ -87,7 +87,7 @@ class Zygote:
     def _end(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
         try:
-            with acquire(self._lock, lifetime):
+            with self._lock.hold(lifetime):
                 asked = True
                 return self._control.status(pid, lifetime) if self.is_ours else 0
         except (GoneError, ToolError):
@@ -97,7 +97,7 @@ class Zygote:
 
     def _exchange(self, ask: Callable[[], _T], lifetime: Lifetime) -> _T:
         def alone() -> _T:
-            with acquire(self._lock, lifetime):
+            with self._lock.hold(lifetime):
                 return self._again(ask)
 
         return unbroken(alone)

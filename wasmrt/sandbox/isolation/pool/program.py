@@ -14,7 +14,7 @@ from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
-from wasmrt.sandbox.isolation.pool.control import GoneError, acquire, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.control import GoneError, Turns, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.template import ProgramKey, Template
@@ -44,7 +44,7 @@ class Program:
         self._idle_workers = idle_workers
         self._lock = threading.Lock()
         """Held only briefly, unlike `_loading`, which is held until a template was forked."""
-        self._loading = threading.RLock()
+        self._loading = Turns()
         self._template: Template | None = None
         self._calls = 0
         self._type: ComponentType | None = None
@@ -198,7 +198,7 @@ class Program:
 
         `data` is only needed the first time, to detect the component's world.
         """
-        with acquire(self._loading, lifetime):
+        with self._loading.hold(lifetime):
             template = self._template
             if template is None:
                 template = Template(self._zygote, self._key, self._artifact, data, lifetime)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import asdict
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.settings import EngineConfig
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, acquire, unbroken
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unbroken
 from wasmrt.sandbox.isolation.pool.handle import Worker, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file, socket_pair
@@ -52,7 +51,7 @@ class Template:
 
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
         self._zygote = zygote
-        self._lock = threading.RLock()
+        self._lock = Turns()
         ours, theirs = socket_pair()
         self._control = Control(ours, Kind.READY, LOAD_SECONDS)
         head = {
@@ -76,7 +75,7 @@ class Template:
             WorkerCrashedError: the process crashed, or took too long.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
-        with acquire(self._lock, lifetime):
+        with self._lock.hold(lifetime):
             try:
                 frame = self._control.greeting(lifetime)
                 if frame.kind == Kind.REFUSED:
@@ -104,7 +103,7 @@ class Template:
         return worker
 
     def _number_of_new(self, end: int, lifetime: Lifetime) -> int:
-        with acquire(self._lock, lifetime):
+        with self._lock.hold(lifetime):
             return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
@@ -114,7 +113,7 @@ class Template:
     def _status(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
         try:
-            with acquire(self._lock, lifetime):
+            with self._lock.hold(lifetime):
                 asked = True
                 return self._control.status(pid, lifetime)
         except (GoneError, ToolError):
@@ -134,7 +133,7 @@ class Template:
         """
 
         def ask() -> Frame:
-            with acquire(self._lock, lifetime):
+            with self._lock.hold(lifetime):
                 return self._control.ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
 
         frame = unbroken(ask)

@@ -11,14 +11,17 @@ from __future__ import annotations
 import array
 import json
 import os
+import select
 import socket
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import IntEnum
+from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import WasmrtError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
@@ -88,7 +91,7 @@ _HEAD_BOUNDS = HeadBounds(1 * MIB, 8, 20_000)
 DESCRIPTION_BOUNDS = HeadBounds(MAX_DESCRIPTION_HEAD, 64, 200_000)
 
 
-def _never() -> None:
+def _never(_events: int = 0) -> None:
     return None
 
 
@@ -130,9 +133,9 @@ class Frame(NamedTuple):
 class Channel:
     """One end of a stream socket. Used by one thread at a time.
 
-    After `patient`, `waiting` is called at intervals while the channel waits to receive or send, and `between` is
-    called between the pieces of a frame, however fast they arrive. An exception of either ends the wait; a frame that
-    fits the buffer can be waited for again.
+    After `patient`, `waiting` is called when the channel has waited that long, with the events of `poll` that it waits
+    for; usually it waits for them or for the call's end. `between` is called between the pieces of a frame, however
+    fast they arrive. An exception of either ends the wait; a frame that fits the buffer can be waited for again.
 
     `number` is the number of the exchange: it is sent in each frame and expected in each frame received.
     """
@@ -142,18 +145,23 @@ class Channel:
     def __init__(self, end: socket.socket) -> None:
         self.socket = end
         self.number = NO_EXCHANGE
-        self.waiting: Callable[[], None] = _never
+        self.waiting: Callable[[int], None] = _never
         self.between: Callable[[], None] = _never
         self._buffer = bytearray(_BUFFER_BYTES)
         self._view = memoryview(self._buffer)
         self._start = self._end = 0
 
     def patient(self, seconds: float) -> Channel:
-        """Set the interval at which `waiting` is called."""
+        """Set the time after which `waiting` is called."""
         value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
         return self
+
+    def limit(self, lifetime: Lifetime) -> None:
+        """End every wait when `lifetime` ends."""
+        self.between = lifetime.check
+        self.waiting = partial(lifetime.await_ready, self.socket.fileno())
 
     def send(self, kind: Kind, head: dict[str, Any] | bytes = b"{}", *tail: bytes | memoryview) -> None:
         """Send a frame.
@@ -238,7 +246,7 @@ class Channel:
             try:
                 count = self.socket.recv_into(self._view[self._end :])
             except BlockingIOError:
-                self.waiting()
+                self.waiting(select.POLLIN)
                 continue
             except OSError as error:
                 raise ClosedError("the other end of the socket was closed") from error
@@ -252,7 +260,7 @@ class Channel:
             try:
                 piece = self.socket.recv(most)
             except BlockingIOError:
-                self.waiting()
+                self.waiting(select.POLLIN)
                 continue
             except OSError as error:
                 raise ClosedError("the other end of the socket was closed") from error
@@ -266,7 +274,7 @@ class Channel:
             try:
                 sent = self.socket.send(rest)
             except BlockingIOError:
-                self.waiting()
+                self.waiting(select.POLLOUT)
                 continue
             except OSError as error:
                 raise ClosedError("the other end of the socket was closed") from error

@@ -139,7 +139,7 @@ class RunWorker:
             elif frame.kind != Kind.CANCEL:  # a late cancel
                 raise ProtocolError("the host sent a frame of an unknown kind")
 
-    def _idle(self) -> NoReturn:
+    def _idle(self, _events: int) -> NoReturn:
         self._channel.number = NO_EXCHANGE
         self._channel.send(Kind.BYE)
         raise ClosedError("idle for too long")
@@ -213,5 +213,5 @@ def _out_of_memory(limits: ResourceLimits) -> MemoryLimitError:
     )  # fmt: skip
 
 
-def _waiting() -> None:
+def _waiting(_events: int) -> None:
     return None  # the host enforces the deadline
