@@ -22,7 +22,7 @@ class ExtensionSettings(NamedTuple):
     """The section [extensions]."""
 
     sources: tuple[Path, ...] = ()
-    """Folders of packages that a model may request by name."""
+    """Folders of packages that models may request."""
     hosts: tuple[str, ...] = ()
     """Hosts from which a model may request packages or MCP servers by URL."""
     serve: bool = False
@@ -35,7 +35,7 @@ class SkillSettings(NamedTuple):
     folders: tuple[Path, ...] = ()
     """Folders of the user's own skills, which are trusted."""
     sources: tuple[Path, ...] = ()
-    """Folders of skills that a model may request by name."""
+    """Folders of skills that models may request."""
     hosts: tuple[str, ...] = ()
     """Hosts from which a model may request skills by URL."""
     serve: bool = False
@@ -61,13 +61,13 @@ class JobSettings(NamedTuple):
     command: tuple[str, ...] = ()
     """The program, with its arguments, that works on the jobs of the mode `sandbox`."""
     max_parallel: int = 5
-    """Number of jobs of all users that may be active."""
+    """Active jobs of all users."""
     memory_mib: int = 2048
     """Maximum private memory of each process of a job."""
     read: tuple[str, ...] = ()
     """Files and folders that a job may read, in addition to its project folder and the system."""
     execute: tuple[str, ...] = ()
-    """Files and folders that a job may read and execute."""
+    """Paths that jobs may read and execute."""
 
     def as_shell_settings(self, shell: ShellSettings) -> ShellSettings:
         """Return the confinement of the command, which is the shell's with these settings."""

@@ -10,7 +10,7 @@ _PRESETS = ", ".join(FLOW_PRESETS)
 POLICY_SETTINGS = (
     Setting("tools.preset", "Name of the active preset.", "work"),
     Setting(
-        "tools.max_output_bytes", "Size at which answers are truncated for models.", 65_536, DEFAULT_OUTPUT_BYTES,
+        "tools.max_output_bytes", "Longest answer for models.", 65_536, DEFAULT_OUTPUT_BYTES,
         "bytes",
     ),
     Setting("tools.plugin_dir", "Folder of plugins.", "plugins"),
@@ -23,7 +23,7 @@ POLICY_SETTINGS = (
     Setting("tools.filter.external_allow_list", "The only external tools that may be offered.", ["weather"], []),
     Setting("tools.exfiltration_guard.enabled", "Deny tools that can send data over the network.", True, False),
     Setting("tools.exfiltration_guard.allow_tools", "Tools that the guard allows.", ["weather"], []),
-    Setting("tools.exfiltration_guard.blocked_tools", "Has no effect; accepted for files of other programs.", ["curl"]),
+    Setting("tools.exfiltration_guard.blocked_tools", "Has no effect; for files of other programs.", ["curl"]),
     Setting("tools.rules.NAME.permission", "allow, ask or deny calls of tools that match NAME.", "ask"),
     Setting("tools.rules.NAME.safety_tier", "Strictest tier of the tools.", "privileged"),
     Setting("tools.rules.NAME.risk", "Highest risk of the tools: low, medium, high or critical.", "high"),

@@ -130,22 +130,20 @@ LIMITS = Property(
         {
             "memory_bytes": Property(
                 field=Number(example="67108864 for 64 MiB"),
-                about="The total size of all linear memories.",
+                about="Total size of all linear memories.",
                 aliases=("memory",),
             ),
-            "fuel": Property(
-                field=Number(example="500000000"), about="The approximate number of instructions of a call."
-            ),
+            "fuel": Property(field=Number(example="500000000"), about="Approximate number of instructions of a call."),
             "timeout_seconds": Property(
                 field=Number(fraction=True, maximum=MAX_CALL_TIMEOUT_SECONDS, example="30 for half a minute"),
-                about="The maximum duration of one call, including host calls.",
+                about="Maximum duration of one call, including host calls.",
                 aliases=("timeout",),
             ),
             "output_bytes": Property(
-                field=Number(example="1048576 for 1 MiB"), about="The maximum size of the result.", aliases=("output",)
+                field=Number(example="1048576 for 1 MiB"), about="Maximum size of the result.", aliases=("output",)
             ),
-            "table_elements": Property(field=Number(), about="The maximum number of elements in each table."),
-            "instances": Property(field=Number(), about="The maximum number of core instances."),
+            "table_elements": Property(field=Number(), about="Maximum number of elements in each table."),
+            "instances": Property(field=Number(), about="Maximum number of core instances."),
         }
     ),
     about="Limits that replace the limits of the runtime.",

@@ -34,27 +34,27 @@ WEB_URL = Text(max_length=2048, check=_read_web_url, pattern=r"^https?://")
 
 OAUTH = ObjectSchema(
     {
-        "authorization_url": Property(field=WEB_URL, about="The URL of the page where the user agrees.", required=True),
+        "authorization_url": Property(field=WEB_URL, about="URL of the page where the user agrees.", required=True),
         "token_url": Property(
-            field=WEB_URL, about="The URL that exchanges the authorization code for a token.", required=True
+            field=WEB_URL, about="URL that exchanges the authorization code for a token.", required=True
         ),
-        "client_id": Property(field=_WORD, about="The client ID."),
-        "client_id_env": Property(field=_WORD, about="The environment variable with the client ID."),
-        "client_secret": Property(field=_WORD, about="The client secret; only for clients whose secret is public."),
-        "client_secret_env": Property(field=_WORD, about="The environment variable with the client secret."),
+        "client_id": Property(field=_WORD, about="Client ID."),
+        "client_id_env": Property(field=_WORD, about="Environment variable with the client ID."),
+        "client_secret": Property(field=_WORD, about="Client secret; only for clients whose secret is public."),
+        "client_secret_env": Property(field=_WORD, about="Environment variable with the client secret."),
         "scopes": Property(
-            field=ListOf(item=Text(max_length=512)), about="The requested scopes; without them, the service chooses."
+            field=ListOf(item=Text(max_length=512)), about="Requested scopes; without them, the service chooses."
         ),
         "use_pkce": Property(field=Flag(), about="True to use PKCE, which is the default."),
         "extra_params": Property(field=MapOf(item=_WORD), about="Additional parameters of the authorization URL."),
         "access_token_field": Property(
-            field=_WORD, about="The field of the response that contains the token; access_token by default."
+            field=_WORD, about="Field of the response that contains the token; access_token by default."
         ),
         "device_authorization_url": Property(
-            field=WEB_URL, about="The URL for device authorization (RFC 8628), used by wasmrt auth --device."
+            field=WEB_URL, about="URL for device authorization (RFC 8628), used by wasmrt auth --device."
         ),
         "redirect_port": Property(
-            field=Number(maximum=65535), about="The port of the redirect URL; by default any free port."
+            field=Number(maximum=65535), about="Port of the redirect URL; by default any free port."
         ),
         "pending_instructions": Property(
             field=Text(max_length=16384), about="Instructions shown while wasmrt waits for the login."

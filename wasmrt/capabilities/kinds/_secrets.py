@@ -42,7 +42,7 @@ class SecretsCapability(PatternCapability):
             {
                 "allowed_names": Property(
                     field=ListOf(item=Text(max_length=128, check=read_secret_glob, pattern=r"^[A-Za-z0-9_.-]*\*?$")),
-                    about="The names of these secrets. A name that ends in '*' matches every name with that prefix.",
+                    about="Names of these secrets. A name that ends in '*' matches every name with that prefix.",
                     required=True,
                     aliases=("allowed",),
                 )

@@ -51,7 +51,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
         field=ObjectSchema(
             {
                 "aliases": Property(
-                    field=MapOf(item=_TOOL, key=_ALIAS), about="The name of the tool for each alias.", required=True
+                    field=MapOf(item=_TOOL, key=_ALIAS), about="Name of the tool for each alias.", required=True
                 ),
                 "rate_limit": RATE,
             }

@@ -235,15 +235,15 @@ class WorkspaceWriteCapability(_Prefixed):
                     ),
                     "max_file_bytes": Property(
                         field=Number(maximum=MAX_WRITE_BYTES, example="1048576 for 1 MiB"),
-                        about="The maximum size of one file; 5 MiB by default.",
+                        about="Maximum size of one file; 5 MiB by default.",
                     ),
                     "max_bytes": Property(
                         field=Number(maximum=MAX_WRITE_BYTES),
-                        about="The maximum total size of all writes of a call; 16 MiB by default.",
+                        about="Maximum total size of all writes of a call; 16 MiB by default.",
                     ),
                     "max_files": Property(
                         field=Number(maximum=MAX_WRITE_FILES),
-                        about="The maximum number of files that a call creates or changes; 100 by default.",
+                        about="Maximum number of files that a call creates or changes; 100 by default.",
                     ),
                     "remove": Property(
                         field=Flag(), about="True if a call may remove files that existed before the call."

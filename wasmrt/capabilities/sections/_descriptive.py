@@ -14,25 +14,21 @@ _PROSE = Text(max_length=16384)
 
 _VALIDATION = ObjectSchema(
     {
-        "url": Property(
-            field=WEB_URL, about="The URL of the request. The request carries the credential.", required=True
-        ),
-        "method": Property(field=_METHOD, about="The method of the request; GET by default."),
-        "success_status": Property(
-            field=Number(maximum=599), about="The status if the credential works; 200 by default."
-        ),
+        "url": Property(field=WEB_URL, about="URL of the request. The request carries the credential.", required=True),
+        "method": Property(field=_METHOD, about="Method of the request; GET by default."),
+        "success_status": Property(field=Number(maximum=599), about="Status if the credential works; 200 by default."),
         "headers": Property(field=MapOf(item=_WORD), about="Additional headers of the request."),
     }
 )
 _AUTH = ObjectSchema(
     {
-        "secret_name": Property(field=_SECRET, about="The name of the secret that the login stores.", required=True),
-        "display_name": Property(field=_WORD, about="The name of the service, as shown to the user."),
+        "secret_name": Property(field=_SECRET, about="Name of the secret that the login stores.", required=True),
+        "display_name": Property(field=_WORD, about="Name of the service, as shown to the user."),
         "instructions": Property(field=_PROSE, about="Instructions for getting a token."),
-        "setup_url": Property(field=WEB_URL, about="The page where a token can be created."),
+        "setup_url": Property(field=WEB_URL, about="Page where a token can be created."),
         "token_hint": Property(field=_PROSE, about="A description of the token's format."),
         "env_var": Property(field=_WORD, about="An environment variable that can contain the token."),
-        "provider": Property(field=_WORD, about="The name of the login for wasmrt auth --vendor, such as google."),
+        "provider": Property(field=_WORD, about="Name of the login for wasmrt auth --vendor, such as google."),
         "optional": Property(field=Flag(), about="True if the tool works without the credential."),
         "oauth": Property(field=OAUTH, about="Settings of an OAuth login; without them, the user enters a token."),
         "validation_endpoint": Property(field=_VALIDATION, about="A request that checks the credential."),
@@ -40,8 +36,8 @@ _AUTH = ObjectSchema(
 )
 _SETUP_SECRET = ObjectSchema(
     {
-        "name": Property(field=_SECRET, about="The name of the secret.", required=True),
-        "prompt": Property(field=_PROSE, about="The question shown to the user."),
+        "name": Property(field=_SECRET, about="Name of the secret.", required=True),
+        "prompt": Property(field=_PROSE, about="Question shown to the user."),
         "optional": Property(field=Flag(), about="True if the user may leave the secret empty."),
         "validation": Property(field=_PROSE, about="A pattern that the answer must match."),
         "auto_generate": Property(
@@ -51,11 +47,11 @@ _SETUP_SECRET = ObjectSchema(
 )
 _SETUP_FIELD = ObjectSchema(
     {
-        "name": Property(field=_WORD, about="The name of the setting.", required=True),
-        "prompt": Property(field=_PROSE, about="The question shown to the user."),
+        "name": Property(field=_WORD, about="Name of the setting.", required=True),
+        "prompt": Property(field=_PROSE, about="Question shown to the user."),
         "optional": Property(field=Flag(), about="True if the user may leave the setting empty."),
-        "input_type": Property(field=Text(choices=("text", "password")), about="The kind of input field."),
-        "setting_path": Property(field=_WORD, about="The path of the setting that stores the answer."),
+        "input_type": Property(field=Text(choices=("text", "password")), about="Kind of input field."),
+        "setting_path": Property(field=_WORD, about="Path of the setting that stores the answer."),
     }
 )
 _SETUP = ObjectSchema(
@@ -101,18 +97,18 @@ SECTIONS = {
     ),
     "parameters": Property(
         field=Anything(only_object=True),
-        about="The JSON Schema for the parameters of a near:agent tool. It replaces the schema in the component.",
+        about="JSON Schema for the parameters of a near:agent tool. It replaces the schema in the component.",
     ),
-    "license": Property(field=_WORD, about="The license of the tool, as an SPDX expression."),
-    "source": Property(field=Text(max_length=2048), about="The location of the tool's source code."),
+    "license": Property(field=_WORD, about="License of the tool, as an SPDX expression."),
+    "source": Property(field=Text(max_length=2048), about="Location of the tool's source code."),
     "tags": Property(field=ListOf(item=_WORD), about="For other tool runtimes; wasmrt ignores it."),
     "tier": Property(field=_WORD, about="For other tool runtimes; wasmrt ignores it."),
-    "$schema": Property(field=Text(max_length=2048), about="The location of the JSON Schema, for editors."),
+    "$schema": Property(field=Text(max_length=2048), about="Location of the JSON Schema, for editors."),
 }
 ABOUT = {
     "description": Property(field=_PROSE, about="A description of the tool."),
-    "version": Property(field=_WORD, about="The tool's version."),
-    "wit_version": Property(field=_WORD, about="The version of the tool world for which the tool was built."),
+    "version": Property(field=_WORD, about="Tool's version."),
+    "wit_version": Property(field=_WORD, about="Version of the tool world for which the tool was built."),
     "auth": Property(field=_AUTH, about="Settings for getting the tool's credential from the user."),
     "logins": Property(
         field=MapOf(item=_LOGIN), about="Logins at further services, by vendor. Each has the keys of `auth`."

@@ -20,10 +20,10 @@ _TOOL = ObjectSchema(
     | {
         "credentials": Property(
             field=ListOf(item=Text(max_length=128)),
-            about="The names of those credentials in the component's `http.credentials` that this tool uses.",
+            about="Names of those credentials in the component's `http.credentials` that this tool uses.",
         ),
         "effects": Property(
-            field=ListOf(item=Text(choices=tuple(Effect))), about="The effects that calls of the tool can have."
+            field=ListOf(item=Text(choices=tuple(Effect))), about="Effects that calls of the tool can have."
         ),
     }
 )
@@ -31,7 +31,7 @@ CAPABILITIES = _KINDS | {
     "limits": LIMITS,
     "tools": Property(
         field=MapOf(item=_TOOL, key=Text(max_length=128, pattern=r"^[!-~]+$", check=read_tool_name)),
-        about="The capabilities of single tools. If this section exists, a tool that it does not list has none.",
+        about="Capabilities of single tools. If this section exists, a tool that it does not list has none.",
     ),
 }
 NESTED = "capabilities"

@@ -50,15 +50,15 @@ _WORD = Text(max_length=256)
 
 _LOCATIONS: dict[str, ObjectSchema] = {
     LocationType.BEARER: ObjectSchema({}),
-    LocationType.BASIC: ObjectSchema({"username": Property(field=_WORD, about="The user name.", required=True)}),
+    LocationType.BASIC: ObjectSchema({"username": Property(field=_WORD, about="User name.", required=True)}),
     LocationType.HEADER: ObjectSchema(
         {
-            "name": Property(field=_WORD, about="The name of the header.", required=True, aliases=("header_name",)),
+            "name": Property(field=_WORD, about="Name of the header.", required=True, aliases=("header_name",)),
             "prefix": Property(field=_WORD, about="Text before the secret, such as 'Bearer '."),
         }
     ),
     LocationType.QUERY_PARAM: ObjectSchema(
-        {"name": Property(field=_WORD, about="The name of the query parameter.", required=True)}
+        {"name": Property(field=_WORD, about="Name of the query parameter.", required=True)}
     ),
     LocationType.URL_PATH: ObjectSchema(
         {
@@ -71,20 +71,20 @@ _LOCATIONS: dict[str, ObjectSchema] = {
     ),
     LocationType.AWS_SIGV4: ObjectSchema(
         {
-            "region": Property(field=_WORD, about="The AWS region, such as eu-central-1.", required=True),
+            "region": Property(field=_WORD, about="AWS region, such as eu-central-1.", required=True),
             "service": Property(
                 field=_WORD,
-                about="The AWS service, such as s3. The secret must be an access key in the form ID:SECRET.",
+                about="AWS service, such as s3. The secret must be an access key in the form ID:SECRET.",
                 required=True,
             ),
         }
     ),
     LocationType.HMAC_SHA256: ObjectSchema(
         {
-            "name": Property(field=_WORD, about="The header for the signature of the body.", required=True),
+            "name": Property(field=_WORD, about="Header for the signature of the body.", required=True),
             "prefix": Property(field=_WORD, about="Text before the signature, such as 'sha256='."),
             "encoding": Property(
-                field=Text(choices=("hex", "base64")), about="The encoding of the signature; hex by default."
+                field=Text(choices=("hex", "base64")), about="Encoding of the signature; hex by default."
             ),
             "timestamp_name": Property(
                 field=_WORD, about="A header for the Unix time. If set, the signed text is 'TIME.BODY', not the body."
@@ -138,27 +138,27 @@ _ENDPOINT = ObjectSchema(
             about="True to allow only public addresses, even if the operator exempts internal networks. "
             "`any_public_host` implies it.",
         ),
-        "port": Property(field=_PORT, about="The allowed port; by default 443 for https and 80 for http."),
-        "ports": Property(field=ListOf(item=_PORT, min_items=1), about="The allowed ports, instead of `port`."),
-        "scheme": Property(field=_SCHEME, about="The allowed scheme; https by default."),
-        "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="The allowed schemes, instead of `scheme`."),
+        "port": Property(field=_PORT, about="Allowed port; by default 443 for https and 80 for http."),
+        "ports": Property(field=ListOf(item=_PORT, min_items=1), about="Allowed ports, instead of `port`."),
+        "scheme": Property(field=_SCHEME, about="Allowed scheme; https by default."),
+        "schemes": Property(field=ListOf(item=_SCHEME, min_items=1), about="Allowed schemes, instead of `scheme`."),
         "path_prefix": Property(
             field=_PATH,
             about="Allow only paths that begin with these complete segments, such as /v1/ or /repos/*/*/issues/; "
             "by default every path.",
         ),
         "path": Property(field=_PATH, about="Allow only this path, without its subpaths, instead of `path_prefix`."),
-        "methods": Property(field=ListOf(item=_METHOD), about="The allowed methods; by default every method."),
+        "methods": Property(field=ListOf(item=_METHOD), about="Allowed methods; by default every method."),
     },
     either=(("port", "ports"), ("scheme", "schemes"), ("path_prefix", "path")),
     needs_one=(("host", "any_public_host"),),
 )
 _CREDENTIAL = ObjectSchema(
     {
-        "secret_name": Property(field=_SECRET, about="The name of the stored secret.", required=True),
-        "location": Property(field=_Location(), about="The part of a request that contains the secret.", required=True),
+        "secret_name": Property(field=_SECRET, about="Name of the stored secret.", required=True),
+        "location": Property(field=_Location(), about="Part of a request that contains the secret.", required=True),
         "host_patterns": Property(
-            field=ListOf(item=_HOST, min_items=1), about="The hosts to which the secret is sent.", required=True
+            field=ListOf(item=_HOST, min_items=1), about="Hosts to which the secret is sent.", required=True
         ),
         "path_patterns": Property(
             field=ListOf(item=_PATH),
@@ -166,7 +166,7 @@ _CREDENTIAL = ObjectSchema(
         ),
         "ports": Property(
             field=ListOf(item=_PORT, min_items=1),
-            about="The ports to which the secret is sent; by default 443, or the only port in the allowlist.",
+            about="Ports to which the secret is sent; by default 443, or the only port in the allowlist.",
         ),
         "optional": Property(
             field=Flag(), about="True to send requests without the secret if it is not set, instead of refusing them."
@@ -177,19 +177,19 @@ HTTP = Property(
     field=ObjectSchema(
         {
             "allowlist": Property(
-                field=ListOf(item=_ENDPOINT), about="The requests that may be sent.", aliases=("allowed_endpoints",)
+                field=ListOf(item=_ENDPOINT), about="Requests that may be sent.", aliases=("allowed_endpoints",)
             ),
             "credentials": Property(field=MapOf(item=_CREDENTIAL), about="Secrets that the host adds to requests."),
             "rate_limit": RATE,
             "max_request_bytes": Property(
-                field=Number(example="1048576 for 1 MiB"), about="The maximum size of a request; 1 MiB by default."
+                field=Number(example="1048576 for 1 MiB"), about="Maximum size of a request; 1 MiB by default."
             ),
             "max_response_bytes": Property(
-                field=Number(example="10485760 for 10 MiB"), about="The maximum size of a response; 10 MiB by default."
+                field=Number(example="10485760 for 10 MiB"), about="Maximum size of a response; 10 MiB by default."
             ),
             "timeout_seconds": Property(
                 field=Number(fraction=True, maximum=MAX_HTTP_TIMEOUT_SECONDS),
-                about="The maximum duration of a request; 30 by default.",
+                about="Maximum duration of a request; 30 by default.",
                 aliases=("timeout", "timeout_secs"),
             ),
         }
