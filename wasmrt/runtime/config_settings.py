@@ -30,7 +30,7 @@ RUNTIME_SETTINGS = (
     Setting("network.max_connections", "Connections to one host at one address.", 64, 128),
     Setting("network.connect_timeout_seconds", "Timeout of connecting to one address.", 5.0, 10.0, "seconds"),
     Setting(
-        "network.unsafe_unscanned_hosts", "Hosts whose responses are passed on even if a part cannot be scanned.",
+        "network.unsafe_unscanned_hosts", "Hosts whose responses are passed on even if not scannable.",
         [_HOST], [],
     ),
     Setting(
@@ -39,7 +39,7 @@ RUNTIME_SETTINGS = (
         [f"{_HOST}/releases/ application/zip"], [],
     ),
     Setting(
-        "network.rate_limit_storage", "URL of a Redis server where several machines count rates together.",
+        "network.rate_limit_storage", "URL of a Redis server that counts for several machines.",
         "redis://127.0.0.1:6379/0", secret=True,
     ),
     Setting(
@@ -53,7 +53,7 @@ RUNTIME_SETTINGS = (
     Setting("audit.path", "Folder of the receipts.", "receipts"),
     Setting("audit.record", "Also record the host's answers to each call, for `wasmrt replay`.", True, False),
     Setting(
-        "audit.max_segment_bytes", "Size at which the receipts continue in a new file.", 1_048_576,
+        "audit.max_segment_bytes", "Size of a file of receipts.", 1_048_576,
         DEFAULT_SEGMENT_BYTES, "bytes",
     ),
     Setting(
@@ -61,7 +61,7 @@ RUNTIME_SETTINGS = (
         268_435_456, _CACHE.max_compiled_bytes, "bytes",
     ),
     Setting(
-        "cache.max_build_bytes", "Size of toolchains and caches of builds; the least recently used ones are removed.",
+        "cache.max_build_bytes", "Size of toolchains and caches of builds.",
         1_073_741_824, _CACHE.max_build_bytes, "bytes",
     ),
     Setting("code_mode.enabled", "Offer `run_code` and `search_tools`.", True, False),
@@ -76,8 +76,8 @@ RUNTIME_SETTINGS = (
     Setting("limits.table_elements", "Elements of each table of a guest.", 40_000, _LIMITS.table_elements),
     Setting("limits.instances", "Core instances in the store of a call.", 128, _LIMITS.instances),
     Setting("limits.max_concurrent_calls", "Concurrent calls of one user.", 16, 64),
-    Setting("rates.calls_per_minute", "Calls of one user to one tool in a minute. Without the section: no limit.", 60),
-    Setting("rates.calls_per_hour", "Calls of one user to one tool in an hour. Without the section: no limit.", 600),
+    Setting("rates.calls_per_minute", "Calls of one user to one tool; without the section no limit.", 60),
+    Setting("rates.calls_per_hour", "Calls of one user to one tool; without the section no limit.", 600),
     Setting("workspace.path", "Folder of the granted prefixes.", _FOLDER),
     Setting("workspace.per_user", "Use a folder per user below workspace.path.", True, False),
     Setting("workspace.undo", "Save changed files for `wasmrt undo`.", False, True),
@@ -140,7 +140,7 @@ RUNTIME_SETTINGS = (
     Setting("explain.services", "File of services for explanations.", "services.toml"),
     Setting("extensions.sources", "Folders of packages that models may request.", [_FOLDER], []),
     Setting("extensions.hosts", "Hosts from which models may request packages or MCP servers.", [_HOST], []),
-    Setting("extensions.serve", "Offer the tools that manage tools to the clients of wasmrt serve.", True, False),
+    Setting("extensions.serve", "Offer these tools to clients of wasmrt serve.", True, False),
     Setting("desktop.tools", "Enabled desktop tools.", ["notify.send"], []),
     Setting("desktop.applications", "Desktop entries for apps.open.", ["org.gnome.Calculator"], []),
     Setting("desktop.hosts", "Hosts for browser.open_url; default: public hosts.", [_HOST], []),
@@ -153,7 +153,7 @@ RUNTIME_SETTINGS = (
     Setting("skills.folders", "Folders of the user's own skills.", [_FOLDER], []),
     Setting("skills.sources", "Folders of skills that models may request.", [_FOLDER], []),
     Setting("skills.hosts", "Hosts from which models may request skills.", [_HOST], []),
-    Setting("skills.serve", "Offer the tools for skills to the clients of wasmrt serve.", True, False),
+    Setting("skills.serve", "Offer skill tools to clients of wasmrt serve.", True, False),
     Setting("serve.resource", "URL of the endpoint as clients use it.", "https://tools.example.com/mcp"),
     Setting("serve.issuer", "Authorization server, exactly as in its tokens.", "https://login.example.com"),
     Setting("serve.jwks_url", "URL of the authorization server's keys.", "https://login.example.com/keys"),

@@ -42,13 +42,13 @@ class SecretsCapability(PatternCapability):
             {
                 "allowed_names": Property(
                     field=ListOf(item=Text(max_length=128, check=read_secret_glob, pattern=r"^[A-Za-z0-9_.-]*\*?$")),
-                    about="Names of these secrets. A name that ends in '*' matches every name with that prefix.",
+                    about="Names of these secrets; a final '*' matches every name with that prefix.",
                     required=True,
                     aliases=("allowed",),
                 )
             }
         ),
-        about="Secrets whose existence the tool may check. It never gets their values.",
+        about="Secrets whose existence, not value, the tool may check.",
     )
 
     def __post_init__(self) -> None:

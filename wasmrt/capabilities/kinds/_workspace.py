@@ -143,7 +143,7 @@ class WorkspaceCapability(_Prefixed):
                 {
                     "allowed_prefixes": Property(
                         field=_LISTED_PREFIXES,
-                        about="Paths of folders or files, such as 'context/'. An empty list allows nothing.",
+                        about="Paths, such as 'context/'; an empty list allows nothing.",
                         required=True,
                     )
                 }
@@ -230,7 +230,7 @@ class WorkspaceWriteCapability(_Prefixed):
                 {
                     "allowed_prefixes": Property(
                         field=_Prefixes(),
-                        about="Paths of folders or files, such as 'out/', or true for the whole workspace.",
+                        about="Paths, such as 'out/', or true for the whole workspace.",
                         required=True,
                     ),
                     "max_file_bytes": Property(
@@ -243,11 +243,9 @@ class WorkspaceWriteCapability(_Prefixed):
                     ),
                     "max_files": Property(
                         field=Number(maximum=MAX_WRITE_FILES),
-                        about="Maximum number of files that a call creates or changes; 100 by default.",
+                        about="Maximum number of files that a call changes; 100 by default.",
                     ),
-                    "remove": Property(
-                        field=Flag(), about="True if a call may remove files that existed before the call."
-                    ),
+                    "remove": Property(field=Flag(), about="True if a call may remove existing files."),
                 }
             )
         ),

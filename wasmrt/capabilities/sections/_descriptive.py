@@ -30,7 +30,7 @@ _AUTH = ObjectSchema(
         "env_var": Property(field=_WORD, about="An environment variable that can contain the token."),
         "provider": Property(field=_WORD, about="Name of the login for wasmrt auth --vendor, such as google."),
         "optional": Property(field=Flag(), about="True if the tool works without the credential."),
-        "oauth": Property(field=OAUTH, about="Settings of an OAuth login; without them, the user enters a token."),
+        "oauth": Property(field=OAUTH, about="An OAuth login; otherwise the user enters a token."),
         "validation_endpoint": Property(field=_VALIDATION, about="A request that checks the credential."),
     }
 )
@@ -110,7 +110,5 @@ ABOUT = {
     "version": Property(field=_WORD, about="Tool's version."),
     "wit_version": Property(field=_WORD, about="Version of the tool world for which the tool was built."),
     "auth": Property(field=_AUTH, about="Settings for getting the tool's credential from the user."),
-    "logins": Property(
-        field=MapOf(item=_LOGIN), about="Logins at further services, by vendor. Each has the keys of `auth`."
-    ),
+    "logins": Property(field=MapOf(item=_LOGIN), about="Further logins, by vendor, with the keys of `auth`."),
 }

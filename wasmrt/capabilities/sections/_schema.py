@@ -20,7 +20,7 @@ _TOOL = ObjectSchema(
     | {
         "credentials": Property(
             field=ListOf(item=Text(max_length=128)),
-            about="Names of those credentials in the component's `http.credentials` that this tool uses.",
+            about="Names in `http.credentials` that this tool uses.",
         ),
         "effects": Property(
             field=ListOf(item=Text(choices=tuple(Effect))), about="Effects that calls of the tool can have."
@@ -31,7 +31,7 @@ CAPABILITIES = _KINDS | {
     "limits": LIMITS,
     "tools": Property(
         field=MapOf(item=_TOOL, key=Text(max_length=128, pattern=r"^[!-~]+$", check=read_tool_name)),
-        about="Capabilities of single tools. If this section exists, a tool that it does not list has none.",
+        about="Capabilities of single tools; unlisted tools then have none.",
     ),
 }
 NESTED = "capabilities"

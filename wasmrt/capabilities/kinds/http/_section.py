@@ -64,7 +64,7 @@ _LOCATIONS: dict[str, ObjectSchema] = {
         {
             "placeholder": Property(
                 field=_WORD,
-                about="A name. The tool writes the name in braces in the path, and the host inserts the secret there.",
+                about="A name that the tool writes in braces in the path; the host inserts the secret there.",
                 required=True,
             )
         }
@@ -74,7 +74,7 @@ _LOCATIONS: dict[str, ObjectSchema] = {
             "region": Property(field=_WORD, about="AWS region, such as eu-central-1.", required=True),
             "service": Property(
                 field=_WORD,
-                about="AWS service, such as s3. The secret must be an access key in the form ID:SECRET.",
+                about="AWS service, such as s3. The secret has the form ID:SECRET.",
                 required=True,
             ),
         }
@@ -87,7 +87,7 @@ _LOCATIONS: dict[str, ObjectSchema] = {
                 field=Text(choices=("hex", "base64")), about="Encoding of the signature; hex by default."
             ),
             "timestamp_name": Property(
-                field=_WORD, about="A header for the Unix time. If set, the signed text is 'TIME.BODY', not the body."
+                field=_WORD, about="A header for the Unix time; then the signed text is 'TIME.BODY'."
             ),
         }
     ),
@@ -131,7 +131,7 @@ _ENDPOINT = ObjectSchema(
         ),
         "any_public_host": Property(
             field=Flag(),
-            about="Set this to true instead of `host` to allow every public host. Cannot be combined with credentials.",
+            about="True, instead of `host`, to allow every public host, without credentials.",
         ),
         "public_only": Property(
             field=Flag(),
@@ -162,15 +162,13 @@ _CREDENTIAL = ObjectSchema(
         ),
         "path_patterns": Property(
             field=ListOf(item=_PATH),
-            about="Send the secret only to paths under these prefixes, which may contain *; by default to every path.",
+            about="Prefixes of paths to which the secret is sent, with *; by default every path.",
         ),
         "ports": Property(
             field=ListOf(item=_PORT, min_items=1),
             about="Ports to which the secret is sent; by default 443, or the only port in the allowlist.",
         ),
-        "optional": Property(
-            field=Flag(), about="True to send requests without the secret if it is not set, instead of refusing them."
-        ),
+        "optional": Property(field=Flag(), about="True to send requests without a secret that is not set."),
     }
 )
 HTTP = Property(
