@@ -1,4 +1,4 @@
-"""Fixtures for all tests: components built with this machine's toolchains, loopback servers, and a Redis."""
+"""Fixtures for all tests: components built with this machine's toolchains, and loopback servers."""
 
 from collections.abc import Generator, Iterator
 
@@ -10,6 +10,7 @@ from wasmrt.sandbox.isolation.pool import launcher
 
 pytest_plugins = [
     "tests.compiled", "tests.tiers", "tests.egress.gateway.world", "tests.egress.rates.redis_server",
+    "tests.postgres_server",
     "tests.sandbox.guests.fixtures", "tests.interop.mcp_peers.fixtures",
 ]  # fmt: skip
 

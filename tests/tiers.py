@@ -19,6 +19,7 @@ KINDS = {
     "browser": "Chromium",
     "peers": "MCP servers and clients of other projects",
     "soak": "thousands of calls",
+    "postgres": "stores in PostgreSQL",
     "kills": "processes killed again and again",
     "wheel": "sdist and wheel",
     "slow": "more than a second of processor time",
@@ -29,6 +30,7 @@ KIND_BY_FIXTURE = {
     "guest": "toolchain",
     "elsewhere": "toolchain",
     "preview1_adapter": "toolchain",
+    "postgres_server": "postgres",
     "node_peers": "peers",
     "python_peers": "peers",
 }

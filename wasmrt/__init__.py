@@ -72,6 +72,7 @@ _MORE = {
     ),
     "core.model": "LogEntry LogLevel Usage",
     "core.places": "find_places",
+    "core.postgres": "Postgres",
     "core.tool_defaults": "ToolDefaults",
     "core.traits": "ActionDescriptor Confirmation Risk SubagentAccess ToolCapabilities ToolDomain Traits",
     "egress.gateway": "CredentialInjector SystemResolver",
@@ -197,6 +198,7 @@ if TYPE_CHECKING:
     from wasmrt.core.model import ToolOutput as ToolOutput
     from wasmrt.core.model import Usage as Usage
     from wasmrt.core.places import find_places as find_places
+    from wasmrt.core.postgres import Postgres as Postgres
     from wasmrt.core.telemetry import Telemetry as Telemetry
     from wasmrt.core.tool_defaults import ToolDefaults as ToolDefaults
     from wasmrt.core.traits import ActionDescriptor as ActionDescriptor

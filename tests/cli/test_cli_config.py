@@ -12,8 +12,10 @@ import trustme
 from click.testing import Result
 from wasmrt.testing.attacks import Body, tool
 
+from tests.postgres_server import PASSWORD
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.core.errors import ConfigFileError
+from wasmrt.core.postgres import Postgres
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import Action, Direction
 from wasmrt.runtime.config import WasmRuntimeConfig
@@ -252,6 +254,38 @@ def test_doctor_connects_to_the_configured_redis(wasmrt: Run, configure: Configu
     configure(f'[network]\nrate_limit_storage = "{redis_url}"\n')
     state, found = checks_of(wasmrt)["network"]
     assert state == "ok" and "counted in Redis" in found
+
+
+def test_doctor_opens_the_configured_database(wasmrt: Run, configure: Configure, postgres: Postgres) -> None:
+    assert checks_of(wasmrt)["database"] == ("ok", "SQLite files in the data folder, for this host alone")
+    url = postgres.url.replace(f":{PASSWORD}@", "@")
+    text = f'[database]\nurl = "{url}"\npassword_secret = "db_password"\n'
+    configure(text)
+    state, found = checks_of(wasmrt, code=1)["database"]
+    assert state == "failed" and "db_password" in found
+    wasmrt("secret", "set", "db_password", stdin=PASSWORD + "2")
+    state, found = checks_of(wasmrt, code=1)["database"]
+    assert state == "failed" and "password authentication failed" in found and PASSWORD not in found
+    wasmrt("secret", "set", "db_password", stdin=PASSWORD)
+    state, found = checks_of(wasmrt)["database"]
+    assert state == "warning" and "set database.key_secret" in found
+    configure(text + 'key_secret = "token_key"\n')
+    wasmrt("secret", "set", "token_key", stdin="too-short")
+    state, found = checks_of(wasmrt, code=1)["database"]
+    assert state == "failed" and "at least 32 characters" in found
+    wasmrt("secret", "set", "token_key", stdin="0123456789abcdef" * 4)
+    state, found = checks_of(wasmrt)["database"]
+    assert state == "ok" and found.startswith("PostgreSQL ") and found.endswith("secret token_key")
+    configure('[database]\nurl = "postgresql://u:pass-word@db.example.com/x?sslmode=prefer"\n')
+    state, found = checks_of(wasmrt, code=1)["database"]
+    assert state == "failed" and "sslmode=verify-full" in found and "pass-word" not in found
+
+
+def test_an_invalid_database_url_is_not_in_its_error(configure: Configure) -> None:
+    path = configure('[database]\nurl = "mysql://u:pass-word@h/x"\nkey_secret = "A b"\n')
+    with pytest.raises(ConfigFileError, match="must be a PostgreSQL URL") as caught:
+        read_config_file(path)
+    assert "pass-word" not in str(caught.value) and "must be the name of a secret" in str(caught.value)
 
 
 # -- explain -------------------------------------------------------------------------------------------------------

@@ -16,7 +16,17 @@ Run = Callable[..., "object"]
 Write = Callable[..., Path]
 
 # Modules that a run imports only if the tool's grant needs them.
-NETWORK = {"wasmrt.egress.gateway", "wasmrt.egress.rates._redis", "httpx", "httpcore", "h11", "ssl", "limits", "redis"}
+NETWORK = {
+    "psycopg",
+    "wasmrt.egress.gateway",
+    "wasmrt.egress.rates._redis",
+    "httpx",
+    "httpcore",
+    "h11",
+    "ssl",
+    "limits",
+    "redis",
+}
 SECRETS = {"wasmrt.egress.secrets", "keyring", "cryptography"}
 INSTALLING = {"wasmrt.catalog.installer", "wasmrt.catalog.sources", "wasmrt.catalog.validator"}
 # The engine and the schema validator are imported in the worker.
@@ -122,7 +132,9 @@ def test_garbage_collector_state_is_restored(home: Path) -> None:
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1] == enabled
 
 
-EXTRAS = "mcp mcp_types jwt redis limits opentelemetry tree_sitter playwright sqlite_vec wordllama httpx wasm_tools"
+EXTRAS = (
+    "mcp mcp_types jwt redis limits psycopg opentelemetry tree_sitter playwright sqlite_vec wordllama httpx wasm_tools"
+)
 
 
 def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -51,6 +51,7 @@ LATE_IMPORTS = {
     "runtime/backends.py": "a runtime without secrets renews none",
     "sandbox/guest/worlds/_exports.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
     "runtime/config_values.py": "a file without a section [memory] needs nothing of it, and no database",
+    "runtime/config_database.py": "psycopg is an extra, and most installations use SQLite files",
     "runtime/config_file.py": "keyrings and ciphers are for commands that use a secret",
     "cli/shared/secrets.py": "a command that only keeps a secret uses no network",
     "agent/builtin/extensions/sources.py": "most agents install no tool, and archives take 2 MB to be read",

@@ -609,6 +609,17 @@ THREATS = (
             "agent/approvals/test_kills.py::test_killed_processes_neither_lose_nor_repeat_answers",
             "agent/approvals/test_tokens.py::test_only_one_of_two_concurrent_processes_uses_a_token",
             "agent/approvals/test_tokens.py::test_a_token_used_by_a_killed_process_stays_used",
+            "agent/approvals/test_tokens.py::test_hosts_that_share_store_and_key_share_tokens",
+            "agent/approvals/test_tokens.py::test_without_the_database_no_token_is_accepted",
+            "core/test_postgres.py::test_writers_exclude_each_other",
+        ),
+    ),
+    Threat(
+        threat="a false database server on the network, or a standby with old answers",
+        source=OURS,
+        tests=(
+            "core/test_postgres.py::test_the_certificate_of_another_host_is_checked",
+            "core/test_postgres.py::test_a_url_that_is_invalid_or_without_tls_is_refused",
         ),
     ),
     Threat(

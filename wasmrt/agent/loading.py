@@ -204,7 +204,7 @@ def empty_registry(
         runtime,
         policy=policy,
         approvals=approvals,
-        tokens=ConfirmationTokens(places.tokens, places.tokens_key),
+        tokens=ConfirmationTokens(file.store_place(places.tokens), file.token_key(places.tokens_key)),
         access=AccessStore(places.access),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )

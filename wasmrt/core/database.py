@@ -1,6 +1,7 @@
-"""A private SQLite file that several processes share. Each operation opens its own connection.
+"""Stores of several processes: a private SQLite file, or a PostgreSQL database, as `wasmrt.core.postgres` has it.
 
-A transaction is atomic even if the process is killed. A file that other users can read or write is refused.
+Each operation on a file opens its own connection. A transaction is atomic even if the process is killed. A file that
+other users can read or write is refused.
 """
 
 from __future__ import annotations
@@ -8,15 +9,66 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.files import unfit
 
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
+
 _BUSY_SECONDS = 30.0
 _SCRUB_MS = 200
+
+
+class Rows(Protocol):
+    """The result of a statement. Values of a row are read by position, or by the name of their column."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of changed rows."""
+
+    def fetchone(self) -> Any:
+        """Return the next row, or None."""
+
+    def fetchall(self) -> list[Any]:
+        """Return the remaining rows."""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Iterate over the remaining rows."""
+
+
+class Connection(Protocol):
+    """A connection to a store, of either kind."""
+
+    def execute(self, sql: str, values: Sequence[Any] = ..., /) -> Rows:
+        """Execute a statement with `?` for each value."""
+
+
+class Store(Protocol):
+    """A store with a fixed schema, of either kind."""
+
+    @property
+    def exists(self) -> bool:
+        """False if nothing was written yet, and reading is not possible."""
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        """Open a connection for queries."""
+
+    def writing(self, *, scrub: bool = False) -> AbstractContextManager[Connection]:
+        """Open a transaction that excludes all other writers, and commit it if the block succeeds."""
+
+
+def open_store(
+    place: Path | Postgres, name: str, schema: str, version: int, *, unusable: Callable[[str], WasmrtError]
+) -> Store:
+    """Return the store in a SQLite file, or the store `name` in a PostgreSQL database."""
+    if isinstance(place, Path):
+        return Database(place, schema, version, unusable=unusable)
+    return place.open(name, schema, version, unusable=unusable)
 
 
 class Database:
@@ -30,6 +82,11 @@ class Database:
         self._schema = schema
         self._version = version
         self._unusable = unusable
+
+    @property
+    def exists(self) -> bool:
+        """True if the file exists."""
+        return self.status() is not None
 
     def status(self) -> os.stat_result | None:
         """Return the status of the file, or None if the file does not exist.

@@ -22,6 +22,7 @@ from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.egress.vault import VaultSecrets, VaultSettings
+from wasmrt.runtime.config_database import DATABASE_SECTION, DatabaseSettings
 from wasmrt.runtime.config_extensions import (
     EXTENSION_SECTIONS,
     DesktopSettings,
@@ -45,6 +46,7 @@ from wasmrt.runtime.config_values import (
 from wasmrt.sandbox.guest.settings import DEFAULT_ISOLATION, Isolation
 
 if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
     from wasmrt.egress.secrets import SecretsStore
 
 _SECTION = "network"
@@ -66,7 +68,7 @@ _ELSEWHERE = (
         "desktop",
         "jobs",
     ),
-    *("resource", "code_mode", "cache"),
+    *("resource", "code_mode", "cache", "database"),
 )
 """Settings that are used by registries and commands only, so `WasmRuntimeConfig` does not have them."""
 
@@ -104,6 +106,7 @@ class FileSettings:
     jobs: JobSettings = field(default_factory=JobSettings)
     resource: ResourceSettings | None = None
     """Settings of `wasmrt serve --http` with access tokens from an authorization server."""
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
 
     def as_runtime_settings(self) -> dict[str, Any]:
         """Return the settings by their names in `WasmRuntimeConfig`."""
@@ -135,6 +138,23 @@ class FileSettings:
             command=self.secrets_command,
             vault=(lambda: VaultSecrets(self.vault, self.network)) if self.vault.address else None,
         )
+
+    def store_place(self, file: Path) -> Path | Postgres:
+        """Return where a store is: in the file's database, or else in `file`.
+
+        Raises:
+            ConfigurationError: the URL of the database is invalid, or the extra `postgres` is missing.
+        """
+        return self.database.place(file, self._read_secret)
+
+    def token_key(self, file: Path) -> Path | Callable[[], bytes]:
+        """Return the key of confirmation tokens: `file`, or a function that reads the secret that the file names."""
+        return self.database.key(file, self._read_secret)
+
+    def _read_secret(self, name: str) -> str:
+        from wasmrt.egress.secrets import DEFAULT_USER
+
+        return self.open_secrets().get(DEFAULT_USER, name).reveal()
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter with the file's settings."""
@@ -221,6 +241,7 @@ def parse_file_settings(path: Path, text: bytes, read_more: ReadMore | None = No
         desktop=DesktopSettings(**values["desktop"]),
         jobs=JobSettings(**values["jobs"]),
         resource=resource,
+        database=DatabaseSettings(**values["database"]),
     )
 
 
@@ -384,4 +405,5 @@ _SECTIONS: dict[str, dict[str, ValueReader]] = {
     **VALUE_SECTIONS,
     **EXTENSION_SECTIONS,
     **SERVE_SECTIONS,
+    **DATABASE_SECTION,
 }

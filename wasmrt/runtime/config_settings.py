@@ -164,4 +164,19 @@ RUNTIME_SETTINGS = (
     Setting(
         "serve.clock_skew_seconds", "Tolerated difference of clocks.", 30, _SERVE["clock_skew_seconds"], "seconds",
     ),
+    Setting(
+        "database.url", "URL of a PostgreSQL database for confirmation tokens, which several hosts share.",
+        "postgresql://wasmrt@db.example.com/wasmrt", secret=True,
+    ),
+    Setting(
+        "database.password_secret", "Secret with the password; by default, it is in the URL, PGPASSWORD or PGPASSFILE.",
+        "database_password",
+    ),
+    Setting(
+        "database.key_secret", "Secret from which each host derives the key of the tokens; by default, a local file.",
+        "token_key",
+    ),
+    Setting(
+        "database.unsafe_without_tls", "Connect to another host without checking its certificate.", True, False,
+    ),
 )  # fmt: skip

@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from tests.agent.approvals.processes import Killed, Step, forking, kills
+from tests.postgres_server import Place, PostgresServer, StorePlace
 from wasmrt.agent.approvals import ConfirmationTokens, Redeemed, params_digest
 from wasmrt.agent.approvals import _tokens as module
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError
+from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError, SecretNotFoundError
+from wasmrt.core.postgres import Postgres
 
 PAIRS = int(os.environ.get("WASMRT_TOKEN_PAIRS", "40"))
 DIGEST = params_digest({"path": "a"})
@@ -39,7 +41,8 @@ TOKEN: dict[str, Any] = {
 class Machine:
     """A machine whose clock can be set, and which can be rebooted."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: StorePlace) -> None:
+        self._place = place
         self.wall, self.boot, self.since_boot = 1_000_000.0, "first", 100.0
 
     def passes(self, seconds: float) -> None:
@@ -48,7 +51,7 @@ class Machine:
 
     def tokens(self, folder: Path) -> ConfirmationTokens:
         return ConfirmationTokens(
-            folder / "tokens.sqlite3",
+            self._place(folder / "tokens.sqlite3"),
             folder / "token.key",
             wall=lambda: self.wall,
             boot=lambda: (self.boot, self.since_boot),
@@ -56,8 +59,8 @@ class Machine:
 
 
 @pytest.fixture
-def machine() -> Machine:
-    return Machine()
+def machine(store_place: StorePlace) -> Machine:
+    return Machine(store_place)
 
 
 @pytest.fixture
@@ -148,6 +151,59 @@ def test_an_expired_token_stays_expired_after_reboot_with_an_earlier_clock(
     assert refusal(tokens, token) == "token-expired"
 
 
+def test_hosts_that_share_store_and_key_share_tokens(store_place: StorePlace, tmp_path: Path) -> None:
+    first, second = Machine(store_place), Machine(store_place)
+    second.boot, second.since_boot = "another", 7.0
+    a, b = first.tokens(tmp_path), second.tokens(tmp_path)
+    token = a.issue(**TOKEN)
+    b.redeem(token, **CALL)
+    assert refusal(a, token) == "token-used"
+    other = ConfirmationTokens(store_place(tmp_path / "tokens.sqlite3"), lambda: bytes(32))
+    assert refusal(other, a.issue(**TOKEN)) == "token-signature"
+
+
+def test_tokens_expire_if_the_clocks_of_all_hosts_are_set_back(store_place: StorePlace, tmp_path: Path) -> None:
+    hosts = Machine(store_place), Machine(store_place)
+    hosts[1].boot, hosts[1].since_boot = "another", 7.0
+    a, b = (host.tokens(tmp_path) for host in hosts)
+    token = a.issue(**TOKEN)
+    for host in hosts:
+        host.wall -= 1_000
+    for _ in range(7):
+        assert refusal(a, "") == refusal(b, "") == "token-signature"
+        for host in hosts:
+            host.passes(10)
+        a.issue(**TOKEN)
+        b.issue(**TOKEN)
+    assert refusal(b, token) == "token-expired"
+
+
+def test_a_key_that_cannot_be_read_is_an_error(store_place: StorePlace, tmp_path: Path) -> None:
+    def unset() -> bytes:
+        raise SecretNotFoundError("the secret is not set")
+
+    for key, reason in ((unset, "the secret is not set"), (lambda: b"short", "expected a key of 32 bytes, got 5")):
+        tokens = ConfirmationTokens(store_place(tmp_path / "t.sqlite3"), key)
+        for use in (tokens.check, lambda tokens=tokens: tokens.issue(**TOKEN)):
+            with pytest.raises(ApprovalError, match=reason):
+                use()
+        assert refusal(tokens, "x") == "token-store"
+
+
+def test_without_the_database_no_token_is_accepted(postgres_server: PostgresServer, postgres: Postgres) -> None:
+    tokens = ConfirmationTokens(postgres, lambda: bytes(32))
+    token = tokens.issue(**TOKEN)
+    postgres_server.stop()
+    try:
+        assert refusal(tokens, token) == "token-store"
+        with pytest.raises(ApprovalError):
+            tokens.issue(**TOKEN)
+    finally:
+        postgres_server.start()
+    tokens.redeem(token, **CALL)
+    assert refusal(tokens, token) == "token-used"
+
+
 def test_a_token_remains_valid_after_a_reboot(tokens: ConfirmationTokens, machine: Machine) -> None:
     token = tokens.issue(**TOKEN)
     machine.boot, machine.since_boot = "second", 9_000.0
@@ -186,8 +242,8 @@ def test_without_a_boot_id_the_latest_time_is_used(tokens: ConfirmationTokens, m
     assert refusal(tokens, token) == "token-expired"
 
 
-def test_the_real_clock_advances(tmp_path: Path) -> None:
-    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+def test_the_real_clock_advances(tmp_path: Path, store_place: StorePlace) -> None:
+    tokens = ConfirmationTokens(store_place(tmp_path / "t.sqlite3"), tmp_path / "t.key")
     tokens.redeem(tokens.issue(**TOKEN), **CALL)
     assert refusal(tokens, tokens.issue(**TOKEN | {"ttl_seconds": 1e-9})) == "token-expired"
 
@@ -223,6 +279,7 @@ def test_a_token_without_a_binding_is_not_issued(tokens: ConfirmationTokens, cha
         tokens.issue(**TOKEN | changed)
 
 
+@pytest.mark.parametrize("store_place", ["sqlite"], indirect=True)
 def test_losing_the_store_invalidates_its_tokens(tokens: ConfirmationTokens, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     tokens.redeem(token, **CALL)
@@ -231,6 +288,7 @@ def test_losing_the_store_invalidates_its_tokens(tokens: ConfirmationTokens, tmp
     assert refusal(tokens, token) == "token-signature"
 
 
+@pytest.mark.parametrize("store_place", ["sqlite"], indirect=True)
 def test_tokens_are_rejected_if_uses_cannot_be_counted(tokens: ConfirmationTokens, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     store, key = tmp_path / "data" / "tokens.sqlite3", tmp_path / "data" / "token.key"
@@ -254,8 +312,8 @@ def test_the_number_of_used_tokens_is_bounded(
     tokens.redeem(tokens.issue(**TOKEN), **CALL)
 
 
-def _redeems(folder: Path, issued: list[str], together: Any, results: Any) -> None:
-    tokens, won = ConfirmationTokens(folder / "t.sqlite3", folder / "t.key"), []
+def _redeems(place: Place, key: Path, issued: list[str], together: Any, results: Any) -> None:
+    tokens, won = ConfirmationTokens(place, key), []
     for token in issued:
         together.wait(60)
         try:
@@ -265,12 +323,13 @@ def _redeems(folder: Path, issued: list[str], together: Any, results: Any) -> No
     results.put(won)
 
 
-def test_only_one_of_two_concurrent_processes_uses_a_token(tmp_path: Path) -> None:
-    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+def test_only_one_of_two_concurrent_processes_uses_a_token(tmp_path: Path, store_place: StorePlace) -> None:
+    place, key = store_place(tmp_path / "t.sqlite3"), tmp_path / "t.key"
+    tokens = ConfirmationTokens(place, key)
     issued = [tokens.issue(**TOKEN | {"ttl_seconds": 3600}) for _ in range(PAIRS)]
     fork = multiprocessing.get_context("fork")
     together, results = fork.Barrier(2), fork.SimpleQueue()
-    both = [fork.Process(target=_redeems, args=(tmp_path, issued, together, results)) for _ in range(2)]
+    both = [fork.Process(target=_redeems, args=(place, key, issued, together, results)) for _ in range(2)]
     with forking():
         for process in both:
             process.start()
@@ -282,9 +341,9 @@ def test_only_one_of_two_concurrent_processes_uses_a_token(tmp_path: Path) -> No
     assert len(won) == len(set(won)) == PAIRS
 
 
-def _uses(folder: Path, issued: list[str], applied: Path) -> Callable[[Step], None]:
+def _uses(place: Place, key: Path, issued: list[str], applied: Path) -> Callable[[Step], None]:
     def work(step: Step) -> None:
-        tokens = ConfirmationTokens(folder / "t.sqlite3", folder / "t.key")
+        tokens = ConfirmationTokens(place, key)
         for token in issued:
             step()
             try:
@@ -300,13 +359,14 @@ def _uses(folder: Path, issued: list[str], applied: Path) -> Callable[[Step], No
 
 
 @pytest.mark.ci("kills")
-def test_a_token_used_by_a_killed_process_stays_used(tmp_path: Path) -> None:
-    tokens = ConfirmationTokens(tmp_path / "t.sqlite3", tmp_path / "t.key")
+def test_a_token_used_by_a_killed_process_stays_used(tmp_path: Path, store_place: StorePlace) -> None:
+    place, key = store_place(tmp_path / "t.sqlite3"), tmp_path / "t.key"
+    tokens = ConfirmationTokens(place, key)
     killed, applied, every = Killed(kills(30)), tmp_path / "applied", 0
     while killed.left > 0:
         issued = [tokens.issue(**TOKEN | {"ttl_seconds": 3600}) for _ in range(8)]
         every += len(issued)
-        killed.run(_uses(tmp_path, issued, applied), _uses(tmp_path, issued, applied), most=8)
+        killed.run(_uses(place, key, issued, applied), _uses(place, key, issued, applied), most=8)
         assert {refusal(tokens, token) for token in issued} == {"token-used"}
     times = Counter(applied.read_text().split())
     assert set(times.values()) == {1}

@@ -198,7 +198,7 @@ def unusable_error(reason: str) -> ApprovalError:
     return ApprovalError(
         f"cannot use the approvals database: {reason}",
         code="approval-store",
-        hint="run wasmrt doctor for the data directory; check its owner, its permissions and the free disk space",
+        hint="run wasmrt doctor; for a file, check its owner, its permissions and the free disk space",
     )
 
 

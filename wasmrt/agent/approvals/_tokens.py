@@ -5,36 +5,33 @@ from __future__ import annotations
 import base64
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from hmac import compare_digest
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
 from wasmrt.agent.approvals._requests import unusable_error
-from wasmrt.core.database import Database
+from wasmrt.core.database import Connection, open_store
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError
-from wasmrt.core.files import private_key
+from wasmrt.core.errors import ApprovalError, ConfigurationError, NotAuthorizedError, WasmrtError
+from wasmrt.core.files import KEY_BYTES, private_key
 from wasmrt.core.limits import MAX_LIVE_TOKENS, MAX_TOKEN_BYTES, MAX_TOKEN_TOOLS, MAX_TOKEN_TTL_SECONDS, MAX_TOKEN_USES
 
-_CLOCK_SCHEMA = """
-CREATE TABLE clock (seen_ms INTEGER NOT NULL, boot TEXT NOT NULL, boot_ms INTEGER NOT NULL);
-INSERT INTO clock VALUES (0, '', 0);
-"""
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
 
 
 class Clock:
-    """A clock in Unix milliseconds that never goes back.
+    """A clock in Unix milliseconds that never goes back, for all hosts that share a store.
 
     The latest time is stored. If the wall clock is set back, time continues from the stored value, at the speed of the
-    clock that counts from the boot and cannot be set (CLOCK_BOOTTIME). If the wall clock is set ahead, time stays
-    ahead, so that tokens expire early rather than late.
+    clock that counts from the boot and cannot be set (CLOCK_BOOTTIME). If the wall clock of a host is set ahead, time
+    stays ahead, so that tokens expire early rather than late.
 
     Args:
         wall: Returns Unix seconds.
@@ -45,14 +42,17 @@ class Clock:
         self._wall = wall or time.time
         self._boot = boot or _read_boot_clock
 
-    def now_ms(self, db: sqlite3.Connection) -> int:
-        """Return the time, and store it as the latest time in the caller's transaction."""
-        latest_ms, boot, boot_ms = db.execute("SELECT seen_ms, boot, boot_ms FROM clock").fetchone()
+    def now_ms(self, db: Connection) -> int:
+        """Return the time, and store it as the latest time of this boot in the caller's transaction."""
         current, seconds = self._boot()
         current_ms = int(seconds * 1000)
-        passed_ms = max(0, current_ms - boot_ms) if current and current == boot else 0
-        now_ms: int = max(int(self._wall() * 1000), latest_ms + passed_ms)
-        db.execute("UPDATE clock SET seen_ms = ?, boot = ?, boot_ms = ?", (now_ms, current, current_ms))
+        known = {boot: (seen_ms, boot_ms) for seen_ms, boot, boot_ms in db.execute("SELECT * FROM clock")}
+        now_ms: int = max(int(self._wall() * 1000), *(seen_ms for seen_ms, _ in known.values()), 0)
+        if current and current in known:  # each host continues from its own entry: others have another boot clock
+            seen_ms, boot_ms = known[current]
+            now_ms = max(now_ms, seen_ms + max(0, current_ms - boot_ms))
+        db.execute("DELETE FROM clock WHERE boot = ? OR seen_ms <= ?", (current, now_ms - _CLOCK_DAYS_MS))
+        db.execute("INSERT INTO clock VALUES (?, ?, ?)", (now_ms, current, current_ms))
         return now_ms
 
 
@@ -75,8 +75,9 @@ _SCHEMA = """
 CREATE TABLE used (id TEXT PRIMARY KEY, uses INTEGER NOT NULL, expires_ms INTEGER NOT NULL) WITHOUT ROWID;
 CREATE INDEX used_expires ON used (expires_ms);
 CREATE TABLE store (id TEXT NOT NULL);
-INSERT INTO store VALUES (lower(hex(randomblob(16))));
+CREATE TABLE clock (seen_ms INTEGER NOT NULL, boot TEXT NOT NULL, boot_ms INTEGER NOT NULL);
 """
+_CLOCK_DAYS_MS = int(MAX_TOKEN_TTL_SECONDS * 1000)
 _PREFIX = "confirm1"
 _CONTEXT = b"wasmrt confirmation token 1\0"
 _HINT = "ask the user to confirm this call again"
@@ -102,8 +103,9 @@ class ConfirmationTokens:
     lost, all tokens that were issued with it become invalid.
 
     Args:
-        store_path: The SQLite file that counts uses. It is created on first use.
-        key_path: The file with the private key. It is created on first use.
+        store: The SQLite file that counts uses, which is created on first use, or a database that several hosts share.
+        key: The file with the private key, which is created on first use, or a function that returns the key, of 32
+            bytes. Hosts that share the store need the same key.
         wall: Replaces the wall clock in tests; returns Unix seconds.
         boot: Replaces the boot clock in tests; returns the ID of the current boot and the seconds since the boot.
 
@@ -116,14 +118,14 @@ class ConfirmationTokens:
 
     def __init__(
         self,
-        store_path: Path,
-        key_path: Path,
+        store: Path | Postgres,
+        key: Path | Callable[[], bytes],
         *,
         wall: Callable[[], float] | None = None,
         boot: Callable[[], tuple[str, float]] | None = None,
     ) -> None:
-        self._database = Database(store_path, _SCHEMA + _CLOCK_SCHEMA, _VERSION, unusable=unusable_error)
-        self._key_path = key_path
+        self._database = open_store(store, "tokens", _SCHEMA, _VERSION, unusable=unusable_error)
+        self._key = key
         self._clock = Clock(wall, boot)
 
     def issue(
@@ -197,9 +199,27 @@ class ConfirmationTokens:
             raise used
         return used
 
+    def check(self) -> None:
+        """Check that tokens can be issued and redeemed.
+
+        Raises:
+            ApprovalError: the store or the key cannot be used.
+        """
+        self._read_key()
+        if self._database.exists:
+            with self._database.reading():
+                pass
+
     def _read_key(self) -> bytes:
-        with self._database.translated():
-            return private_key(self._key_path)
+        try:
+            key = private_key(self._key) if isinstance(self._key, Path) else self._key()
+        except OSError as error:
+            raise unusable_error(str(error.strerror)) from error
+        except WasmrtError as error:
+            raise unusable_error(error.message) from error
+        if len(key) != KEY_BYTES:
+            raise unusable_error(f"expected a key of {KEY_BYTES} bytes, got {len(key)}")
+        return key
 
 
 def _check_arguments(trace: str, tools: list[str], ttl_seconds: float, max_uses: int, *, reusable: bool) -> None:
@@ -230,7 +250,7 @@ def _check_binding(
         raise _invalid_token_error("params", "it is for other parameters")
 
 
-def _count_use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> Redeemed | NotAuthorizedError:
+def _count_use(db: Connection, claims: dict[str, Any], now_ms: int) -> Redeemed | NotAuthorizedError:
     if claims["store"] != _read_store_id(db):  # issued by a store that was lost, together with the number of uses
         return _invalid_token_error("signature", "it was not issued here")
     if claims["expires_ms"] <= now_ms:
@@ -242,7 +262,8 @@ def _count_use(db: sqlite3.Connection, claims: dict[str, Any], now_ms: int) -> R
         return _invalid_token_error("used", "it was already used")
     if found is None and db.execute("SELECT count(*) FROM used").fetchone()[0] >= MAX_LIVE_TOKENS:
         return _invalid_token_error("store", "too many tokens are in use")
-    db.execute("INSERT OR REPLACE INTO used VALUES (?, ?, ?)", (claims["id"], uses + 1, claims["expires_ms"]))
+    count = "INSERT INTO used VALUES (?, ?, ?) ON CONFLICT (id) DO UPDATE SET uses = excluded.uses"
+    db.execute(count, (claims["id"], uses + 1, claims["expires_ms"]))
     return Redeemed(
         id=claims["id"], trace=claims["trace"], tools=tuple(claims["tools"]), expires_ms=claims["expires_ms"],
         scopes=frozenset(map(Effect, claims["scopes"])), uses_left=claims["uses"] - uses - 1,
@@ -271,9 +292,13 @@ def _encode(data: bytes) -> str:
     return base64.urlsafe_b64encode(data).decode().rstrip("=")
 
 
-def _read_store_id(db: sqlite3.Connection) -> str:
-    found: str = db.execute("SELECT id FROM store").fetchone()[0]
-    return found
+def _read_store_id(db: Connection) -> str:
+    """Return the ID of the store, which is created on first use."""
+    found = db.execute("SELECT id FROM store").fetchone()
+    if found is None:
+        found = (os.urandom(16).hex(),)
+        db.execute("INSERT INTO store VALUES (?)", found)
+    return str(found[0])
 
 
 def _invalid_token_error(code: str, reason: str) -> NotAuthorizedError:

@@ -270,6 +270,22 @@ def _memory(places: Places) -> tuple[str, str]:
     return "ok", f"text search and {settings.embedder.name}; vectors use {f'Python: {reason}' if reason else 'C'}"
 
 
+def _database(places: Places) -> tuple[str, str]:
+    """Open the stores that several hosts can share."""
+    from wasmrt.agent.approvals import ConfirmationTokens
+    from wasmrt.agent.config import read_config_file
+
+    file = read_config_file(places.config)
+    place, key = file.store_place(places.tokens), file.token_key(places.tokens_key)
+    ConfirmationTokens(place, key).check()
+    if isinstance(place, os.PathLike):
+        return "ok", "SQLite files in the data folder, for this host alone"
+    found = f"{place.describe()}, with the expected schema; key of confirmation tokens: "
+    if file.database.key_secret is None:
+        return "warning", f"{found}{places.tokens_key}, which other hosts need, too, or set database.key_secret"
+    return "ok", f"{found}secret {file.database.key_secret}"
+
+
 def _shell(places: Places) -> tuple[str, str]:
     """Report which back end runs the shell's commands, or why none can."""
     from wasmrt.agent.builtin.shell import ShellSettings, choose_backend
@@ -328,6 +344,7 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "catalog": _catalog,
     "secrets": _secrets,
     "needed secrets": _needed_secrets,
+    "database": _database,
     "memory": _memory,
     "shell": _shell,
     "desktop": _desktop,

@@ -1,0 +1,86 @@
+"""The section [database] of the operator's configuration file: a database that several hosts share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from blake3 import blake3
+
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.names import is_secret_name
+from wasmrt.core.strict_toml import ValueReader, keyed
+from wasmrt.runtime.config_values import boolean_reader
+
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
+
+ReadSecret = Callable[[str], str]
+_MIN_KEY_CHARS = 32
+_KEY_CONTEXT = "wasmrt 2026-11 key of confirmation tokens"
+
+
+class DatabaseSettings(NamedTuple):
+    """The section [database]. Without a URL, each store is a SQLite file of this installation."""
+
+    url: str | None = None
+    """A postgresql:// URL, which may contain a password."""
+    password_secret: str | None = None
+    """Name of the secret with the password."""
+    key_secret: str | None = None
+    """Name of the secret from which the key of confirmation tokens is derived; None for a file of this host."""
+    unsafe_without_tls: bool = False
+
+    def place(self, file: Path, read_secret: ReadSecret) -> Path | Postgres:
+        """Return where a store is: in the database, or else in `file`.
+
+        Raises:
+            ConfigurationError: the URL is invalid, or the extra `postgres` is missing.
+        """
+        if self.url is None:
+            return file
+        try:
+            from wasmrt.core.postgres import Postgres
+        except ImportError:
+            hint = "pip install 'wasmrt[postgres]'"
+            raise ConfigurationError("the database needs the package psycopg", hint=hint) from None
+        name = self.password_secret
+        password = None if name is None else lambda: read_secret(name)
+        return Postgres(self.url, password, unsafe_without_tls=self.unsafe_without_tls)
+
+    def key(self, file: Path, read_secret: ReadSecret) -> Path | Callable[[], bytes]:
+        """Return the key of confirmation tokens, which hosts share if it is a secret: the file, or a function."""
+        name = self.key_secret
+        return file if name is None else lambda: _derive_key(name, read_secret(name))
+
+
+def _derive_key(name: str, secret: str) -> bytes:
+    if len(secret) < _MIN_KEY_CHARS:
+        hint = f"openssl rand -hex 32 | wasmrt secret set {name}"
+        raise ConfigurationError(f"the secret {name} must have at least {_MIN_KEY_CHARS} characters", hint=hint)
+    return blake3(secret.encode(), derive_key_context=_KEY_CONTEXT).digest()
+
+
+def _read_url(value: Any) -> str:
+    if not isinstance(value, str) or not value.startswith(("postgresql://", "postgres://")):
+        # The value may contain a password, so it is not part of the message.
+        hint = 'write it like url = "postgresql://wasmrt@db.example.com/wasmrt"'
+        raise ConfigurationError("must be a PostgreSQL URL", hint=hint)
+    return value
+
+
+def _read_name(value: Any) -> str:
+    if not isinstance(value, str) or not is_secret_name(value):
+        raise ConfigurationError("must be the name of a secret", hint='write it like "database_password"')
+    return value
+
+
+DATABASE_SECTION: dict[str, dict[str, ValueReader]] = {
+    "database": {
+        "url": keyed("url", _read_url),
+        "password_secret": keyed("password_secret", _read_name),
+        "key_secret": keyed("key_secret", _read_name),
+        "unsafe_without_tls": boolean_reader("unsafe_without_tls"),
+    }
+}
