@@ -28,6 +28,7 @@ LATE_IMPORTS = {
     "runtime/call/_target.py": "the params of a guest in a worker are checked in the worker",
     "cli/grant/approvals.py": "most of its commands serve no page, and few machines have programs that wait",
     "cli/shared/calls.py": "a tool that may not write files leaves no journal",
+    "cli/shared/registries.py": "a file or package on this machine needs no network modules",
     "cli/shared/consent.py": "without a configuration file, the network modules are not needed",
     "__main__.py": "what guests live in starts before the command is imported, which most do not need",
     "cli/shared/runtime.py": "a tool without a grant needs no secrets and no network",

@@ -32,6 +32,7 @@ _LIMITS = "sandbox/escape/test_limits.py::"
 _ANSWERS = "sandbox/escape/test_answers.py::"
 _REACH = "sandbox/escape/test_reach.py::"
 _JOBS = "agent/jobs/test_runs.py::"
+_REGISTRIES = "cli/test_cli_lying_registries.py::"
 _ROUTINES = "agent/routines/test_engine.py::"
 
 THREATS = (
@@ -729,6 +730,16 @@ THREATS = (
             "runtime/workspace/test_undo_races.py::test_an_undo_after_a_persons_change_changes_nothing",
             "runtime/workspace/test_undo_races.py::test_a_change_between_two_steps_of_an_undo_is_kept",
             "runtime/workspace/test_undo_races.py::test_of_several_undos_at_once_one_is_carried_out",
+        ),
+    ),
+    Threat(
+        threat="a registry that sends other content, or directs a login or a request to another host",
+        source=OURS,
+        tests=(
+            _REGISTRIES + "test_no_lie_installs_anything_or_reaches_another_server",
+            _REGISTRIES + "test_a_pull_without_a_login_asks_no_realm_inside_for_a_token",
+            _REGISTRIES + "test_a_login_and_its_token_are_sent_only_to_the_registry",
+            _REGISTRIES + "test_a_name_that_moves_inside_between_two_requests_is_refused",
         ),
     ),
     Threat(

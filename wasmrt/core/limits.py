@@ -218,6 +218,7 @@ MAX_SECRETS_FILE_BYTES = 8 * MIB
 SECRET_COMMAND_SECONDS = 10.0  # for the operator's command that prints a secret
 VAULT_SECONDS = 10.0  # one request to Vault, or the command that prints its token
 MAX_ENV_FILE_BYTES = 1 * MIB
+MAX_DOCKER_CONFIG_BYTES = 1 * MIB
 
 # Approvals and confirmation tokens.
 APPROVAL_TIMEOUT_SECONDS = 300.0
@@ -306,6 +307,12 @@ MAX_PACKAGE_ENTRIES = 4096
 MAX_TAR_EXTENSION_BYTES = 2 * MIB  # total size of the extended headers of a tar archive
 MAX_PACKAGE_NAME_BYTES = 240
 MAX_PACKAGE_DEPTH = 12
+
+# Registries.
+MAX_MANIFEST_BYTES = 1 * MIB
+MAX_WASM_CONFIG_BYTES = 1 * MIB  # contains the capability file, with escapes
+MAX_TOKEN_RESPONSE_BYTES = 64 * KIB
+MAX_REGISTRY_REDIRECTS = 3  # of one GET request
 MAX_TOML_BYTES = 256 * KIB
 MAX_DIGESTS_BYTES = 1 * MIB  # the digests of all files of a package
 MAX_PROMPT_BYTES = 64 * KIB

@@ -151,8 +151,8 @@ class VaultSecrets(EntryStore):
                 raise SecretBackendError(f"the token for Vault cannot be read ({error.strerror})", hint=hint) from None
             token = data.decode("ascii", "replace")
         elif settings.token_command:
-            setting = "secrets.vault_token_command"
-            token = read_command_output(settings.token_command, setting=setting, timeout_seconds=VAULT_SECONDS)
+            hint = "check the program: wasmrt config get secrets.vault_token_command"
+            token = read_command_output(settings.token_command, hint=hint, timeout_seconds=VAULT_SECONDS)
         else:
             token = self._environ.get(TOKEN_VARIABLE, "")
         token = token.strip()

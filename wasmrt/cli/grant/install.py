@@ -16,7 +16,7 @@ from wasmrt.catalog.bundled import bundled_names
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import PackageSource
-from wasmrt.catalog.registry import UrlSource, fetch_capability_file, fetch_signature
+from wasmrt.catalog.registry import SCHEME, OciSource, UrlSource, fetch_capability_file, fetch_signature
 from wasmrt.catalog.signing import Signer
 from wasmrt.catalog.sources import (
     Fetched,
@@ -42,9 +42,10 @@ from wasmrt.cli.shared.consent import (
     print_offer,
     print_request,
 )
-from wasmrt.cli.shared.options import json_option
+from wasmrt.cli.shared.options import json_option, quiet_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_json
 from wasmrt.cli.shared.progress import status
+from wasmrt.cli.shared.registries import registry_access
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.component_bytes import ComponentBytes
@@ -92,6 +93,7 @@ from wasmrt.sandbox.component import ToolSpec, check_header, worlds
 )
 @click.option("--max-bytes", type=click.IntRange(1), default=COMPONENT_MAX_BYTES, help="Refuse larger components.")
 @click.option("--warn-bytes", type=click.IntRange(1), default=COMPONENT_WARN_BYTES, help="Warn above this size.")
+@quiet_option
 @json_option
 def install(
     source: str,
@@ -107,12 +109,14 @@ def install(
     offer: bool | None,
     max_bytes: int,
     warn_bytes: int,
+    quiet: bool,
     as_json: bool,
 ) -> None:
     """Install a tool from a component file or a package.
 
     A package is a folder with a manifest.toml or a wasmrt.toml, that file itself, or an archive (zip, tar.gz).
-    SOURCE may be an https:// URL, which can pin the digest. A component at a URL requests what --capabilities names.
+    It may also be in a registry, at oci://HOST/NAME:TAG or oci://HOST/NAME@sha256:HEX, or at an https:// URL, which
+    can pin the digest. A component at a URL requests what --capabilities names.
 
     The command shows the capabilities that the tool requests, and installs it after you confirm. An update with a
     different request waits for a new grant; until then, the old version stays active. The same component with fewer
@@ -131,12 +135,12 @@ def install(
     \b
     Examples:
       wasmrt install ./search.wasm
-      wasmrt install ./search.wasm --name find --capabilities mine.json --yes
       wasmrt install ./search.wasm --grant narrower.json --yes --no-offer
       wasmrt install ./jq.wasm --command
       wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
       wasmrt install https://example.com/json.wasm#sha256=HEX
       wasmrt install ./search.wasm --key publisher.pub
+      wasmrt install oci://registry.example.com/acme/json:1.2.0
     """
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
     installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator)
@@ -180,6 +184,8 @@ def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSp
 def _source(text: str, capabilities: str | None) -> Source:
     if "://" in text:
         sidecar = None if capabilities is None else _read_capabilities(capabilities)
+        if text.startswith(SCHEME):
+            return OciSource(text, registry_access(), sidecar)
         return UrlSource(text, _download, sidecar)
     path = Path(text)
     if is_package(path):

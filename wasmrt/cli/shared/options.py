@@ -45,6 +45,7 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
 subject_argument = click.argument("subject", metavar="FILE_OR_TOOL", shell_complete=complete_tools)
 json_option = click.option("--json", "as_json", is_flag=True, help="Print data as JSON, and errors too (on stderr).")
+quiet_option = click.option("--quiet", is_flag=True, help="Show no progress.")
 user_option = click.option("--user", default="local", show_default=True, help="User who owns the secret.")
 workspace_option = click.option(
     "--workspace",

@@ -79,9 +79,9 @@ class StatusLine:
 
 @contextmanager
 def status(text: str) -> Iterator[StatusLine]:
-    """Show a status line on stderr while the block runs, if it takes more than a second; not with --json."""
+    """Show a status line on stderr while the block runs, if it takes more than a second; not with --json or --quiet."""
     context = click.get_current_context(silent=True)
-    quiet = context is not None and context.params.get("as_json")
+    quiet = context is not None and (context.params.get("as_json") or context.params.get("quiet"))
     line = StatusLine(text, None if quiet or sys.stderr is None or not sys.stderr.isatty() else sys.stderr)
     try:
         yield line

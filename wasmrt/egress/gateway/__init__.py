@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from wasmrt.egress.gateway._exchange import Body, ExchangeBudget, Transport, WholeBody, WireRequest, WireResponse
 from wasmrt.egress.gateway._gateway import EgressGateway
-from wasmrt.egress.gateway._host import HostCall, decide_download, download, download_for_user, read_host
+from wasmrt.egress.gateway._host import (
+    HostCall,
+    decide_download,
+    download,
+    download_for_user,
+    read_host,
+    send_for_user,
+)
 from wasmrt.egress.gateway._injector import Credential, CredentialInjector, Injected
 from wasmrt.egress.gateway._model import (
     EgressCall,
@@ -28,4 +35,5 @@ __all__ = [
     "HttpFailure", "HttpRequest", "HttpResponse", "Injected", "NetworkConfig", "ResolveError", "Resolver",
     "ResolverForUsers", "Response", "SecretValue", "SecretsView", "SystemResolver", "Transport", "WaitTimeouts",
     "WholeBody", "WireRequest", "WireResponse", "decide_download", "download", "download_for_user", "read_host",
+    "send_for_user",
 ]  # fmt: skip

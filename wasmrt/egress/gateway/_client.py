@@ -105,12 +105,21 @@ class StreamedBody:
     """
 
     def __init__(
-        self, pool: Pool, route: Route, connection: Connection, head: h11.Response, budget: ExchangeBudget
+        self,
+        pool: Pool,
+        route: Route,
+        connection: Connection,
+        head: h11.Response,
+        budget: ExchangeBudget,
+        *,
+        identity: bool,
     ) -> None:
         headers = head.headers.raw_items()
         if len(headers) > MAX_HEADERS or header_bytes(headers) > MAX_HEADER_BYTES:
             raise budget.too_large_failure()
         self._decoders = _decoders(headers, budget)
+        if identity and self._decoders:
+            raise _coding_failure(CodingError("the body has a content coding, but none was requested"), budget)
         self._pool = pool
         self._route = route
         self._connection: Connection | None = connection
@@ -224,7 +233,7 @@ class Client:
             connection, reused = self._pool.take(route, budget)
             try:
                 head = connection.send(request, budget)
-                body = StreamedBody(self._pool, route, connection, head, budget)
+                body = StreamedBody(self._pool, route, connection, head, budget, identity=request.identity)
                 if request.method != "HEAD":
                     body.check_length()
                 return WireResponse(head.status_code, head.headers.raw_items(), body)

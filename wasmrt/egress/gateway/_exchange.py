@@ -187,6 +187,8 @@ class WireRequest:
     target: str
     headers: Sequence[tuple[bytes, bytes]]
     body: bytes | None
+    identity: bool = False
+    """True if a response with a content coding is refused."""
 
 
 class Body(Protocol):

@@ -176,7 +176,10 @@ class EgressGateway:
     def _send(
         self, plan: PlannedRequest, injected: Injected, addresses: tuple[str, ...], budget: ExchangeBudget
     ) -> WireResponse:
-        wire = _wire_request(injected.url, plan.request.method.upper(), injected.headers, plan.request.body)
+        request = plan.request
+        wire = _wire_request(
+            injected.url, request.method.upper(), injected.headers, request.body, identity=request.identity
+        )
         return self._open_transport().send(wire, addresses, budget)
 
     def send_own(
@@ -212,6 +215,8 @@ class EgressGateway:
         )
 
 
-def _wire_request(url: ParsedUrl, method: str, headers: Headers, body: bytes | None) -> WireRequest:
-    lines = wire_headers(headers, authority=url.authority, method=method, body=body)
-    return WireRequest(method, url.scheme, url.host, url.port, url.target, lines, body)
+def _wire_request(
+    url: ParsedUrl, method: str, headers: Headers, body: bytes | None, *, identity: bool = False
+) -> WireRequest:
+    lines = wire_headers(headers, authority=url.authority, method=method, body=body, identity=identity)
+    return WireRequest(method, url.scheme, url.host, url.port, url.target, lines, body, identity)

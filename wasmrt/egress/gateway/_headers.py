@@ -64,12 +64,14 @@ def remove_headers(headers: Headers, names: Iterable[str]) -> Headers:
     return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
 
 
-def wire_headers(headers: Headers, *, authority: str, method: str, body: bytes | None) -> list[tuple[bytes, bytes]]:
-    """Return all headers in the order in which they are sent.
+def wire_headers(
+    headers: Headers, *, authority: str, method: str, body: bytes | None, identity: bool = False
+) -> list[tuple[bytes, bytes]]:
+    """Return all headers in the order in which they are sent. `identity` requests a response without content coding.
 
     Content-Length and Accept-Encoding are always set by the gateway, which also decodes responses.
     """
-    wire = [(b"Host", authority.encode()), (b"Accept-Encoding", ACCEPT_ENCODING.encode())]
+    wire = [(b"Host", authority.encode()), (b"Accept-Encoding", b"identity" if identity else ACCEPT_ENCODING.encode())]
     names = {folded_header(name) for name, _ in headers}
     if "user-agent" not in names:
         wire.append((b"User-Agent", b"wasmrt"))

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
+from io import BytesIO
 from urllib.parse import urljoin
 
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.core.errors import ConfigurationError, SourceError
+from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES, KIB
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command
 from wasmrt.core.url import parse_url
 from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway._gateway import EgressGateway
-from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
+from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, HttpResponse, SecretsView
 from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.leaks import Action, Direction, LeakDetector, LeakScanner, WatchedSecrets
 
@@ -116,6 +118,9 @@ def _open_detector() -> LeakDetector:
 _PORT = re.compile(r"([^:\[\]]+|\[[^\[\]]+\]):(\d{1,5})")
 _MAX_REDIRECTS = 3
 _SECONDS = 60.0
+_MIN_RESPONSE_BYTES = 64 * KIB
+"""Smallest limit at the gateway, so that redirects and errors with a body are recognised before a smaller limit."""
+_REGISTRY_HINT = "check the registry's address and your connection, or ask its operator"
 _REDIRECTS = (301, 302, 303, 307, 308)
 
 
@@ -167,13 +172,65 @@ def download_for_user(gateway: EgressGateway, url: str, *, name: str, user: str,
         InvalidUrlError: the URL is ambiguous or malformed.
         SourceError: an address is not public, or the download failed.
     """
-    parsed = parse_url(url)
-    own = EndpointPattern(parsed.host, methods=("GET",), ports=(parsed.port,))
-    public = EndpointPattern.any_public_host().with_methods("GET")
-    http = HttpCapability(allowlist=(own, public), max_response_bytes=max_bytes, timeout_seconds=_SECONDS)
-    # The request has no secrets, and addresses of storage hosts contain signatures, so token formats are allowed.
-    call = HostCall(name, user, Capabilities.none().with_http(http), None, WatchedSecrets(_open_detector()))
+    call = _user_call(url, ("GET",), name=name, user=user, max_bytes=max_bytes)
     return _get(gateway, call, url, Face.HOST)
+
+
+def send_for_user(
+    gateway: EgressGateway,
+    origin: str,
+    request: HttpRequest,
+    *,
+    name: str,
+    user: str,
+    max_bytes: int,
+    on_read: Callable[[int], object] | None = None,
+) -> HttpResponse:
+    """Send a request to a registry that a user named by its `origin`, and return the response without redirects.
+
+    Only GET is allowed to other hosts, which must be public. The body has no content coding, and is read only if the
+    status is 200; `on_read` gets the number of bytes read so far.
+
+    Raises:
+        SourceError: the request was denied or failed, or the body has more than `max_bytes`.
+    """
+    methods = ("GET", "HEAD", "POST", "PUT")
+    most, sent = max(max_bytes, _MIN_RESPONSE_BYTES), len(request.body or b"")
+    call = _user_call(origin, methods, name=name, user=user, max_bytes=most, sent_bytes=sent)
+    body = BytesIO()
+    try:
+        with gateway.open(call, replace(request, identity=True), face=Face.HOST) as response:
+            while response.status == 200 and (piece := response.read()):
+                if body.tell() + len(piece) > max_bytes:
+                    message = f"the response of {origin} has more than {max_bytes} bytes"
+                    raise SourceError(message, code="response-too-large", hint=_REGISTRY_HINT)
+                body.write(piece)
+                if on_read is not None:
+                    on_read(body.tell())
+            return HttpResponse(response.status, response.headers, body.getvalue())
+    except HttpFailure as failure:
+        # Only the hint of an address denial fits: other hints name settings of grants, or the target of a redirect.
+        is_own = failure.decision is not None and parse_url(request.url).origin == origin
+        hint = failure.hint if is_own else _REGISTRY_HINT
+        raise SourceError(f"the request failed: {failure.message}", code=failure.code, hint=hint) from None
+
+
+def _user_call(
+    origin: str, methods: tuple[str, ...], *, name: str, user: str, max_bytes: int, sent_bytes: int = 0
+) -> HostCall:
+    """Return a call for requests to the host and port of `origin`, and for GET requests to public hosts."""
+    parsed = parse_url(origin)
+    own = EndpointPattern(parsed.host, methods=methods, ports=(parsed.port,))
+    public = EndpointPattern.any_public_host().with_methods("GET")
+    http = HttpCapability(
+        allowlist=(own, public),
+        max_request_bytes=sent_bytes + DEFAULT_MAX_REQUEST_BYTES,
+        max_response_bytes=max_bytes,
+        timeout_seconds=_SECONDS,
+    )
+    # The user's requests contain no secrets of tools, and addresses of storage hosts contain signatures, so token
+    # formats are allowed.
+    return HostCall(name, user, Capabilities.none().with_http(http), None, WatchedSecrets(_open_detector()))
 
 
 def _get(gateway: EgressGateway, call: HostCall, url: str, face: Face) -> bytes:

@@ -72,6 +72,8 @@ class HttpRequest:
     timeout_seconds: float | None = None
     """Timeout of the complete exchange. The grant's timeout limits it."""
     wait_timeouts: WaitTimeouts = UNLIMITED_WAITS
+    identity: bool = False
+    """Request the body without content coding, and refuse a coded one before it is read."""
 
 
 @dataclass(frozen=True, slots=True)

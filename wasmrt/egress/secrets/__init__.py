@@ -5,6 +5,7 @@ Only this package imports keyring and cryptography, and only if a backend needs 
 
 from wasmrt.egress.secrets._choose import BACKENDS, DeferredSecrets, backend_of, open_store, open_store_later
 from wasmrt.egress.secrets._command import CommandSecrets, read_command_output
+from wasmrt.egress.secrets._docker import find_registry_login
 from wasmrt.egress.secrets._environment import EnvironmentSecrets, parse_env_file
 from wasmrt.egress.secrets._file import FileKey, FileSecrets
 from wasmrt.egress.secrets._keyring import KeyringSecrets
@@ -27,6 +28,6 @@ from wasmrt.egress.secrets._types import (
 __all__ = [
     "BACKENDS", "DEFAULT_USER", "OAUTH_SUFFIX", "CommandSecrets", "DeferredSecrets", "Entry", "EntryStore",
     "EnvironmentSecrets", "FileKey", "FileSecrets", "KeyringSecrets", "Secret", "SecretInfo", "SecretsStore",
-    "UserSecrets", "backend_of", "check_usable", "check_user", "normalize_secret_name", "open_store",
-    "open_store_later", "parse_env_file", "read_command_output", "replace_secret", "set_command",
+    "UserSecrets", "backend_of", "check_usable", "check_user", "find_registry_login", "normalize_secret_name",
+    "open_store", "open_store_later", "parse_env_file", "read_command_output", "replace_secret", "set_command",
 ]  # fmt: skip

@@ -57,7 +57,8 @@ class CommandSecrets(EntryStore):
             return None
         program, *rest = self._command
         command = [program, *(_fill(argument, user, name) for argument in rest)]
-        output = read_command_output(command, setting="secrets.command", timeout_seconds=self._timeout_seconds)
+        hint = "check the program: wasmrt config get secrets.command"
+        output = read_command_output(command, hint=hint, timeout_seconds=self._timeout_seconds)
         value = output.removesuffix("\n").removesuffix("\r")
         return Entry(Secret(value), self._now()) if value else None
 
@@ -79,36 +80,48 @@ class CommandSecrets(EntryStore):
         raise SecretBackendError("secrets from a command are read-only", hint="delete it where the command reads it")
 
 
-def read_command_output(command: Sequence[str], *, setting: str, timeout_seconds: float) -> str:
-    """Run the operator's command in a setting without a shell; return its output, at most as long as a secret.
+def read_command_output(
+    command: Sequence[str],
+    *,
+    hint: str,
+    timeout_seconds: float,
+    stdin: bytes = b"",
+    label: str = "the command for secrets",
+) -> str:
+    """Run a command of the operator without a shell; return its output, at most as long as a secret.
+
+    `hint` says how to check the program, `stdin` is a short input, and `label` names the command in errors.
 
     Raises:
         SecretBackendError: the command cannot be started, fails, or does not end in time.
     """
     try:
         process = subprocess.Popen(  # noqa: S603 - no shell is used
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
             start_new_session=True,
         )  # fmt: skip
     except OSError as error:
-        reason = f"the command for secrets cannot be started: {error.strerror}"
-        raise SecretBackendError(reason, hint=f"check the program: wasmrt config get {setting}") from None
+        reason = f"{label} cannot be started: {error.strerror}"
+        raise SecretBackendError(reason, hint=hint) from None
+    assert process.stdin is not None
     try:
+        with suppress(BrokenPipeError), process.stdin:
+            process.stdin.write(stdin)
         output = _read_output(process, time.monotonic() + timeout_seconds)
         if output is not None and len(output) > _MAX_OUTPUT_BYTES:
-            raise _failed(f"printed more than {MAX_SECRET_BYTES:,} bytes")
+            raise _failed(label, f"printed more than {MAX_SECRET_BYTES:,} bytes")
         status = None if output is None else process.wait(timeout_seconds)
     except subprocess.TimeoutExpired:
         output = None
     finally:
         _end(process)
     if output is None:
-        raise _failed(f"did not end within {timeout_seconds:g} seconds")
+        raise _failed(label, f"did not end within {timeout_seconds:g} seconds")
     if status != 0:
-        raise _failed(f"failed with exit status {status}")
+        raise _failed(label, f"failed with exit status {status}")
     text = output.decode(errors="replace")  # SECURITY: a decoding error would contain the value
     if text.encode() != output:
-        raise _failed("printed something other than UTF-8 text")
+        raise _failed(label, "printed something other than UTF-8 text")
     return text
 
 
@@ -144,5 +157,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def _failed(how: str) -> SecretBackendError:
-    return SecretBackendError(f"the command for secrets {how}", hint="run the command yourself to see its error")
+def _failed(label: str, how: str) -> SecretBackendError:
+    return SecretBackendError(f"{label} {how}", hint="run the command yourself to see its error")

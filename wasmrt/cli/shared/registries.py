@@ -1,0 +1,43 @@
+"""Access to the registries that a user names, for the commands that install and publish tools."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from wasmrt.catalog.registry import Access, Reference, Send
+from wasmrt.cli.shared.progress import status
+from wasmrt.cli.shared.runtime import open_runtime
+from wasmrt.core.limits import KIB
+from wasmrt.egress.secrets import DEFAULT_USER, find_registry_login
+
+
+def registry_access() -> Access:
+    """Return how a registry is reached: through the gateway, and with the logins in Docker's configuration."""
+    return Access(_connect, _find_login)
+
+
+def _find_login(host: str) -> str | None:
+    login = find_registry_login(host)
+    return None if login is None else login.reveal()
+
+
+@contextmanager
+def _connect(reference: Reference) -> Iterator[Send]:
+    from wasmrt.egress.gateway import HttpRequest, HttpResponse, send_for_user  # loads the network modules
+
+    with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"waiting for {reference.host}") as line:
+
+        def send(
+            method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, max_bytes: int
+        ) -> HttpResponse:
+            def show(done: int) -> None:
+                line.update(f"KiB from {reference.host}", done // KIB, max(1, max_bytes // KIB))
+
+            request = HttpRequest(method, url, headers, body)
+            return send_for_user(
+                gateway, reference.origin, request,
+                name="install", user=DEFAULT_USER, max_bytes=max_bytes, on_read=show,
+            )  # fmt: skip
+
+        yield send
