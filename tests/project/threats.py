@@ -592,6 +592,7 @@ THREATS = (
         source=OURS,
         tests=(
             "agent/approvals/test_approvals.py::test_an_approval_does_not_apply_to_a_different_request",
+            "agent/first_party/test_diff_approvals.py::test_a_call_is_refused_if_its_result_differs_from_the_approved_one",
             "agent/approvals/test_summary.py::test_an_answer_for_the_session_applies_only_to_the_same_targets",
             "agent/approvals/test_approvals.py::test_a_function_that_fails_or_returns_another_type_denies",
             "agent/approvals/test_approvals.py::test_cancelling_withdraws_and_later_answers_have_no_effect",

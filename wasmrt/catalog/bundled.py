@@ -44,6 +44,8 @@ class BundledTool(NamedTuple):
     """`ask` if each call requires approval, unless a rule of the operator sets a different permission."""
     labels: tuple[str, ...] | None = None
     """The labels of the tool's results, or None if the labels follow from the effects."""
+    previews: bool = False
+    """True if the component shows approvers what a call would change, as `OwnTerms.previews` describes."""
 
     @property
     def needs(self) -> str:
@@ -77,7 +79,7 @@ TOOLS = (
     BundledTool("write_file", "files", "write_file", ("file_write", "files.write_text"), _LOCAL_SECONDS),
     BundledTool("list_dir", "files", "list_dir", ("file_list", "files.list_dir"), _LOCAL_SECONDS),
     BundledTool("apply_patch", "files", "apply_patch", ("file_edit",), _LOCAL_SECONDS),
-    BundledTool("apply_diff", "files", "apply_diff", (), _LOCAL_SECONDS),
+    BundledTool("apply_diff", "files", "apply_diff", (), _LOCAL_SECONDS, previews=True),
     BundledTool("file_search", "files", "file_search", ("files.search",), 0.5),
     BundledTool("file_delete", "files", "file_delete", (), _LOCAL_SECONDS),
     BundledTool("files.ensure_dir", "files", "ensure_dir", (), _LOCAL_SECONDS),
@@ -219,6 +221,7 @@ def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[T
         cost=Decimal(0) if chosen is None else chosen.cost,
         seconds=tool.seconds,
         settings=None if chosen is None else chosen.settings,
+        previews=tool.previews,
     )
     return (ToolSpec(tool.tool, permission=tool.permission, own=terms),)
 

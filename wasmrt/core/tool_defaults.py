@@ -73,8 +73,11 @@ class ToolDefaults:
         """Decide on the params before anyone is asked to approve the call; None if the tool does not object."""
         return None
 
-    def preview(self, params: Any) -> str | None:
-        """Return the text that shows an approver what the call would change; None for the params alone."""
+    def preview(self, params: Any, context: Any) -> str | None:
+        """Return the text that shows an approver what the call would change; None for the params alone.
+
+        `context` is the call's `wasmrt.ToolContext`. A call that an approver allowed gets this text in `context.shown`.
+        """
         return None
 
     def manual_command(self, params: Any) -> str:

@@ -338,6 +338,8 @@ class OwnTerms:
     """Typical duration of one call."""
     settings: Mapping[str, str] | None = None
     """The context of each of its calls, which replaces the caller's; None for the caller's."""
+    previews: bool = False
+    """True if the component returns a preview of a call, and refuses a call whose result differs from its preview."""
 
     def traits(self, effects: frozenset[Effect], reading: frozenset[Effect]) -> Traits:
         """Return the traits of a tool that a sandbox limits to `effects`, and in read-only views to `reading`."""

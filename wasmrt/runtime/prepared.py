@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
@@ -20,7 +20,8 @@ from wasmrt.core.names import did_you_mean, offered_name
 from wasmrt.core.tool_defaults import Offer, ToolDefaults
 from wasmrt.core.traits import NO_TERMS, Traits
 from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
-from wasmrt.runtime.call import Batch, BatchResult, Call, CallPipeline, CallRequest, CallTarget, OpenedCall, run_call
+from wasmrt.runtime.call import Batch, BatchResult, Call, CallRequest, CallRunner, CallTarget, OpenedCall, run_call
+from wasmrt.runtime.call.previews import preview_context, preview_text, with_approved_result
 from wasmrt.runtime.context import Progress, ToolContext
 from wasmrt.sandbox.component import ComponentType, ToolSpec
 
@@ -28,23 +29,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from wasmrt.sandbox.schema.providers import Provider
-
-
-class CallRunner(Protocol):
-    """The runtime that a prepared tool belongs to."""
-
-    @property
-    def pipeline(self) -> CallPipeline:
-        """The parts of the runtime that every call uses."""
-
-    def prepared(self, name: str) -> PreparedTool | None:
-        """Return the prepared tool to which grants refer as `name`, or None."""
-
-    def check_open(self) -> None:
-        """Raise `RuntimeClosedError` if the runtime accepts no more calls."""
-
-    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
-        """Run `work` on one of the runtime's threads."""
 
 
 class PreparedTool(ToolDefaults):
@@ -261,6 +245,17 @@ class PreparedTool(ToolDefaults):
         part.offer = self.offer
         return part
 
+    def preview(self, params: Any, context: ToolContext) -> str | None:
+        """Return a diff of what a call would change, and the digest of its result; None if the tool has no previews.
+
+        Raises:
+            ToolError: the call would fail.
+        """
+        if not self.own.previews:
+            return None
+        output = self._run_request(CallRequest(self._tool, params, preview_context(context)))
+        return preview_text(output.result)
+
     def execute(
         self,
         params: Any,
@@ -389,6 +384,8 @@ class PreparedTool(ToolDefaults):
                 context = replace(context, on_progress=on_progress, workspace=folder)
         else:
             context = ToolContext(user=user, data=context, on_progress=on_progress, receipt=receipt, workspace=folder)
+        if self.own.previews:
+            context = with_approved_result(context)
         return CallRequest(self._tool, params, context)
 
     def _run_request(self, request: CallRequest) -> ToolOutput:

@@ -23,7 +23,7 @@ class Changer(ToolDefaults):
     def __init__(self) -> None:
         self.shown: list[str | None] = []
 
-    def preview(self, params: dict[str, Any]) -> str:
+    def preview(self, params: dict[str, Any], context: ToolContext) -> str:
         return f"to {params['to']}"
 
     def execute(self, params: Any, context: ToolContext) -> ToolOutput:
@@ -67,7 +67,7 @@ def test_an_event_loop_continues_while_a_preview_is_created() -> None:
     async def answered() -> None:
         loop = asyncio.get_running_loop()
         asked = asyncio.ensure_future(registry.aexecute("changer", {"to": "a"}))
-        tool.preview = lambda params: asyncio.run_coroutine_threadsafe(_set(), loop).result(10) or "seen"  # type: ignore[method-assign]
+        tool.preview = lambda params, context: asyncio.run_coroutine_threadsafe(_set(), loop).result(10) or "seen"  # type: ignore[method-assign]
         await asked
 
     async def _set() -> None:

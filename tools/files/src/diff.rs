@@ -7,6 +7,7 @@ use serde_json::{json, Value};
 use crate::edits::{fit, parse, Change, FileEdit, Misfit};
 use crate::host::{file_path, look, read_text};
 use crate::patch::nearest;
+use crate::preview::{preview, Approval};
 use crate::steps::{carry_out, Step};
 
 const MAX_NEAR_CHARS: usize = 1500;
@@ -22,7 +23,11 @@ pub struct Params {
     dry_run: Option<bool>,
 }
 
-pub fn apply_diff(params: Params) -> Result<Value, Failure> {
+pub const NAME: &str = "apply_diff";
+
+pub fn apply_diff(params: &str, context: Option<&str>) -> Result<Value, Failure> {
+    let params: Params = serde_json::from_str(params).map_err(|error| input("invalid-params", error.to_string()))?;
+    let approval = Approval::read(context)?;
     let edits = parse(&params.diff, params.path.as_deref())
         .map_err(|mistake| input("invalid-diff", format!("{mistake}; nothing was changed")))?;
     let steps = edits.iter().map(plan).collect::<Result<Vec<Step>, Failure>>()?;
@@ -31,7 +36,11 @@ pub fn apply_diff(params: Params) -> Result<Value, Failure> {
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
         return Err(input("invalid-diff", format!("the diff changes {} twice; nothing was changed: put its hunks together", twice[0])));
     }
+    if approval.preview {
+        return preview(&edits, &steps);
+    }
     if !params.dry_run.unwrap_or(false) {
+        approval.check(&steps)?;
         carry_out(&steps)?;
     }
     let mut room = MAX_SHOWN_CHARS;

@@ -3,7 +3,8 @@
 //! What may be read and written is the host's to decide, for each tool by its own part of the capability file. The one
 //! rule of ours is that `vault/` belongs to `vault_copyto`.
 
-use kit::several::{with_params, Offer, DESTROYS, READS, WRITES};
+use kit::several::{call_one, describe_all, with_params, Offer, DESTROYS, READS, WRITES};
+use kit::{Description, Failure, Guest};
 
 mod change;
 mod diff;
@@ -11,6 +12,7 @@ mod edits;
 mod folder;
 mod host;
 mod patch;
+mod preview;
 mod read;
 mod search;
 mod steps;
@@ -59,14 +61,14 @@ const OFFERS: &[Offer] = &[
         run: |params| with_params(params, patch::apply_patch),
     },
     Offer {
-        name: "apply_diff",
+        name: diff::NAME,
         description: "Changes one or several text files by a unified diff, a patch that begins with '*** Begin Patch', or \
             <<<<<<< SEARCH blocks: all of it, or nothing if a part does not fit in exactly one place. Places are found by \
             the lines, so give three lines of context; line numbers may be wrong. It may also create, delete and rename \
             files. 'dry_run' only reports the changes.",
         schema: include_str!("schemas/apply_diff.json"),
         annotations: WRITES,
-        run: |params| with_params(params, diff::apply_diff),
+        run: |params| diff::apply_diff(params, None),
     },
     Offer {
         name: "file_delete",
@@ -100,4 +102,19 @@ const OFFERS: &[Offer] = &[
     },
 ];
 
-kit::provide_several!(OFFERS);
+struct Provider;
+
+impl Guest for Provider {
+    fn describe() -> Vec<Description> {
+        describe_all(OFFERS)
+    }
+
+    fn call(name: String, params: String, context: Option<String>) -> Result<String, Failure> {
+        if name == diff::NAME {
+            return diff::apply_diff(&params, context.as_deref()).map(|answer| answer.to_string());
+        }
+        call_one(OFFERS, &name, &params)
+    }
+}
+
+kit::bindings::export!(Provider with_types_in kit::bindings);

@@ -107,7 +107,7 @@ class HostTool(ToolDefaults):
         """Return a refusal of the params, or None."""
         return None if self.decide is None else self.decide(params)
 
-    def preview(self, params: Any) -> str | None:
+    def preview(self, params: Any, context: ToolContext) -> str | None:
         """Return a description of the planned change for the approver, or None."""
         return None if self.plan is None else self.plan(params).shown
 

@@ -29,9 +29,9 @@ class BlockingExecutor:
         """Wait for the answer to a request."""
         return run_blocking(approvals.decide(request, approver))
 
-    async def preview(self, tool: Tool, params: Any) -> str | None:
+    async def preview(self, tool: Tool, params: Any, context: ToolContext) -> str | None:
         """Wait for the tool's preview of a call."""
-        return tool.preview(params)
+        return tool.preview(params, context)
 
     async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
@@ -57,9 +57,9 @@ class AsyncExecutor:
         """Wait for the answer to a request."""
         return await approvals.decide(request, approver)
 
-    async def preview(self, tool: Tool, params: Any) -> str | None:
+    async def preview(self, tool: Tool, params: Any, context: ToolContext) -> str | None:
         """Wait for the tool's preview of a call."""
-        return await asyncio.to_thread(tool.preview, params)
+        return await asyncio.to_thread(tool.preview, params, context)
 
     async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""

@@ -13,7 +13,7 @@ from wasmrt.agent.flows import FlowMap, Label, Reach
 from wasmrt.agent.policy import OUTGOING
 from wasmrt.agent.registry import _access, _flow, _steps
 from wasmrt.agent.registry._flow import result_labels
-from wasmrt.agent.registry._pipeline import FORGET_HINT, approval_request
+from wasmrt.agent.registry._pipeline import FORGET_HINT, approval_request, tool_context
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.capabilities.model import ANY_HOST
@@ -102,7 +102,7 @@ def approval_preview(state: CallState) -> ApprovalRequest | None:
     if not _evaluate_steps(state)[-1][1].allowed or state.approval_needed is None:
         return None
     try:
-        shown = state.tool.preview(state.params)
+        shown = state.tool.preview(state.params, tool_context(state, state.tool.timeout_seconds))
     except Exception:  # the call itself would fail with this error
         return None
     request = approval_request(state, shown)

@@ -156,12 +156,13 @@ async def approve(state: CallState, executor: Executor) -> None:
         state.apply(_steps.redeem(state))
         _flow.record_approval(state)
         return
-    state.previewing = True
-    shown = await executor.preview(state.tool, state.params)
-    state.previewing = False
-    request = approval_request(state, shown)
-    approvals = state.services.approvals
-    answer = approvals.remembered(request) or await executor.decide(approvals, request, state.request.approver)
+    approvals, shown = state.services.approvals, None
+    answer = approvals.remembered(approval_request(state, None))
+    if answer is None:
+        state.previewing = True
+        shown = await executor.preview(state.tool, state.params, tool_context(state, state.tool.timeout_seconds))
+        state.previewing = False
+        answer = await executor.decide(approvals, approval_request(state, shown), state.request.approver)
     state.answer = answer
     name, by = state.known.name, f" by {answer.by}" if answer.by else ""
     if not answer.approved:

@@ -130,10 +130,13 @@ class RoutineTool(HostTool):
 
     def requires_approval(self, params: Any) -> bool:
         """Return whether a call lets a routine use tools."""
-        return self.preview(params) is not None
+        return self._find_question(params) is not None
 
-    def preview(self, params: Any) -> str | None:
+    def preview(self, params: Any, context: ToolContext) -> str | None:
         """Return what the approver of a call sees, or None if the call requires no approval."""
+        return self._find_question(params)
+
+    def _find_question(self, params: Any) -> str | None:
         try:
             return self.asks(params, self.user)
         except (WasmrtError, KeyError, TypeError):  # the call fails with this error

@@ -4,6 +4,7 @@ from wasmrt.runtime.call._admission import Admission
 from wasmrt.runtime.call._answer import read_params, write_params
 from wasmrt.runtime.call._batch import Batch, BatchResult, OpenedCall
 from wasmrt.runtime.call._call import CallPipeline, CallRequest, run_call
+from wasmrt.runtime.call._runner import CallRunner
 from wasmrt.runtime.call._services import CallServices
 from wasmrt.runtime.call._state import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.call._target import CallTarget
@@ -16,6 +17,7 @@ __all__ = [
     "Call",
     "CallPipeline",
     "CallRequest",
+    "CallRunner",
     "CallServices",
     "CallTarget",
     "Files",

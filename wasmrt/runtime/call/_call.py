@@ -195,7 +195,7 @@ def _new_id() -> str:
 
 
 def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
-    if pipeline.rate is not None:
+    if pipeline.rate is not None and request.context.shown is None:  # otherwise its preview was counted
         pipeline.rates.check_and_record(call.user, call.tool, pipeline.rate, what="call")
     # A tool that is called by another tool, or by a program that waits for the tool, uses the caller's permit.
     if call.parent is None and not request.context.under_permit:

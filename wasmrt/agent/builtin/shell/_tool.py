@@ -232,7 +232,7 @@ class ShellTool(ToolDefaults):
         verdict = self._decide_params(params)
         return f"{verdict.sentence}: {verdict.part}" if verdict.part else verdict.sentence
 
-    def preview(self, params: Any) -> str:
+    def preview(self, params: Any, context: ToolContext) -> str:
         """Return the command, its folder, the session variables that it uses, and the reason for the approval."""
         verdict = self._decide_params(params)
         start = self._start(workdir_of(params))

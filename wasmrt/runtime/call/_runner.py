@@ -1,0 +1,31 @@
+"""`CallRunner`: what a prepared tool needs from its runtime."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from wasmrt.core.model import ToolOutput
+from wasmrt.runtime.call._call import CallPipeline
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from wasmrt.runtime.prepared import PreparedTool
+
+
+class CallRunner(Protocol):
+    """The runtime that a prepared tool belongs to."""
+
+    @property
+    def pipeline(self) -> CallPipeline:
+        """The parts of the runtime that every call uses."""
+
+    def prepared(self, name: str) -> PreparedTool | None:
+        """Return the prepared tool to which grants refer as `name`, or None."""
+
+    def check_open(self) -> None:
+        """Raise `RuntimeClosedError` if the runtime accepts no more calls."""
+
+    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
+        """Run `work` on one of the runtime's threads."""
