@@ -148,7 +148,7 @@ def test_urls_that_are_not_plain_are_refused_before_any_request(wasmrt: Run, sit
     url = site.url()
     cases = {
         url.replace("https", "http"): "must begin with https://",
-        url.replace("https", "oci"): "neither https nor http",
+        url.replace("https", "ftp"): "neither https nor http",
         url.replace("//", "//me:word@"): "user",
         f"{url}#sha256={DIGEST[:-1]}": "64 lower-case",
         f"{url}#sha256={DIGEST.upper()}": "64 lower-case",

@@ -26,6 +26,8 @@ from tests.cli.registry import (
     serve_registry,
 )
 from wasmrt.catalog.package import FolderFiles, pack
+from wasmrt.catalog.registry import OciSource
+from wasmrt.cli.shared.registries import registry_access
 
 Run = Callable[..., Result]
 WASM = "application/wasm"
@@ -59,6 +61,13 @@ def test_a_tag_is_resolved_once_and_the_capability_file_comes_from_the_config(
     (tool,) = json.loads(wasmrt("list", "--json").stdout)
     assert tool["name"] == "parrot"
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
+
+
+def test_the_fetched_tool_names_its_manifest(registry: FakeRegistry, home: Path) -> None:
+    digest = registry.publish(config_of(REQUEST), (COMPONENT, WASM))
+    fetched = OciSource(registry.url(), registry_access()).fetch(max_bytes=len(COMPONENT))
+    assert (fetched.resolved, fetched.digest) == (registry.url(f"@{digest}"), digest)
+    assert (fetched.signed, fetched.sidecar) == ((digest.removeprefix("sha256:"),), REQUEST)
 
 
 def test_a_digest_pins_the_manifest(wasmrt: Run, registry: FakeRegistry) -> None:

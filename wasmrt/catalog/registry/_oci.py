@@ -19,7 +19,7 @@ from wasmrt.catalog.registry._artifact import (
     write_package,
 )
 from wasmrt.catalog.registry._client import FindLogin, Reference, Registry, Send, parse_reference
-from wasmrt.catalog.sources import Fetched
+from wasmrt.catalog.sources import Fetched, digests_to_sign
 from wasmrt.core.errors import ComponentTooLargeError, SourceError
 from wasmrt.core.limits import MAX_ARCHIVE_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_WASM_CONFIG_BYTES
 
@@ -69,7 +69,8 @@ class OciSource:
             name = reference.name.rpartition("/")[2]
             file = self.sidecar if sidecar is None else sidecar
             fetched = Fetched(data=data, name=name, origin=str(reference), sidecar=file, warnings=warnings)
-        return replace(fetched, resolved=str(replace(reference, version=digest)), digest=digest)
+        resolved, signed = replace(reference, version=digest), digests_to_sign(manifest, self.sidecar)
+        return replace(fetched, resolved=str(resolved), digest=digest, signed=signed)
 
 
 def push_component(
