@@ -17,7 +17,7 @@ TIER = os.environ.get("WASMRT_TESTS", "short")
 KINDS = {
     "toolchain": "compilers of guest languages",
     "browser": "Chromium",
-    "peers": "MCP servers and clients of other projects",
+    "peers": "registries, and MCP servers and clients, of other projects",
     "soak": "thousands of calls",
     "postgres": "stores in PostgreSQL",
     "kills": "processes killed again and again",

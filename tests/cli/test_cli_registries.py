@@ -184,3 +184,68 @@ def test_logins_that_cannot_be_used_are_errors(wasmrt: Run, registry: FakeRegist
 )  # fmt: skip
 def test_references_without_host_tag_or_digest_are_refused(wasmrt: Run, url: str) -> None:
     assert json.loads(wasmrt("install", url, "--json", code=2).stderr)["code"] in ("source", "invalid-url")
+
+
+def test_what_is_pushed_is_what_is_installed(
+    wasmrt: Run, registry: FakeRegistry, tool_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    file = tool_file(sidecar=REQUEST.decode())
+    registry.challenge = f'Bearer realm="https://{registry.host}/token",service="a"'
+    log_in(tmp_path / "docker", registry.host)
+    pushed = json.loads(wasmrt("push", registry.url(), file, "--json").stdout)["resolved"]
+    assert any("Aacme%2Fparrot%3Apull%2Cpush" in request.target for request in registry.server.requests)
+    manifest = json.loads(registry.manifests["1.0.0"])
+    assert pushed == registry.url(f"@{digest_of(registry.manifests['1.0.0'])}")
+    assert [layer["mediaType"] for layer in manifest["layers"]] == [WASM]
+    config = json.loads(registry.blobs[manifest["config"]["digest"]])
+    assert config["layerDigests"] == [digest_of(COMPONENT)]
+    assert (config["architecture"], config["os"], config["wasmrt"]["data"]) == ("wasm", "wasip2", REQUEST.decode())
+    assert config["component"]["exports"] == ["wasmrt:tool/provider@0.1.0"]
+    assert "may GET https://api.example.com" in wasmrt("install", pushed, "--yes").stderr
+    registry.server.requests.clear()
+    assert json.loads(wasmrt("push", registry.url(":2"), file, "--json").stdout)["resolved"] == pushed
+    assert [each.method for each in registry.server.requests].count("POST") == 0  # the registry has both blobs
+
+
+def test_a_pushed_package_is_installed(wasmrt: Run, registry: FakeRegistry, tmp_path: Path) -> None:
+    (tmp_path / "kit").mkdir()
+    (tmp_path / "kit/kit.wasm").write_bytes(COMPONENT)
+    (tmp_path / "kit/wasmrt.toml").write_text('name = "kit"\nversion = "1.0.0"\ncomponent = "kit.wasm"\n')
+    name, archive = pack(FolderFiles(tmp_path / "kit"))
+    (tmp_path / name).write_bytes(archive)
+    wasmrt("push", registry.url(), tmp_path / name)
+    assert json.loads(registry.manifests["1.0.0"])["artifactType"] == "application/vnd.wasmrt.package.v1"
+    wasmrt("install", registry.url())
+    assert [tool["name"] for tool in json.loads(wasmrt("list", "--json").stdout)] == ["kit"]
+
+
+def test_uploads_that_are_refused_or_lead_elsewhere_are_errors(
+    wasmrt: Run, registry: FakeRegistry, tool_file: Callable[..., Path]
+) -> None:
+    file = tool_file()
+    at = f"https://127.0.0.1:{registry.inner.port}/upload"
+    lies = {
+        "at another port": ("/uploads/", http_response(status=202, headers=(("Location", at),)), "registry"),
+        "refused": ("/uploads/", http_response(status=403), "registry-login"),
+        "too large": ("/uploads/1", http_response(status=413), "registry"),
+        "the manifest is refused": ("/manifests/1.0.0", http_response(status=400), "registry"),
+        "redirected": ("/uploads/", http_response(status=307, headers=(("Location", at),)), "registry"),
+    }
+    for name, (path, response, code) in lies.items():
+        registry.lies = {path: response}
+        registry.blobs.clear()
+        error = json.loads(wasmrt("push", registry.url(), file, "--json", code=2).stderr)
+        assert error["code"] == code, f"{name}: {error}"
+    assert registry.inner.connections == 0 and registry.manifests == {}
+
+
+def test_only_valid_tools_are_pushed_and_only_under_a_tag(
+    wasmrt: Run, registry: FakeRegistry, tool_file: Callable[..., Path], tmp_path: Path
+) -> None:
+    pinned = registry.url(f"@{digest_of(b'')}")
+    assert "oci://HOST/NAME:TAG" in wasmrt("push", pinned, tool_file(), code=2).stderr
+    wasmrt("push", registry.url(), tool_file(sidecar='{"http": 1}'), code=2)
+    wasmrt("push", registry.url(), tool_file(data=b"not a component"), code=2)
+    (tmp_path / "kit.zip").write_bytes(b"not an archive")
+    wasmrt("push", registry.url(), tmp_path / "kit.zip", code=2)
+    assert registry.server.connections == 0

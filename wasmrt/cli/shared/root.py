@@ -40,6 +40,7 @@ COMMANDS = {
     "pack": "Create an archive of the package in DIR.",
     "plugins": "Check folders of plugins, which are programs with a manifest.",
     "policy": "Check and show the tool policy, and explain its decisions.",
+    "push": "Publish the component or package in FILE in a registry.",
     "remove": "Remove a tool with all its versions and grants.",
     "replay": "Repeat a recorded call, and compare the results.",
     "rollback": "Activate an older version of a tool.",
@@ -56,7 +57,7 @@ COMMANDS = {
 }
 FOLDERS = {
     "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
-    "author": ("new", "build", "test", "dev", "pack", "sign"),
+    "author": ("new", "build", "test", "dev", "pack", "sign", "push"),
     "grant": ("install", "remove", "rollback", "grant", "approvals", "caps", "policy"),
     "serve": ("serve", "mcp", "routines"),
     "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),

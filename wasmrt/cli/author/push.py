@@ -1,0 +1,59 @@
+"""`wasmrt push`: publish a component with its capability file, or a package, in a registry."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from wasmrt.catalog.package import fetch_archive
+from wasmrt.catalog.registry import push_component, push_package
+from wasmrt.catalog.sources import FileSource, read_source
+from wasmrt.catalog.validator import WasmValidator
+from wasmrt.cli.shared.options import json_option, quiet_option
+from wasmrt.cli.shared.output import print_message, show_json
+from wasmrt.cli.shared.registries import registry_access
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_ARCHIVE_BYTES
+
+
+@click.command("push")
+@click.argument("url", metavar="oci://HOST/NAME:TAG")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE")
+@click.option(
+    "--capabilities",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Its capability file (default: NAME.capabilities.json next to the component).",
+)
+@quiet_option
+@json_option
+def push(url: str, file: Path, capabilities: Path | None, quiet: bool, as_json: bool) -> None:
+    """Publish the component or package in FILE in a registry.
+
+    One digest covers a component and its capability file, and the same files always have the same digest. A package is
+    an archive of `wasmrt pack`. The login comes from Docker's config.json.
+
+    \b
+    Examples:
+      wasmrt push oci://registry.example.com/acme/json:1.2.0 json.wasm
+      wasmrt push oci://registry.example.com/acme/github:1.0.0 github.zip
+    """
+    if file.name.endswith(ARCHIVE_SUFFIXES):
+        if capabilities is not None:
+            raise ConfigurationError("a package has its own capability file", hint="omit --capabilities")
+        archive = read_source(file, "package", max_bytes=MAX_ARCHIVE_BYTES)
+        fetch_archive(archive, f"file {file.name}", max_bytes=COMPONENT_MAX_BYTES)
+        resolved = push_package(url, registry_access(), archive)
+    else:
+        fetched = FileSource(file, capabilities).fetch(max_bytes=COMPONENT_MAX_BYTES)
+        for warning in fetched.warnings:
+            print_message(f"warning: {warning}")
+        found = WasmValidator().validate(fetched.data)
+        found.raise_first()
+        resolved = push_component(url, registry_access(), fetched, imports=found.imports, exports=found.exports)
+    if as_json:
+        show_json({"resolved": resolved})
+        return
+    print_message(f"published {resolved}")
+    print_message(f"next: wasmrt install {resolved}")
