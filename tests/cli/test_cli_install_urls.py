@@ -161,3 +161,13 @@ def test_urls_that_are_not_plain_are_refused_before_any_request(wasmrt: Run, sit
         assert words in wasmrt("install", case, "--yes", code=2).stderr, case
     assert "must be a file" in wasmrt("install", "x.wasm", "--capabilities", url, code=2).stderr
     assert site.server.connections == 0
+
+
+def test_hosts_that_the_operator_did_not_list_are_never_contacted(wasmrt: Run, site: Site, home: Path) -> None:
+    with (home / "data/config.toml").open("a") as file:
+        file.write('[install]\nhosts = ["files.example.com"]\n')
+    url, other = site.url(), "https://files.example.com/parrot.wasm"
+    for arguments in ((url,), ("oci" + url[5:],), (other, "--capabilities", url), (other, "--signature", url)):
+        error = json.loads(wasmrt("install", *arguments, "--yes", "--json", code=2).stderr)
+        assert error["code"] == "policy", arguments
+    assert site.server.connections == 0

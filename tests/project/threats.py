@@ -34,6 +34,7 @@ _REACH = "sandbox/escape/test_reach.py::"
 _JOBS = "agent/jobs/test_runs.py::"
 _REGISTRIES = "cli/test_cli_lying_registries.py::"
 _ROUTINES = "agent/routines/test_engine.py::"
+_SIGNED = "catalog/installer/test_signatures.py::"
 
 THREATS = (
     Threat(
@@ -47,6 +48,19 @@ THREATS = (
             "interop/builder/test_components.py::test_a_build_cannot_read_outside_of_its_project",
             "interop/builder/test_components.py::test_a_component_that_requests_more_than_the_description_is_refused",
             "interop/builder/test_components.py::test_a_tool_is_not_installed_if_the_user_refuses",
+        ),
+    ),
+    Threat(
+        threat="a tool is replaced: its signature is moved, removed or by another signer, or its version is lower",
+        source=OURS,
+        tests=(
+            _SIGNED + "test_a_tool_that_the_given_key_did_not_sign_is_refused",
+            _SIGNED + "test_another_signer_none_and_a_lower_version_wait_for_a_decision",
+            _SIGNED + "test_a_moved_bundle_is_refused_without_a_key_as_well",
+            _SIGNED + "test_a_capability_file_that_the_signature_does_not_cover_counts_as_unsigned",
+            "catalog/installer/test_install_policy.py::test_only_tools_with_a_required_signer_are_planned",
+            "agent/extensions/test_extension_tools.py::test_the_operators_policy_for_installations_applies_to_agents",
+            "cli/test_cli_install_urls.py::test_hosts_that_the_operator_did_not_list_are_never_contacted",
         ),
     ),
     Threat(

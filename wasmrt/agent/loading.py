@@ -221,7 +221,7 @@ def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
 
 def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Places, config: OperatorConfig) -> None:
     """Register the tools that are not components: extensions, skills, memory, desktop, code mode and shell."""
-    sources = ToolSources(config.extensions.sources, config.extensions.hosts)
+    sources = ToolSources(config.extensions.sources, config.extensions.hosts, config.install)
     extensions = ExtensionTools(registry, runtime, places, sources, PROTECTED_TOOL_NAMES)
     workspace = getattr(runtime.config.workspace, "root", runtime.config.workspace)  # it may be a `UserFolders`
     own = workspace if isinstance(workspace, Path) else None

@@ -10,17 +10,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from wasmrt.capabilities import Capabilities, merge
-from wasmrt.capabilities.file import format_file, parse
+from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, explain_added
 from wasmrt.catalog._catalog import Catalog
 from wasmrt.catalog._model import ComponentInfo, NewVersion, Provenance, ToolVersion
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.find import described_by_sidecar
 from wasmrt.catalog.granted import granted_to, only_tools, request_of
+from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.signing import Signer, Verified, verify
 from wasmrt.catalog.sources import Fetched, Source
 from wasmrt.catalog.trust import describe_origin, trust_changes
-from wasmrt.catalog.validator import WasmValidator, refuse_broken_schemas
+from wasmrt.catalog.validator import ValidationResult, WasmValidator, refuse_broken_schemas
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import InvalidNameError
 from wasmrt.core.names import check_installed_name
@@ -99,10 +100,18 @@ def _shown_to_models(package: str | None) -> list[ToolSpec]:
 class Installer:
     """Installs tools into a catalog. The caller asks the user for decisions."""
 
-    def __init__(self, catalog: Catalog, *, prepare: Prepare, validator: WasmValidator | None = None) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        *,
+        prepare: Prepare,
+        validator: WasmValidator | None = None,
+        policy: InstallPolicy | None = None,
+    ) -> None:
         self._catalog = catalog
         self._prepare = prepare
         self._validator = validator or WasmValidator()
+        self._policy = policy or InstallPolicy()
 
     def plan(
         self,
@@ -119,7 +128,7 @@ class Installer:
         access; by default all tools get access. `key` is the signer that the source must have.
 
         Raises:
-            SourceError: the source cannot be read, its signature is invalid, or it is not signed with `key`.
+            SourceError: the source cannot be read, its signature is invalid, or its signer is not `key` or not allowed.
             InvalidNameError: the name is invalid.
             ComponentError: the validator or the engine refuses the component.
             CapabilityFileError: the sidecar or the grant is invalid.
@@ -129,13 +138,11 @@ class Installer:
         fetched = source.fetch(max_bytes=self._validator.max_bytes)
         name = _suggested(fetched.name) if name is None else name
         previous = self._catalog.get(name) if self._catalog.has(name) else None
-        verified = _verify(fetched, previous, key)
+        verified = self._verify(fetched, previous, key)
         result = self._validator.validate(fetched.data)
         result.raise_first()
         file = parse(fetched.sidecar or b"{}")
-        asked = file.capabilities
-        given = asked if grant is None else merge(asked, parse(grant).capabilities)
-        given = only_tools(given, only) if only else given
+        given = _narrow(file.capabilities, grant, only)
         component = ComponentBytes(fetched.data)
         sidecar = None if fetched.sidecar is None else fetched.sidecar.decode()
         tools = None if fetched.package is None else load_tools(fetched.package)
@@ -144,18 +151,14 @@ class Installer:
         new = NewVersion(
             name=name,
             component=component,
-            info=info._replace(
-                description=file.description or info.description,
-                imports=info.imports or result.imports,
-                exports=info.exports or result.exports,
-            ),
+            info=_complete(info, file, result),
             origin=fetched.origin,
             sidecar=sidecar,
             package=fetched.package,
             tools=info.tools,
             provenance=Provenance(fetched.resolved, fetched.digest, verified.signer, verified.bundle),
         )
-        changes, more = ((), 0) if previous is None else _compare(previous, new, asked, given)
+        changes, more = ((), 0) if previous is None else _compare(previous, new, file.capabilities, given)
         return InstallPlan(
             new=new,
             grant=given,
@@ -165,6 +168,13 @@ class Installer:
             more=more,
             problem=verified.problem,
         )
+
+    def _verify(self, fetched: Fetched, previous: ToolVersion | None, key: Signer | None) -> Verified:
+        pinned = None if previous is None else previous.provenance.signer
+        required = self._policy.signers_for(fetched.resolved) if key is None else (key,)
+        verified = verify(fetched, known=() if pinned is None else (pinned,), required=required)
+        self._policy.check_signer(fetched.resolved, verified.signer)
+        return verified
 
     def accept(self, plan: InstallPlan, *, for_agents: bool | None = None) -> ToolVersion:
         """Store the planned version with its grant, as the active version.
@@ -188,9 +198,17 @@ class Installer:
         return self._catalog.add(plan.new, None)
 
 
-def _verify(fetched: Fetched, previous: ToolVersion | None, key: Signer | None) -> Verified:
-    pinned = None if previous is None else previous.provenance.signer
-    return verify(fetched, known=() if pinned is None else (pinned,), required=() if key is None else (key,))
+def _narrow(asked: Capabilities, grant: bytes | None, only: Sequence[str]) -> Capabilities:
+    given = asked if grant is None else merge(asked, parse(grant).capabilities)
+    return only_tools(given, only) if only else given
+
+
+def _complete(info: ComponentInfo, file: CapabilityFile, result: ValidationResult) -> ComponentInfo:
+    return info._replace(
+        description=file.description or info.description,
+        imports=info.imports or result.imports,
+        exports=info.exports or result.exports,
+    )
 
 
 def _compare(

@@ -92,11 +92,6 @@ class Places(_Directories):
         """The home directories of MCP server programs, one for each user of a server."""
         return self.cache / "mcp"
 
-    @property
-    def fetched_packages(self) -> Path:
-        """Downloaded tool packages, during their installation."""
-        return self.cache / "fetched"
-
 
 def find_places(environ: Mapping[str, str] | None = None) -> Places:
     """Find this user's directories; WASMRT_HOME puts both under one directory.

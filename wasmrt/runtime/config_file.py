@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.capabilities.services import Service
+from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import Unfit, UnfitFileError, read_file
 from wasmrt.core.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
@@ -31,6 +32,7 @@ from wasmrt.runtime.config_extensions import (
     SkillSettings,
 )
 from wasmrt.runtime.config_hosts import read_hosts
+from wasmrt.runtime.config_install import INSTALL_SECTION
 from wasmrt.runtime.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.runtime.config_values import (
     VALUE_SECTIONS,
@@ -68,7 +70,7 @@ _ELSEWHERE = (
         "desktop",
         "jobs",
     ),
-    *("resource", "code_mode", "cache", "database"),
+    *("resource", "code_mode", "cache", "database", "install"),
 )
 """Settings that are used by registries and commands only, so `WasmRuntimeConfig` does not have them."""
 
@@ -104,6 +106,7 @@ class FileSettings:
     skills: SkillSettings = field(default_factory=SkillSettings)
     desktop: DesktopSettings = field(default_factory=DesktopSettings)
     jobs: JobSettings = field(default_factory=JobSettings)
+    install: InstallPolicy = field(default_factory=InstallPolicy)
     resource: ResourceSettings | None = None
     """Settings of `wasmrt serve --http` with access tokens from an authorization server."""
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
@@ -240,6 +243,7 @@ def parse_file_settings(path: Path, text: bytes, read_more: ReadMore | None = No
         skills=skills,
         desktop=DesktopSettings(**values["desktop"]),
         jobs=JobSettings(**values["jobs"]),
+        install=InstallPolicy(**values["install"]),
         resource=resource,
         database=DatabaseSettings(**values["database"]),
     )
@@ -406,4 +410,5 @@ _SECTIONS: dict[str, dict[str, ValueReader]] = {
     **EXTENSION_SECTIONS,
     **SERVE_SECTIONS,
     **DATABASE_SECTION,
+    **INSTALL_SECTION,
 }

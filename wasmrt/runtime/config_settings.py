@@ -138,6 +138,12 @@ RUNTIME_SETTINGS = (
     Setting("web_search.url", "URL of the SearxNG server.", "https://search.example.com/"),
     Setting("web_search.cost_per_search", "Price of a search, for estimates.", 0.005),
     Setting("explain.services", "File of services for explanations.", "services.toml"),
+    Setting("install.hosts", "Hosts in URLs of sources; without the setting, all.", [_HOST]),
+    Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
+    Setting(
+        "install.signers", "Public keys that must have signed tools from a source: a URL or folder, and all below it.",
+        {"acme": {"source": f"https://{_HOST}/acme/", "key": "acme.pub"}}, {},
+    ),
     Setting("extensions.sources", "Folders of packages that models may request.", [_FOLDER], []),
     Setting("extensions.hosts", "Hosts from which models may request packages or MCP servers.", [_HOST], []),
     Setting("extensions.serve", "Offer these tools to clients of wasmrt serve.", True, False),

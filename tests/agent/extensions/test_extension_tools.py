@@ -346,3 +346,15 @@ def test_auth_of_a_missing_tool_is_an_error(agent: Agent) -> None:
         expect_error(agent, "tool_install", name="x", kind="mcp").hint
         == "a user can add a server: wasmrt mcp add x URL"
     )
+
+
+def test_the_operators_policy_for_installations_applies_to_agents(make_agent: MakeAgent) -> None:
+    more = '[install]\nhosts = ["other.test"]\nrequire_signatures = true\n'
+    agent = make_agent(hosts=("good.test",), more=more)
+    url = "https://good.test/parrot.wasm"
+    error = expect_error(agent, "tool_install", name="parrot", url=url)
+    assert "has not allowed installations from good.test" in error.message
+    agent.put()
+    error = expect_error(agent, "tool_install", name="parrot")
+    assert error.code == "policy" and "requires that tools are signed" in error.message
+    assert agent.asked == []

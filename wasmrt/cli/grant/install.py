@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import click
@@ -16,19 +15,19 @@ from wasmrt.catalog.bundled import bundled_names
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import PackageSource
+from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.registry import SCHEME, OciSource, UrlSource, fetch_capability_file, fetch_signature
 from wasmrt.catalog.signing import Signer
 from wasmrt.catalog.sources import (
-    Fetched,
     FileSource,
     Source,
     WithSignature,
     is_package,
     read_capability_file,
     read_signature,
-    read_source,
 )
 from wasmrt.catalog.validator import WasmValidator
+from wasmrt.cli.grant.programs import ProgramSource
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
     ask,
@@ -51,15 +50,13 @@ from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import (
     ConfigurationError,
-    CoreModuleError,
     SecretBackendError,
     SecretNotFoundError,
-    UnknownWorldError,
 )
-from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES, MAX_ADAPTER_BYTES
+from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.core.places import find_places
 from wasmrt.egress.secrets import DEFAULT_USER, Secret, SecretsStore
-from wasmrt.sandbox.component import ToolSpec, check_header, worlds
+from wasmrt.sandbox.component import ToolSpec
 
 
 @click.command("install")
@@ -143,7 +140,8 @@ def install(
       wasmrt install oci://registry.example.com/acme/json:1.2.0
     """
     validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
-    installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator)
+    policy = configured_policy()
+    installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator, policy=policy)
     narrowed = None if grant is None else read_capability_file(grant)
     chosen = _source(source, capabilities)
     if adapter is not None and not is_program:
@@ -181,8 +179,19 @@ def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSp
         return component_info(prepare(runtime, name, component, tools=tools))
 
 
+def configured_policy() -> InstallPolicy:
+    """Return the operator's policy for installations."""
+    path = find_places().config
+    if not path.exists():
+        return InstallPolicy()
+    from wasmrt.agent.config import read_config_file  # loads the network modules
+
+    return read_config_file(path).install
+
+
 def _source(text: str, capabilities: str | None) -> Source:
     if "://" in text:
+        configured_policy().check_source(text)  # SECURITY: before any request
         sidecar = None if capabilities is None else _read_capabilities(capabilities)
         if text.startswith(SCHEME):
             return OciSource(text, registry_access(), sidecar)
@@ -214,6 +223,7 @@ def _read_signature(text: str) -> bytes:
 def _download(url: str, max_bytes: int) -> bytes:
     from wasmrt.egress.gateway import download_for_user  # loads the network modules
 
+    configured_policy().check_source(url)
     shown = url.partition("?")[0]  # a query may contain a signature
     with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"downloading {shown}"):
         return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes)
@@ -349,50 +359,3 @@ def _is_set(store: SecretsStore, name: str) -> bool:
     except SecretNotFoundError:
         return False
     return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgramSource:
-    """A WASI program: a component of `wasi:cli/command`, or a core module for WASI preview 1."""
-
-    file: Source
-    adapter: Path | None
-    """Adapter for core modules to use instead of the downloaded one."""
-    yes: bool
-    as_json: bool
-
-    def fetch(self, *, max_bytes: int) -> Fetched:
-        """Read the program and its capability file, and turn a core module into a component.
-
-        Raises:
-            SourceError: a file cannot be read.
-            BuildError: the module cannot be adapted.
-            UnknownWorldError: the component is not a program.
-        """
-        fetched = self.file.fetch(max_bytes=max_bytes)
-        try:
-            check_header(fetched.data, max_bytes=max_bytes)
-        except CoreModuleError:
-            fetched = self._adapt(fetched)
-        found = WasmValidator(max_bytes=max_bytes).validate(fetched.data)
-        found.raise_first()
-        if worlds.exported_program(found.exports) is None:
-            raise UnknownWorldError(
-                "the component is not a program: it does not export only wasi:cli/run",
-                hint="omit --command to install its functions",
-            )
-        return fetched
-
-    def _adapt(self, fetched: Fetched) -> Fetched:
-        from wasmrt.authoring.project import adapt_program, find_adapter  # loads the build modules
-        from wasmrt.cli.author.progress import confirm_with, showing_output
-        from wasmrt.cli.shared.progress import report_progress
-
-        quiet = self.as_json
-        with showing_output(quiet=quiet):
-            if self.adapter is None:
-                confirm = confirm_with(yes=self.yes, as_json=self.as_json)
-                adapter = find_adapter(confirm=confirm, progress=report_progress(quiet=quiet))
-            else:
-                adapter = read_source(self.adapter, "adapter", max_bytes=MAX_ADAPTER_BYTES)
-            return replace(fetched, data=adapt_program(fetched.data, adapter))

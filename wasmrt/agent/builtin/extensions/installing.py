@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Iterable
-from urllib.parse import urlsplit
 
-from wasmrt.agent.builtin.extensions.sources import SUFFIXES, source_at
+from wasmrt.agent.builtin.extensions.sources import source_of
 from wasmrt.agent.builtin.host_tool import Plan
 from wasmrt.catalog import ComponentInfo, ToolVersion
 from wasmrt.catalog.bundled import shipped_names
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.core.component_bytes import digest_of
-from wasmrt.core.errors import InvalidNameError, SourceError
-from wasmrt.core.files import replace_file
+from wasmrt.core.errors import InvalidNameError
 from wasmrt.core.limits import MIB
 from wasmrt.core.names import check_installed_name, folded
-from wasmrt.core.places import Places
 from wasmrt.egress.gateway import download
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
@@ -82,31 +78,21 @@ def describe_removal(versions: tuple[ToolVersion, ...]) -> str:
     return "\n".join([f"remove {versions[0].name} and its grant, but not its secrets:", *lines])
 
 
-def plan_fetch(
-    installer: Installer, name: str, url: str, hosts: tuple[str, ...], runtime: WasmToolRuntime, places: Places
-) -> Plan:
+def plan_fetch(installer: Installer, name: str, url: str, hosts: tuple[str, ...], runtime: WasmToolRuntime) -> Plan:
     """Plan the download and installation of a package without a grant, since its requests are not known yet.
 
     Raises:
         SourceError: the URL's path has an unknown suffix.
     """
-    suffix = next((each for each in SUFFIXES if urlsplit(url).path.endswith(each)), None)
-    if suffix is None:
-        hint = f"use a URL whose path ends in one of {', '.join(SUFFIXES)}"
-        raise SourceError("the URL does not name a package", hint=hint)
+    source_of(url, lambda _address, _max_bytes: b"")  # checks the URL before the approval
 
     def apply(context: ToolContext) -> dict[str, object]:
-        with runtime.open_gateway() as gateway:
-            data = download(gateway, url, hosts, name="tool_install", user=context.user, max_bytes=_MAX_FETCHED_BYTES)
-        try:
-            places.fetched_packages.mkdir(parents=True, exist_ok=True, mode=0o700)
-            with tempfile.TemporaryDirectory(dir=places.fetched_packages) as folder:
-                path = places.fetched_packages / folder / f"{name}{suffix}"
-                replace_file(path, data, durable=False)
-                plan = installer.plan(source_at(path), name=name, grant=_NOTHING)
-        except OSError as error:
-            hint = "check the free disk space, and the folder's owner"
-            raise SourceError(f"cannot store the package ({error.strerror})", hint=hint) from error
+        def fetch(address: str, max_bytes: int) -> bytes:
+            limit = min(max_bytes, _MAX_FETCHED_BYTES)
+            with runtime.open_gateway() as gateway:
+                return download(gateway, address, hosts, name="tool_install", user=context.user, max_bytes=limit)
+
+        plan = installer.plan(source_of(url, fetch), name=name, grant=_NOTHING)
         # SECURITY: an update is granted nothing either, and replaces the installed version only after an approval.
         version = installer.accept(plan) if plan.previous is None else installer.store_pending(plan)
         grant = f"wasmrt grant {name}"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.sources import MANIFESTS, FileSource, Source, is_package
 from wasmrt.core.errors import NotInstalledError, SourceError
 from wasmrt.core.limits import ARCHIVE_SUFFIXES
@@ -22,6 +23,7 @@ class ToolSources(NamedTuple):
 
     folders: tuple[Path, ...] = ()
     hosts: tuple[str, ...] = ()
+    policy: InstallPolicy = InstallPolicy()
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all packages and components in the folders, sorted."""
@@ -80,6 +82,17 @@ def source_at(path: Path) -> Source:
         hint = f"use a file with one of these suffixes: {', '.join(SUFFIXES)}"
         raise SourceError(f"{path.name} is neither a package nor a component", hint=hint)
     return FileSource(path)
+
+
+def source_of(url: str, download: Callable[[str, int], bytes]) -> Source:
+    """Return the package or component at a URL as a source; a component requests nothing.
+
+    Raises:
+        SourceError: the URL is not an https URL of a package or component.
+    """
+    from wasmrt.catalog.registry import UrlSource  # as in `source_at`
+
+    return UrlSource(url, download)
 
 
 def _is_source(path: Path) -> bool:

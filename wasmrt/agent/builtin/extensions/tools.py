@@ -32,7 +32,7 @@ from wasmrt.catalog.installer import Installer
 from wasmrt.catalog.removal import check_removable
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import ConfigurationError, NotInstalledError, WasmrtError
+from wasmrt.core.errors import ConfigurationError, NotInstalledError, SourceError, WasmrtError
 from wasmrt.core.limits import COMPONENT_MAX_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.names import check_installed_name
@@ -82,7 +82,6 @@ class ExtensionTools:
     ) -> None:
         self._registry = registry
         self._runtime = runtime
-        self._places = places
         self._sources = sources
         self._protected = tuple(protected)
         self._catalog = Catalog(places.data)
@@ -164,7 +163,8 @@ class ExtensionTools:
     def _check_source(self, params: Params) -> Decision | None:
         name, url = check_installed_name(params["name"]), params.get("url")
         if url is not None:
-            return decide_download(url, self._sources.hosts, "extensions")
+            denial = decide_download(url, self._sources.hosts, "extensions")
+            return self._decide_host(params) if denial is None else denial
         if params.get("kind") == "mcp":
             return None
         try:
@@ -174,15 +174,24 @@ class ExtensionTools:
             return Decision(False, Reason.NOT_FOUND, error.message, hint, "tool.source", name)
         return None
 
+    def _decide_host(self, params: Params) -> Decision | None:
+        if params.get("kind") == "mcp":
+            return None
+        try:
+            self._sources.policy.check_source(params["url"])
+        except SourceError as error:
+            return Decision(False, Reason.HOST_NOT_ALLOWED, error.message, error.hint, "tool.source", "url")
+        return None
+
     def _install(self, params: Params) -> Plan:
         name, url = params["name"], params.get("url")
         if params.get("kind") == "mcp":
             return self._servers(name).install(name, url)
         if not self._catalog.has(name):
             check_free_name(name, (*self._protected, *self._registry.all_names()))
-        installer = Installer(self._catalog, prepare=self._prepare)
+        installer = Installer(self._catalog, prepare=self._prepare, policy=self._sources.policy)
         if url is not None:
-            return plan_fetch(installer, name, url, self._sources.hosts, self._runtime, self._places)
+            return plan_fetch(installer, name, url, self._sources.hosts, self._runtime)
         plan = installer.plan(self._sources.source(name), name=name)
 
         def apply(_: ToolContext) -> dict[str, Any]:
