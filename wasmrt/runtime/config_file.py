@@ -17,10 +17,10 @@ from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import Unfit, UnfitFileError, read_file
 from wasmrt.core.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.core.places import find_places
-from wasmrt.core.setting_commands import append_command, set_command, unset_command
+from wasmrt.core.setting_commands import set_command, unset_command
 from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_in, read_table
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.egress.leaks import DECODE_LIMIT_RULE, Action, Direction, LeakDetector, Overrides, Rule, read_rule_file
+from wasmrt.egress.leaks import Overrides, Rule
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.egress.vault import VaultSecrets, VaultSettings
 from wasmrt.runtime.config_database import DATABASE_SECTION, DatabaseSettings
@@ -33,6 +33,7 @@ from wasmrt.runtime.config_extensions import (
 )
 from wasmrt.runtime.config_hosts import read_hosts
 from wasmrt.runtime.config_install import INSTALL_SECTION
+from wasmrt.runtime.config_leaks import LEAK_SECTION
 from wasmrt.runtime.config_serve import SERVE_SECTIONS, ResourceSettings, read_resource
 from wasmrt.runtime.config_values import (
     VALUE_SECTIONS,
@@ -342,36 +343,6 @@ def _read_isolation(value: Any, _: Path) -> dict[str, Any]:
         raise ConfigurationError(f"isolation must be one of {known}", hint='write it like "required"') from None
 
 
-def _read_leak_rules(value: Any, folder: Path) -> dict[str, Any]:
-    if not isinstance(value, str):
-        raise ConfigurationError("rules must be a path", hint='write it like rules = "leak-rules.toml"')
-    rules = read_rule_file(folder / value)
-    LeakDetector(rules=rules)  # rejects duplicate names
-    return {"leak_rules": rules}
-
-
-def _read_leak_actions(value: Any, _: Path) -> dict[str, Any]:
-    hint = 'write it like actions = { "jwt" = "warn", "gitlab-pat" = { inward = "block" } }'
-    if not isinstance(value, dict):
-        raise ConfigurationError("actions must be a table that maps rule names to actions", hint=hint)
-    overrides: dict[str, Action | dict[Direction, Action]] = {}
-    for rule, chosen in value.items():
-        try:
-            if isinstance(chosen, dict):
-                overrides[rule] = {Direction(direction): Action(action) for direction, action in chosen.items()}
-            else:
-                overrides[rule] = Action(chosen)
-        except ValueError:
-            raise ConfigurationError(
-                f"actions must set {rule!r:.80} to one of {', '.join(Action)}", hint=hint
-            ) from None
-        # SECURITY: content that cannot be scanned is withheld. Only settings named unsafe make exceptions.
-        if rule == DECODE_LIMIT_RULE and chosen != Action.BLOCK:
-            hint = append_command("network.unsafe_unscanned_responses", "files.example.com/releases/ application/zip")
-            raise ConfigurationError(f'actions cannot change the rule "{rule}"', hint=hint)
-    return {"leak_overrides": overrides}
-
-
 def _read_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
         raise ConfigurationError(
@@ -397,7 +368,6 @@ _OWN = ("rate_limit_storage", "unsafe_rate_limits_without_redis")
 _SECTIONS: dict[str, dict[str, ValueReader]] = {
     _SECTION: _READERS,
     "guests": {"isolation": _read_isolation},
-    "leaks": {"rules": _read_leak_rules, "actions": _read_leak_actions},
     "audit": {
         "enabled": boolean_reader("enabled"),
         "path": path_in("path", "folder", "/var/lib/wasmrt/receipts"),
@@ -406,6 +376,7 @@ _SECTIONS: dict[str, dict[str, ValueReader]] = {
     },
     "code_mode": {"enabled": boolean_reader("enabled")},
     "telemetry": {"enabled": boolean_reader("enabled")},
+    **LEAK_SECTION,
     **VALUE_SECTIONS,
     **EXTENSION_SECTIONS,
     **SERVE_SECTIONS,
