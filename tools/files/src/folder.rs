@@ -8,6 +8,7 @@ use serde::Deserialize;
 use serde_json::{json, Value};
 
 use crate::host::{code, is_folder, is_skipped, joined, open_path, parent, VAULT};
+use crate::ignores::as_in_git;
 
 const MAX_DIR_ENTRIES: usize = 500;
 const DEFAULT_DEPTH: u64 = 3;
@@ -179,30 +180,13 @@ impl Walk {
             Err(failure) => return self.unread.add(path.into(), &failure),
         };
         let mut builder = GitignoreBuilder::new(folder);
-        for line in text.trim_start_matches('\u{feff}').lines() {
-            let _ = builder.add_line(None, &with_literal_braces(line)); // a line that is no pattern says nothing, as in git
+        for line in text.trim_start_matches('\u{feff}').lines().filter_map(as_in_git) {
+            let _ = builder.add_line(None, &line); // a line that is no pattern says nothing, as in git
         }
         if let Ok(rules) = builder.build() {
             self.ignores.push(rules);
         }
     }
-}
-
-/// Escapes braces, which have no meaning in gitignore(5), but have one in globs.
-fn with_literal_braces(line: &str) -> String {
-    let mut escaped = String::new();
-    let (mut in_class, mut after_backslash) = (false, false);
-    for letter in line.chars() {
-        if matches!(letter, '{' | '}') && !in_class && !after_backslash {
-            escaped.push('\\');
-        }
-        if !after_backslash {
-            in_class = (in_class || letter == '[') && letter != ']';
-        }
-        after_backslash = letter == '\\' && !after_backslash;
-        escaped.push(letter);
-    }
-    escaped
 }
 
 pub fn list_dir(params: Params) -> Result<Value, Failure> {

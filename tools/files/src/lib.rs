@@ -11,6 +11,7 @@ mod diff;
 mod edits;
 mod folder;
 mod host;
+mod ignores;
 mod patch;
 mod preview;
 mod read;
