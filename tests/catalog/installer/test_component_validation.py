@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from made_components import component
 
 from tests.tiers import examples
+from wasmrt import WasmToolRuntime
 from wasmrt.catalog.validator import WasmValidator
 from wasmrt.core.errors import (
     ComponentTooLargeError,
@@ -25,6 +26,19 @@ from wasmrt.core.errors import (
 
 PREAMBLE = b"\0asm\x0d\0\x01\0"
 GOOD = component("near:agent/host@0.3.0", "wasi:io/streams@0.2.6")
+
+HANDLER = """(component
+  (import "wasi:http/types@0.2.0" (instance $types
+    (export "incoming-request" (type (sub resource))) (export "response-outparam" (type (sub resource)))))
+  (alias export $types "incoming-request" (type $r)) (alias export $types "response-outparam" (type $o))
+  (core module $m (func (export "handle") (param i32 i32))) (core instance $i (instantiate $m))
+  (func $h (param "request" (own $r)) (param "response-out" (own $o)) (canon lift (core func $i "handle")))
+  (component $c
+    (import "r" (type $r (sub resource))) (import "o" (type $o (sub resource)))
+    (import "h" (func $h (param "request" (own $r)) (param "response-out" (own $o))))
+    (export "handle" (func $h)))
+  (instance $x (instantiate $c (with "r" (type $r)) (with "o" (type $o)) (with "h" (func $h))))
+  (export "wasi:http/incoming-handler@0.2.0" (instance $x)))"""
 
 
 def refusal(data: bytes, **settings: int) -> WasmrtError:
@@ -53,6 +67,7 @@ def test_a_valid_component_is_accepted_and_its_names_are_read() -> None:
         (b"<!doctype html>", NotWasmError, "web page"),
         (b"\0asm", InvalidComponentError, "download"),
         (wasmtime.wat2wasm("(module)"), CoreModuleError, "wasm32-wasip2"),
+        (wasmtime.wat2wasm('(module (import "extism:host/env" "error_set" (func)))'), CoreModuleError, "Extism"),
         (b"\0asm\x0c\0\x01\0", InvalidComponentError, "current toolchain"),
         (GOOD[:-1], InvalidComponentError, "download or build"),
         (GOOD[: len(GOOD) // 2], InvalidComponentError, "download or build"),
@@ -79,6 +94,14 @@ def test_every_known_agent_world_is_recognised(version: str) -> None:
 def test_a_later_agent_world_is_unknown_and_reported() -> None:
     text = """(component (instance $e) (export "near:agent/tool@0.9.0" (instance $e)))"""
     assert "near:agent/tool@0.9.0" in str(refusal(bytes(wasmtime.wat2wasm(text))))
+
+
+def test_a_handler_of_http_requests_is_refused_by_its_export() -> None:
+    with WasmToolRuntime() as runtime, pytest.raises(UnknownWorldError) as caught:
+        runtime.prepare("handler", bytes(wasmtime.wat2wasm(HANDLER)))
+    assert "wasi:http/incoming-handler@0.2.0" in str(caught.value) and "functions with plain types" in (
+        caught.value.hint or ""
+    )
 
 
 def test_an_interface_of_any_other_package_is_left_to_the_engine() -> None:

@@ -20,6 +20,9 @@ CORE_MODULE_HINT = (
     "wasm-tools component new embedded.wasm -o tool.wasm"
 )
 """Instructions for making a component from a core module and its world's WIT in the folder `wit`."""
+_EXTISM = b"extism:host/"
+"""The start of the names that Extism plugins import."""
+_EXTISM_HINT = "run it in a host for Extism, or build its functions as a component: wasmrt new NAME"
 TEXT_HINT = "encode the text first (pip install 'wasmrt[author]'): wasm-tools parse tool.wat -o tool.wasm"
 """Instructions for making a component from WebAssembly text."""
 _ARCHIVES = (b"\x1f\x8b", b"PK\x03\x04", b"\x28\xb5\x2f\xfd")
@@ -48,6 +51,8 @@ def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
             "the component is cut off in its first 8 bytes", hint="build or download the component again"
         )
     version, layer = int.from_bytes(data[4:6], "little"), int.from_bytes(data[6:8], "little")
+    if layer == _CORE_LAYER and _EXTISM in data:
+        raise CoreModuleError("this is an Extism plugin, not a component", hint=_EXTISM_HINT)
     if layer == _CORE_LAYER:
         raise CoreModuleError("this is a core module, not a component", hint=CORE_MODULE_HINT)
     if (version, layer) != (_VERSION, _LAYER):
