@@ -4,6 +4,8 @@ The damage is what models do to diffs. Sources: the tolerances that Aider docume
 ignored, blank context lines lose their space), the omitted line numbers of Codex patches, and Markdown code blocks.
 
 Run: python -m benches.bench_patch REPOSITORY ... [--commits 100]
+With clones of psf/requests, pallets/click, BurntSushi/ripgrep, expressjs/express and gin-gonic/gin, of 4,000 diffs:
+wasmrt 4,000 right; patch 2,703 right and 742 wrong; git apply 1,538 right and 0 wrong.
 """
 
 from __future__ import annotations
