@@ -61,11 +61,11 @@ class Lifetime:
 
     def cancel(self) -> None:
         """Cancel the call. The guest stops at its next import, sleep or epoch tick."""
-        self._end(CancelledError("the call was cancelled"))
+        self.end(CancelledError("the call was cancelled"))
 
     def close(self) -> None:
         """End the call because its runtime is closing."""
-        self._end(RuntimeClosedError("the runtime was closed while the call ran"))
+        self.end(RuntimeClosedError("the runtime was closed while the call ran"))
 
     def await_ready(self, descriptor: int, events: int) -> None:
         """Wait until a descriptor may be ready for `events` of `poll`, or until the call ends.
@@ -113,7 +113,8 @@ class Lifetime:
         if self._ended_by is not None:
             inner.cancel()
 
-    def _end(self, error: BaseException) -> None:
+    def end(self, error: BaseException) -> None:
+        """End the call with `error`, unless it has ended."""
         if self._ended_by is None:
             self._ended_by = error
         self.cancelled.set()

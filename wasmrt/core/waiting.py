@@ -29,16 +29,21 @@ class EndEvent(threading.Event):
         for wake in tuple(self._wakes):
             wake()
 
+    def on_set(self, wake: Callable[[], object]) -> None:
+        """Call `wake` when the event is set, or now if it is set already."""
+        self._wakes.append(wake)
+        if self.is_set():
+            wake()
+
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
         """During the block, call `wake` if the event is set. A call of `wake` can overlap the end of the block."""
-        self._wakes.append(wake)
         try:
-            if self.is_set():
-                wake()
+            self.on_set(wake)
             yield
         finally:
-            self._wakes.remove(wake)
+            with suppress(ValueError):  # a signal handler raised before it was added
+                self._wakes.remove(wake)
 
 
 def await_ready(descriptor: int, events: int, seconds: float, ended: EndEvent | None) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,13 +13,14 @@ from blake3 import blake3
 from wasmrt.capabilities import Capabilities, effects_of, reached, within_effects
 from wasmrt.core.effects import EVERY_EFFECT, READING, Effect
 from wasmrt.core.errors import InvalidParametersError, NotInstalledError, ToolError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import Addition, ToolOutput
 from wasmrt.core.names import did_you_mean, offered_name
 from wasmrt.core.tool_defaults import Offer, ToolDefaults
 from wasmrt.core.traits import NO_TERMS, Traits
 from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
-from wasmrt.runtime.call import Batch, BatchResult, Call, CallRequest, CallRunner, CallTarget, OpenedCall, run_call
+from wasmrt.runtime.call import Batch, BatchResult, Call, CallRequest, CallRunner, CallTarget, run_call
 from wasmrt.runtime.call.previews import preview_context, preview_text, with_approved_result
 from wasmrt.runtime.context import Progress, ToolContext
 from wasmrt.sandbox.component import ComponentType, ToolSpec
@@ -88,9 +88,8 @@ class PreparedTool(ToolDefaults):
         Raises:
             ConfigurationError: an entry cannot be added.
         """
-        other = PreparedTool(
-            self._runner, self._target.with_added_grant(self._tool, additions), self.size_bytes, self._spec
-        )
+        target = self._target.with_added_grant(self._tool, additions)
+        other = PreparedTool(self._runner, target, self.size_bytes, self._spec)
         other.offer = self.offer
         return other
 
@@ -269,10 +268,10 @@ class PreparedTool(ToolDefaults):
         """Run the tool in a fresh store and return its output.
 
         `params` is a mapping or JSON text. `context` is JSON data for the guest, so it must not contain anything that
-        the guest may not know. Instead of data, `context` can be a `ToolContext`, which contains the data, the user and
-        the receipt. `on_progress` is called with `(done, total, message)` during the call, on this thread or on another
-        thread with the same context variables. `receipt` has the fields of the call's receipt that the caller knows:
-        trace, source, effects, policy, approval, decisions. `workspace` replaces the runtime's workspace folder.
+        the guest may not know, or a `ToolContext` with data, user and receipt. `on_progress` is called with `(done,
+        total, message)`, on this thread or on another thread with the same context variables. `receipt` has the receipt
+        fields that the caller knows: trace, source, effects, policy, approval, decisions. `workspace` replaces the
+        runtime's workspace folder.
 
         Raises:
             ToolError: the call failed. The error has a kind, code, hint, usage, logs and decisions.
@@ -289,19 +288,19 @@ class PreparedTool(ToolDefaults):
         receipt: Receipt = EMPTY_RECEIPT,
         workspace: Path | None = None,
     ) -> ToolOutput:
-        """Run the tool on the runtime's executor. Cancellation stops the guest at its next import or epoch tick.
+        """Run the tool on a thread of the runtime. Cancellation stops the guest; the deadline includes every wait.
 
         Raises:
             ToolError: see `execute`.
         """
         import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
-        opened = OpenedCall()
-        request = self._make_request(params, context, user, on_progress, receipt, workspace)._replace(on_open=opened)
+        request = self._make_request(params, context, user, on_progress, receipt, workspace)
+        lifetime, future = self._runner.submit(self._run_request, request, self._target.limits)
         try:
-            return await asyncio.wrap_future(self._runner.submit(partial(self._run_request, request)))
+            return await asyncio.wrap_future(future)
         except asyncio.CancelledError:
-            opened.cancel()
+            lifetime.cancel()
             raise
 
     def replay(self, recording: Recording) -> Replayed:
@@ -357,11 +356,10 @@ class PreparedTool(ToolDefaults):
         return self._make_batch(batch, context, user, parallel, ordered).aresults()
 
     def _make_batch(self, batch: Iterable[Any], context: Any, user: str, parallel: int, ordered: bool) -> Batch:
-        tool = self._tool
+        tool, own = self._tool, ToolContext(user=user, data=context)
 
-        def start(params: Any, opened: OpenedCall) -> Future[ToolOutput]:
-            request = CallRequest(tool, params, ToolContext(user=user, data=context), on_open=opened)
-            return self._runner.submit(partial(self._run_request, request))
+        def start(params: Any) -> tuple[Lifetime, Future[ToolOutput]]:
+            return self._runner.submit(self._run_request, CallRequest(tool, params, own), self._target.limits)
 
         return Batch(start, batch, parallel=parallel or 2 * (os.cpu_count() or 1), ordered=ordered)
 

@@ -26,6 +26,7 @@ from wasmrt.core.errors import (
     WasmrtError,
 )
 from wasmrt.core.files import open_file
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import check_prepared_name, did_you_mean, offered_name
@@ -39,7 +40,9 @@ from wasmrt.runtime.call import (
     Backends,
     Call,
     CallPipeline,
+    CallRequest,
     CallTarget,
+    CallThreads,
     ToolRunner,
 )
 from wasmrt.runtime.config import WasmRuntimeConfig
@@ -51,7 +54,7 @@ from wasmrt.sandbox.guest.runner import GuestHome
 from wasmrt.sandbox.guest.settings import HAS_WORKERS, EngineConfig, Isolation
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
 
     from wasmrt.egress.gateway import EgressGateway
     from wasmrt.runtime.backends import BackendFactory
@@ -95,10 +98,10 @@ class WasmToolRuntime:
             hashed=None if self._receipts is None else self._receipts.hashed,
             recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
+        self._threads = CallThreads(self.pipeline.admission)
         self._tools = ToolRunner(self._run_by_name, rates)
         self._guests = _open_guest_home(self.config)  # must be last, because it starts a process
         self._prepared: dict[str, PreparedTool] = {}
-        self._executor: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
         self._process = os.getpid()
         self.closed = False
@@ -255,11 +258,9 @@ class WasmToolRuntime:
             if self.closed:
                 return
             self.closed = True
-            executor, self._executor = self._executor, None
         self.pipeline.admission.close()
         self.pipeline.admission.wait_idle(CLOSE_SECONDS)
-        if executor is not None:
-            executor.shutdown(wait=True, cancel_futures=True)
+        self._threads.close()
         if self._factory is not None:
             self._factory.close()
         try:
@@ -318,17 +319,16 @@ class WasmToolRuntime:
         tool = self.prepared(name)
         return None if tool is None else tool.invoke(params, caller)
 
-    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
-        """Run `work` on a thread of the runtime, as `aexecute` and `execute_many` do."""
-        from concurrent.futures import ThreadPoolExecutor  # not needed by a command that runs one tool
+    def submit(
+        self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
+    ) -> tuple[Lifetime, Future[ToolOutput]]:
+        """Run a call on a thread of the runtime, for `aexecute` and batches; return its lifetime, which has begun.
 
-        with self._lock:
-            self.check_open()
-            if self._executor is None:
-                self._executor = ThreadPoolExecutor(
-                    self.config.max_concurrent_calls * 4, thread_name_prefix="wasmrt-call"
-                )
-            return self._executor.submit(work)
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+        """
+        self.check_open()
+        return self._threads.submit(run, request, limits)
 
 
 def _open_receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:

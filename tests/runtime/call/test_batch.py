@@ -11,7 +11,8 @@ from wasmrt.testing.attacks import Body, tool
 from tests.runtime.call.conftest import ECHO, Prepare, until
 from wasmrt import ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import CancelledError, GuestError, InvalidParametersError
-from wasmrt.runtime.call import CallRequest, OpenedCall, run_call
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.runtime.call import CallRequest, run_call
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 
@@ -81,10 +82,10 @@ def test_leaving_an_async_batch_early_cancels_running_calls(runtime: WasmToolRun
 
 def test_a_call_cancelled_before_its_start_does_not_run(prepare: Prepare) -> None:
     spin = prepare(SPINS_UNLESS_FAST, limits=A_MINUTE)
-    opened = OpenedCall()
-    opened.cancel()
+    lifetime = Lifetime(60)
+    lifetime.cancel()
     with pytest.raises(CancelledError):
-        run_call(spin._runner.pipeline, spin._target, CallRequest(spin.name, {}, on_open=opened))
+        run_call(spin._runner.pipeline, spin._target, CallRequest(spin.name, {}, lifetime=lifetime))
 
 
 def test_an_event_loop_is_not_blocked(prepare: Prepare) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import threading
 import warnings
 
@@ -17,6 +18,7 @@ from wasmrt.core.errors import (
     RuntimeClosedError,
     ToolError,
 )
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.runtime.call import CallRequest, run_call
 from wasmrt.sandbox.guest.engine import wat2wasm
 
@@ -125,6 +127,29 @@ def test_waiting_for_a_permit_ends_at_the_deadline() -> None:
         first.join()
 
 
+def test_the_deadline_counts_from_the_call_and_ends_calls_that_could_not_start() -> None:
+    receipts: list[dict[str, object]] = []
+    config = WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=1, audit=receipts.append)
+    with WasmToolRuntime(config) as runtime:
+        slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=60))
+        hasty = runtime.prepare("echo", wat2wasm(tool(ECHO)), limits=ResourceLimits(timeout_seconds=0.3))
+
+        async def behind_a_sleeper() -> list[BaseException]:
+            first = asyncio.create_task(slow.aexecute({}))
+            while not runtime.pipeline.admission.running:
+                await asyncio.sleep(0.01)
+            ends = await asyncio.gather(*(hasty.aexecute({}) for _ in range(20)), return_exceptions=True)
+            ends += [result.error async for result in hasty.aexecute_many([{}] * 3, parallel=3)]
+            first.cancel()
+            return ends
+
+        ends = asyncio.run(asyncio.wait_for(behind_a_sleeper(), 30))
+        assert [type(end) for end in ends] == [DeadlineExceededError] * 23
+        assert all(re.search(r"waited \d.* s for a permit", str(end)) for end in ends)
+        until(lambda: len(receipts) == 24)
+    assert [receipt["outcome"] for receipt in receipts[:23]] == ["deadline-exceeded"] * 23
+
+
 def test_closing_the_runtime_ends_running_and_waiting_calls_with_a_typed_error() -> None:
     runtime = WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=2))
     slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=120))
@@ -159,7 +184,8 @@ def test_no_thread_is_left_when_the_runtime_is_closed() -> None:
 
 def test_a_cancelled_call_raises_a_typed_error_on_its_thread(prepare: Prepare) -> None:
     slow = prepare(HOUR, limits=ResourceLimits(timeout_seconds=60))
-    request = CallRequest(slow.name, {}, on_open=lambda call: call.lifetime.cancel())
+    request = CallRequest(slow.name, {}, lifetime=Lifetime(60))
+    threading.Timer(0.1, request.lifetime.cancel).start()
     with pytest.raises(CancelledError):
         run_call(slow._runner.pipeline, slow._target, request)
 

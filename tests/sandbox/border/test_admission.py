@@ -11,8 +11,10 @@ import pytest
 
 from tests.runtime.call.conftest import until
 from tests.sandbox.border.conftest import a_call
-from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
-from wasmrt.runtime.call import Admission, Call
+from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError, TooManyCallsError
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.runtime.call import Admission, Call, QueuedCall
+from wasmrt.runtime.call import _admission as admission_file
 from wasmrt.runtime.call._admission import GLOBAL_FACTOR
 
 
@@ -172,6 +174,64 @@ def test_a_closed_runtime_admits_no_calls() -> None:
     assert not admission.wait_idle(0)
     admission.leave(running)
     assert admission.wait_idle(0)
+
+
+def queue(admission: Admission, user: str, started: list[str], seconds: float = 60, name: str = "") -> QueuedCall:
+    call = QueuedCall(user, Lifetime(seconds))
+    admission.queue(call, lambda: started.append(name or user))
+    return call
+
+
+def test_queued_calls_of_users_start_in_turn() -> None:
+    admission, started = Admission(1, 1), []
+    holder = a_call(user="holder")
+    admission.enter(holder)
+    calls = {name: queue(admission, name[:3], started, name=name) for name in ("ann 1", "ann 2", "ann 3", "bob 1")}
+    assert started == []
+    admission.leave(holder)
+    for _ in range(3):
+        admission.leave(calls[started[-1]])
+    assert started == ["ann 1", "bob 1", "ann 2", "ann 3"]
+    admission.enter(calls["ann 3"])  # it has a permit
+    assert admission.running == 1
+
+
+def test_a_queued_call_starts_when_it_ends_and_reports_how_long_it_waited() -> None:
+    admission, started = Admission(1), []
+    admission.enter(a_call(user="ann"))
+    late = queue(admission, "ann", started, 60, "late")
+    soon = queue(admission, "ann", started, 0.2, "soon")
+    cancelled = queue(admission, "ann", started, 60, "cancelled")
+    cancelled.lifetime.cancel()
+    assert started == ["cancelled"]
+    until(lambda: started == ["cancelled", "soon"])
+    with pytest.raises(DeadlineExceededError, match=r"waited 0\.2\d* s for a permit") as caught:
+        admission.enter(soon)
+    assert (caught.value.limit, caught.value.setting) == (0.2, "max_concurrent_calls")
+    admission.close()
+    assert started == ["cancelled", "soon", "late"]
+    with pytest.raises(RuntimeClosedError):
+        admission.check(late.lifetime)
+    until(lambda: admission._wakes_at is None)  # the thread has ended
+
+
+def test_a_full_queue_refuses_further_calls_with_the_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission_file, "WAITING_FACTOR", 2)
+    admission, started = Admission(1), []
+    holder = a_call(user="ann")
+    admission.enter(holder)
+    for name in ("first", "second", "third"):
+        refused = queue(admission, "ann", started, name=name)
+    assert started == ["third"]
+    with pytest.raises(TooManyCallsError, match="2 calls of this user wait for a permit") as caught:
+        admission.enter(refused)
+    assert (caught.value.limit, caught.value.used, caught.value.setting) == (2, 2, "max_concurrent_calls")
+    with pytest.raises(TooManyCallsError):
+        admission.enter(a_call(user="ann"))
+    admission.enter(a_call(user="bob"))
+    admission.leave(holder)
+    queue(admission, "ann", started, name="fourth")  # one has left the queue
+    assert started == ["third", "first"]
 
 
 class _RungError(BaseException):

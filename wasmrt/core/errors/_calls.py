@@ -200,6 +200,14 @@ class DeadlineExceededError(LimitError):
     retryable = True
 
 
+class TooManyCallsError(LimitError):
+    """Too many calls wait for a permit. The call was not started."""
+
+    code = "too-many-calls"
+    kind = ToolErrorKind.RATE_LIMITED
+    retryable = True
+
+
 class MemoryLimitError(LimitError):
     """The guest needs more memory than its limit allows."""
 

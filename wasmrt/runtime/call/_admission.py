@@ -5,28 +5,56 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, Protocol
 
-from wasmrt.core.errors import DeadlineExceededError, RuntimeClosedError
-from wasmrt.runtime.call._state import Call
+from wasmrt.core.errors import DeadlineExceededError, RuntimeClosedError, TooManyCallsError
+from wasmrt.core.lifetime import Lifetime
 
 GLOBAL_FACTOR = 4
 """Limit of concurrent calls of all users together, as a multiple of one user's limit."""
+WAITING_FACTOR = 256
+"""Limit of one user's waiting calls, as a multiple of the limit of the user's concurrent calls."""
+
+
+class Caller(Protocol):
+    """A call, or the request for one. Its lifetime identifies it."""
+
+    @property
+    def user(self) -> str:
+        """The user whose permits it takes."""
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """The lifetime, from the moment of the call."""
+
+
+class QueuedCall(NamedTuple):
+    """A call that waits for a permit before a thread runs it."""
+
+    user: str
+    lifetime: Lifetime
 
 
 class Admission:
     """Permits for concurrent calls.
 
     A user holds at most `per_user` permits, so that guests that only sleep cannot lock out other users; all users
-    together hold at most four times as many. Waiting users are served in turn, and each user's calls in order.
+    together hold at most `total`, by default four times as many. Waiting users are served in turn, and each user's
+    calls in order. The number of waiting calls is limited, too.
     """
 
-    def __init__(self, per_user: int) -> None:
+    def __init__(self, per_user: int, total: int | None = None) -> None:
         self._per_user = per_user
-        self._total = per_user * GLOBAL_FACTOR
-        self._lock = threading.Lock()
+        self.total = min(per_user * GLOBAL_FACTOR, total or per_user * GLOBAL_FACTOR)
+        self._lock = threading.Condition(threading.RLock())  # a signal handler may cancel a waiting call
         self._held: dict[str, int] = {}
-        self._running: dict[int, Call] = {}
+        self._running: dict[int, Caller] = {}
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
+        self._waiting = 0
+        self._wakes_at: float | None = None
+        """The time at which a thread next ends waiting calls at their deadlines; None if there is no such thread."""
         self._idle: threading.Event | None = None
         self.closed = False
 
@@ -35,27 +63,72 @@ class Admission:
         """Number of calls in flight."""
         return len(self._running)
 
-    def enter(self, call: Call) -> None:
-        """Take a permit for a call. If no permit is free, wait for one until the call's deadline.
+    def enter(self, call: Caller) -> None:
+        """Take a permit for a call that has none. If no permit is free, wait for one until the call's deadline.
 
         Raises:
             DeadlineExceededError: no permit became free in time.
+            TooManyCallsError: too many calls wait.
             RuntimeClosedError: the runtime is closed.
         """
-        user = call.user
-        with self._lock:
-            if self.closed:
-                raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
-            if self._may_admit(user):  # waiting calls get free permits first, so no call of this user waits
-                self._take(user, call)
-                return
-            waiter = _Waiter(call)
-            self._queues.setdefault(user, deque()).append(waiter)
-        self._await_permit(waiter, call)
+        if id(call.lifetime) in self._running:
+            return
+        self.check(call.lifetime)
+        woken = threading.Event()
+        waiter = self._admit_or_queue(call, woken.set)
+        if waiter.admitted:
+            return
+        try:
+            with call.lifetime.cancelled.waking(woken.set):
+                woken.wait(call.lifetime.remaining())
+        except BaseException:
+            # A signal handler raised an exception: give up the place in the queue, or the permit.
+            self._end(waiter)
+            self.leave(call)
+            raise
+        self._end(waiter)
+        if not waiter.admitted:
+            self.check(call.lifetime)
+            raise self._late(call.lifetime)
 
-    def leave(self, call: Call) -> None:
+    def queue(self, call: Caller, start: Callable[[], object]) -> None:
+        """Call `start` once: when the call has a permit, or when its lifetime has ended.
+
+        If too many calls wait, the lifetime ends with a `TooManyCallsError`.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+        """
+        try:
+            waiter = self._admit_or_queue(call, start)
+        except TooManyCallsError as error:
+            call.lifetime.end(error)
+            start()
+            return
+        if waiter.admitted:
+            start()
+            return
+        with self._lock:
+            if self._wakes_at is None:
+                threading.Thread(target=self._end_late_calls, name="wasmrt-queue", daemon=True).start()
+            elif call.lifetime.deadline < self._wakes_at:
+                self._lock.notify_all()
+            self._wakes_at = min(call.lifetime.deadline, self._wakes_at or call.lifetime.deadline)
+        call.lifetime.cancelled.on_set(partial(self._end, waiter))
+
+    def check(self, lifetime: Lifetime) -> None:
+        """Raise if a call has ended before it could start.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
+        """
+        error = lifetime.interruption()
+        if error is not None:
+            raise self._late(lifetime) if isinstance(error, DeadlineExceededError) else error
+
+    def leave(self, call: Caller) -> None:
         """Release the permit of a call; do nothing if the call has no permit."""
-        key, user, held = id(call), call.user, self._held
+        key, user, held = id(call.lifetime), call.user, self._held
         with self._lock:
             if key in self._running:
                 del self._running[key]  # no function call between these two lines, so that no signal handler runs there
@@ -71,13 +144,11 @@ class Admission:
         """End every call with a `RuntimeClosedError` and reject new calls. Do not wait for the calls to end."""
         with self._lock:
             self.closed = True
-            running = list(self._running.values())
-            waiting = [waiter for queue in self._queues.values() for waiter in queue]
-            self._queues.clear()
-        for call in running:
+            calls = [*self._running.values(), *(each.call for queue in self._queues.values() for each in queue)]
+        for call in calls:
             call.lifetime.close()
-        for waiter in waiting:
-            waiter.call.lifetime.close()
+        with self._lock:
+            self._lock.notify_all()
 
     def wait_idle(self, seconds: float) -> bool:
         """Wait up to `seconds` until no call runs; return False if one takes longer, for example in a name lookup."""
@@ -87,35 +158,44 @@ class Admission:
                 return True
         return self._idle.wait(seconds)
 
-    def _await_permit(self, waiter: _Waiter, call: Call) -> None:
-        try:
-            with call.lifetime.cancelled.waking(waiter.woken.set):
-                waiter.woken.wait(call.lifetime.remaining())
-        except BaseException:
-            # A signal handler raised an exception: give up the place in the queue, or the permit.
-            with self._lock:
-                self._forget(waiter, call.user)
-            self.leave(call)
-            raise
+    def _admit_or_queue(self, call: Caller, wake: Callable[[], object]) -> _Waiter:
+        waiter, user = _Waiter(call, wake), call.user
         with self._lock:
-            if not waiter.admitted:
-                self._forget(waiter, call.user)
-        if waiter.admitted:
+            if self.closed:
+                raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
+            if self._may_admit(user):  # waiting calls get free permits first, so no call of this user waits
+                waiter.admitted = True
+                self._take(user, call)
+            else:
+                self._check_queue(user)
+                self._queues.setdefault(user, deque()).append(waiter)
+                self._waiting += 1
+        return waiter
+
+    def _check_queue(self, user: str) -> None:
+        own, every, most = len(self._queues.get(user, ())), self._waiting, self._per_user * WAITING_FACTOR
+        if own < most and every < most * GLOBAL_FACTOR:
             return
-        error = call.lifetime.interruption()
-        if error is None or isinstance(error, DeadlineExceededError):
-            raise DeadlineExceededError(
-                "the call's deadline passed while it waited for a permit",
-                limit=call.limits.timeout_seconds, used=time.monotonic() - call.lifetime.started,
-                setting="max_concurrent_calls",
-            )  # fmt: skip
-        raise error
+        count, limit, whose = (own, most, "of this user") if own >= most else (every, most * GLOBAL_FACTOR, "in total")
+        raise TooManyCallsError(
+            f"{count:,} calls {whose} wait for a permit, the maximum with max_concurrent_calls = {self._per_user:,}",
+            limit=limit, used=count, setting="max_concurrent_calls",
+            hint="call again when fewer calls wait, or make fewer calls at once: execute_many has parallel",
+        )  # fmt: skip
+
+    def _late(self, lifetime: Lifetime) -> DeadlineExceededError:
+        waited = time.monotonic() - lifetime.started
+        return DeadlineExceededError(
+            f"the call waited {waited:.3g} s for a permit, and its deadline passed before it could start",
+            limit=round(lifetime.deadline - lifetime.started, 6), used=waited, setting="max_concurrent_calls",
+            hint="make fewer calls at once, or raise max_concurrent_calls or limits.timeout_seconds",
+        )  # fmt: skip
 
     def _may_admit(self, user: str) -> bool:
-        return len(self._running) < self._total and self._held.get(user, 0) < self._per_user
+        return len(self._running) < self.total and self._held.get(user, 0) < self._per_user
 
-    def _take(self, user: str, call: Call) -> None:
-        key, held = id(call), self._held.get(user, 0) + 1
+    def _take(self, user: str, call: Caller) -> None:
+        key, held = id(call.lifetime), self._held.get(user, 0) + 1
         self._held[user] = held  # no function call between these two lines, as in `leave`
         self._running[key] = call
 
@@ -129,23 +209,40 @@ class Admission:
             self._queues.move_to_end(user)
             if not queue:
                 del self._queues[user]
+            self._waiting -= 1
             self._take(user, waiter.call)
-            waiter.admit()
+            waiter.admitted = True
+            waiter.wake()
 
-    def _forget(self, waiter: _Waiter, user: str) -> None:
-        queue = self._queues.get(user)
-        if queue is not None and waiter in queue:
+    def _end(self, waiter: _Waiter) -> None:
+        """Remove a call from its queue and wake it, unless it has a permit."""
+        with self._lock:
+            queue = self._queues.get(waiter.call.user)
+            if waiter.admitted or queue is None or waiter not in queue:
+                return
             queue.remove(waiter)
             if not queue:
-                del self._queues[user]
+                del self._queues[waiter.call.user]
+            self._waiting -= 1
+        waiter.wake()
+
+    def _end_late_calls(self) -> None:
+        while True:
+            with self._lock:
+                waiting, now = [waiter for queue in self._queues.values() for waiter in queue], time.monotonic()
+                if not waiting:
+                    self._wakes_at = None
+                    return
+                late = [waiter for waiter in waiting if waiter.call.lifetime.deadline <= now]
+                if not late:
+                    self._wakes_at = min(waiter.call.lifetime.deadline for waiter in waiting)
+                    self._lock.wait(self._wakes_at - now)
+            for waiter in late:
+                self._end(waiter)
 
 
 class _Waiter:
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: Caller, wake: Callable[[], object]) -> None:
         self.call = call
+        self.wake = wake
         self.admitted = False
-        self.woken = threading.Event()
-
-    def admit(self) -> None:
-        self.admitted = True
-        self.woken.set()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.core.errors import ToolError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import ToolOutput
-from wasmrt.runtime.call._state import Call
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -25,33 +24,8 @@ class BatchResult(NamedTuple):
     error: ToolError | None
 
 
-class OpenedCall:
-    """A handle that cancels a call of another thread, before or after the call opens."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._call: Call | None = None
-        self._cancelled = False
-
-    def __call__(self, call: Call) -> None:
-        """Store the call when it opens; cancel the call if `cancel` was called before."""
-        with self._lock:
-            self._call = call
-            cancelled = self._cancelled
-        if cancelled:
-            call.lifetime.cancel()
-
-    def cancel(self) -> None:
-        """Cancel the call, or cancel it as soon as it opens."""
-        with self._lock:
-            self._cancelled = True
-            call = self._call
-        if call is not None:
-            call.lifetime.cancel()
-
-
-Start = Callable[[Any, OpenedCall], "Future[ToolOutput]"]
-"""A function that starts the call for the given params on another thread."""
+Start = Callable[[Any], "tuple[Lifetime, Future[ToolOutput]]"]
+"""A function that starts the call for the given params on another thread, and returns the call's lifetime."""
 
 
 class Batch:
@@ -65,7 +39,7 @@ class Batch:
         self._params = enumerate(params)
         self._parallel = parallel
         self._ordered = ordered
-        self._flying: dict[int, OpenedCall] = {}
+        self._flying: dict[int, Lifetime] = {}
         self._held: dict[int, BatchResult] = {}
         self._ended: SimpleQueue[tuple[int, Future[ToolOutput]]] = SimpleQueue()
         self._next = 0
@@ -98,8 +72,8 @@ class Batch:
             if item is None:
                 return
             place, params = item
-            opened = self._flying[place] = OpenedCall()
-            self._start(params, opened).add_done_callback(partial(self._note_end, place))
+            self._flying[place], future = self._start(params)
+            future.add_done_callback(partial(self._note_end, place))
 
     def _note_end(self, place: int, future: Future[ToolOutput]) -> None:
         self._ended.put((place, future))
@@ -122,5 +96,5 @@ class Batch:
             yield ready
 
     def _cancel_calls(self) -> None:
-        for opened in self._flying.values():
-            opened.cancel()
+        for lifetime in self._flying.values():
+            lifetime.cancel()

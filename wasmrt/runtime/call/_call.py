@@ -74,7 +74,8 @@ class CallRequest(NamedTuple):
     context: ToolContext = ToolContext()
     """The caller's context: user, data, effects, known receipt fields. The call sets the other receipt fields."""
     parent: Call | None = None
-    on_open: Callable[[Call], None] | None = None
+    lifetime: Lifetime | None = None
+    """The call's lifetime if it started earlier, before the call waited for a thread."""
     tape: Tape | None = None
     """Replays a recorded call instead of using the host's services."""
 
@@ -94,8 +95,10 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         ToolError: the call failed. The error contains the usage, logs and decisions so far.
     """
     begin = request.context.on_begin
-    lifetime = start_lifetime(target.limits, request.context, request.parent)
+    lifetime = request.lifetime or start_lifetime(target.limits, request.context, request.parent)
     try:
+        if request.lifetime is not None:
+            pipeline.admission.check(lifetime)
         params, context = _prepare_inputs(target, request, lifetime.check)
     except ToolError as error:
         if begin is not None:
@@ -106,8 +109,6 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
     if begin is not None:  # from this line on, the call writes a receipt even if it fails
         begin()
     call.params_bytes = len(params)
-    if request.on_open is not None:
-        request.on_open(call)
     try:
         try:
             _admit(pipeline, request, call)

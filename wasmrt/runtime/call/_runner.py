@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Protocol
 
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import ToolOutput
-from wasmrt.runtime.call._call import CallPipeline
+from wasmrt.runtime.call._call import CallPipeline, CallRequest
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -27,5 +29,7 @@ class CallRunner(Protocol):
     def check_open(self) -> None:
         """Raise `RuntimeClosedError` if the runtime accepts no more calls."""
 
-    def submit(self, work: Callable[[], ToolOutput]) -> Future[ToolOutput]:
-        """Run `work` on one of the runtime's threads."""
+    def submit(
+        self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
+    ) -> tuple[Lifetime, Future[ToolOutput]]:
+        """Run a call on one of the runtime's threads; return its lifetime, which has begun."""
