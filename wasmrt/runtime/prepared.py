@@ -44,7 +44,9 @@ class PreparedTool(ToolDefaults):
         echo ['message']
     """
 
-    def __init__(self, runner: CallRunner, target: CallTarget, size_bytes: int, spec: ToolSpec | None = None) -> None:
+    def __init__(
+        self, runner: CallRunner[PreparedTool], target: CallTarget, size_bytes: int, spec: ToolSpec | None = None
+    ) -> None:
         self._runner = runner
         self._target = target
         self.size_bytes = size_bytes

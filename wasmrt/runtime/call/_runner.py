@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
@@ -13,17 +13,17 @@ from wasmrt.runtime.call._call import CallPipeline, CallRequest
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from wasmrt.runtime.prepared import PreparedTool
+_Tool = TypeVar("_Tool", covariant=True)
 
 
-class CallRunner(Protocol):
+class CallRunner(Protocol[_Tool]):
     """The runtime that a prepared tool belongs to."""
 
     @property
     def pipeline(self) -> CallPipeline:
         """The parts of the runtime that every call uses."""
 
-    def prepared(self, name: str) -> PreparedTool | None:
+    def prepared(self, name: str) -> _Tool | None:
         """Return the prepared tool to which grants refer as `name`, or None."""
 
     def check_open(self) -> None:
