@@ -50,7 +50,8 @@ class WasmRuntimeConfig:
     isolation: Isolation = DEFAULT_ISOLATION
     """The process in which guests run: a worker process or this process. On Linux, the default is a worker process."""
     max_concurrent_calls: int = 64
-    """Maximum number of concurrent calls of one user; all users together may run four times as many."""
+    """Maximum number of concurrent calls of one user; all users together may run four times as many, if the machine has
+    the memory for their workers. In process, all users together may run 256."""
     max_concurrent_compiles: int = 2
     network: NetworkConfig | None = None
     """Settings of outbound connections; None to allow only public addresses, resolved by the system."""

@@ -36,7 +36,6 @@ from wasmrt.egress.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Receipt, ReceiptWriter
 from wasmrt.runtime.call import (
-    Admission,
     Backends,
     Call,
     CallPipeline,
@@ -44,6 +43,7 @@ from wasmrt.runtime.call import (
     CallTarget,
     CallThreads,
     ToolRunner,
+    open_admission,
 )
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.prepared import PreparedTool
@@ -70,7 +70,8 @@ class WasmToolRuntime:
     Use it as a context manager, or `close` it. Closing ends every running call with a `RuntimeClosedError`.
 
     Raises:
-            ConfigurationError: a leak rule is invalid, or an override names an unknown rule.
+            ConfigurationError: a leak rule is invalid, an override names an unknown rule, or this machine cannot run
+                `max_concurrent_calls`.
 
     Examples:
         >>> from wasmrt import WasmToolRuntime
@@ -90,7 +91,7 @@ class WasmToolRuntime:
         )
         self._factory: BackendFactory | None = None
         self.pipeline = CallPipeline(
-            admission=Admission(self.config.max_concurrent_calls),
+            admission=open_admission(self.config.max_concurrent_calls, self.config.isolation),
             rates=rates,
             clock=LogicalClock if self.config.deterministic else SystemClock,
             audit=self._choose_receipt_sink(),

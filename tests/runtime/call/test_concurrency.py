@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import resource
 import threading
 import warnings
 
@@ -19,7 +20,9 @@ from wasmrt.core.errors import (
     ToolError,
 )
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import MIB
 from wasmrt.runtime.call import CallRequest, run_call
+from wasmrt.sandbox.guest import settings
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 COUNT = Body(
@@ -148,6 +151,32 @@ def test_the_deadline_counts_from_the_call_and_ends_calls_that_could_not_start()
         assert all(re.search(r"waited \d.* s for a permit", str(end)) for end in ends)
         until(lambda: len(receipts) == 24)
     assert [receipt["outcome"] for receipt in receipts[:23]] == ["deadline-exceeded"] * 23
+
+
+@pytest.mark.parametrize(
+    ("isolation", "calls", "reason"),
+    [
+        (Isolation.PROCESS, 100, "a quarter of 2,048 MiB of memory suffices for 85 workers"),
+        (Isolation.IN_PROCESS, 257, "the engine's pool has 256 instances"),
+    ],
+)
+def test_more_calls_than_the_machine_can_run_are_refused_with_the_numbers(
+    monkeypatch: pytest.MonkeyPatch, isolation: Isolation, calls: int, reason: str
+) -> None:
+    monkeypatch.setattr(settings, "_memory_bytes", lambda: 2048 * MIB)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    with pytest.raises(ConfigurationError, match=reason) as caught:
+        WasmToolRuntime(WasmRuntimeConfig(isolation=isolation, max_concurrent_calls=calls))
+    most = int(str(caught.value.hint).split()[-1])
+    with WasmToolRuntime(WasmRuntimeConfig(isolation=isolation, max_concurrent_calls=most)) as runtime:
+        assert runtime.pipeline.admission.total == most  # calls of other users wait, too
+
+
+def test_few_open_files_allow_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
+    assert settings.find_capacity(Isolation.PROCESS).calls == 224
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    assert settings.find_capacity(Isolation.PROCESS).calls == 64
 
 
 def test_closing_the_runtime_ends_running_and_waiting_calls_with_a_typed_error() -> None:

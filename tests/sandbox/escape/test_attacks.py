@@ -16,7 +16,7 @@ from wasmrt.testing.attacks import ATTACKS, COMPONENTS, SERVERS, Attack, Body
 from wasmrt import Isolation, PreparedTool, ToolOutput, WasmrtError, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import TrapError
 from wasmrt.sandbox.guest.engine import wat2wasm
-from wasmrt.sandbox.isolation.pool.home import MAX_IDLE_WORKERS
+from wasmrt.sandbox.isolation.pool.home import MAX_PROGRAMS
 
 _TRIES = 3
 _NOISE_SECONDS = 1.0
@@ -88,7 +88,7 @@ def test_attacks_leak_no_memory_threads_or_descriptors(runtime: WasmToolRuntime)
         round_of_attacks()
     assert _resident_bytes() < memory + _GROWTH
     assert threading.active_count() <= threads  # a thread kept for the next call may have ended
-    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2 * MAX_IDLE_WORKERS  # of workers that wait for a call
+    assert len(os.listdir("/proc/self/fd")) <= descriptors + 2 * MAX_PROGRAMS  # of workers that wait for a call
 
 
 def _waits(attack: Attack) -> bool:

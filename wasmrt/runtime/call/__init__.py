@@ -1,6 +1,6 @@
 """The host's side of one call, from its params to its scanned result."""
 
-from wasmrt.runtime.call._admission import Admission, QueuedCall
+from wasmrt.runtime.call._admission import Admission, QueuedCall, open_admission
 from wasmrt.runtime.call._answer import read_params, write_params
 from wasmrt.runtime.call._batch import Batch, BatchResult
 from wasmrt.runtime.call._call import CallPipeline, CallRequest, run_call
@@ -25,6 +25,7 @@ __all__ = [
     "Files",
     "QueuedCall",
     "ToolRunner",
+    "open_admission",
     "read_params",
     "run_call",
     "write_params",

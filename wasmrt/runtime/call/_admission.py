@@ -9,8 +9,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, Protocol
 
-from wasmrt.core.errors import DeadlineExceededError, RuntimeClosedError, TooManyCallsError
+from wasmrt.core.errors import ConfigurationError, DeadlineExceededError, RuntimeClosedError, TooManyCallsError
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.setting_commands import set_command
+from wasmrt.sandbox.guest.settings import Isolation, find_capacity
 
 GLOBAL_FACTOR = 4
 """Limit of concurrent calls of all users together, as a multiple of one user's limit."""
@@ -239,6 +241,21 @@ class Admission:
                     self._lock.wait(self._wakes_at - now)
             for waiter in late:
                 self._end(waiter)
+
+
+def open_admission(per_user: int, isolation: Isolation) -> Admission:
+    """Return the permits of a runtime whose users may each make `per_user` calls at a time.
+
+    Raises:
+        ConfigurationError: this machine cannot run so many.
+    """
+    capacity = find_capacity(isolation)
+    if per_user > capacity.calls:
+        raise ConfigurationError(
+            f"max_concurrent_calls is {per_user:,}, but {capacity.reason}",
+            hint=set_command("limits.max_concurrent_calls", str(capacity.calls)),
+        )
+    return Admission(per_user, capacity.calls)
 
 
 class _Waiter:

@@ -6,7 +6,9 @@ Importing this module does not load the engine.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from enum import StrEnum
+from pathlib import Path
 from typing import NamedTuple
 
 from wasmrt.core.limits import MIB, ResourceLimits
@@ -91,6 +93,51 @@ HAS_WORKERS = os.uname().sysname == "Linux"
 """True if this system can run worker processes, which need sealed memfds and pidfds."""
 DEFAULT_ISOLATION = Isolation.PROCESS if HAS_WORKERS else Isolation.IN_PROCESS
 """The default isolation. Only Linux has the memfds, pidfds and confinement that workers need."""
+
+
+WORKER_BYTES = 6 * MIB
+"""Memory of a worker that is idle or waits; 4 to 5.8 MiB were measured, without memory that is shared."""
+_MEMORY_PART = 4
+"""Workers may use a quarter of the memory."""
+_WORKER_DESCRIPTORS = 4
+"""The host's descriptors for a call: the worker's socket and process, a connection, and one for waits."""
+_OWN_DESCRIPTORS = 128
+_LEAST_CALLS = 64
+
+
+class Capacity(NamedTuple):
+    """The number of calls that can be in flight, and the reason as the end of a sentence."""
+
+    calls: int
+    reason: str
+
+
+def find_capacity(isolation: Isolation) -> Capacity:
+    """Return the capacity of this machine for calls, at least 64."""
+    if isolation is Isolation.IN_PROCESS:
+        count = POOL["total_component_instances"]
+        return Capacity(count, f"the engine's pool has {count} instances")
+    import resource
+
+    memory = _memory_bytes()
+    by_memory = memory // _MEMORY_PART // WORKER_BYTES
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    by_files = by_memory if soft == resource.RLIM_INFINITY else (soft - _OWN_DESCRIPTORS) // _WORKER_DESCRIPTORS
+    if by_files < by_memory:
+        reason = f"the limit of {soft:,} open files suffices for {by_files:,} workers ({_WORKER_DESCRIPTORS} each)"
+    else:
+        share = f"a quarter of {memory // MIB:,} MiB"
+        reason = f"{share} of memory suffices for {by_memory:,} workers ({WORKER_BYTES // MIB} MiB each)"
+    return Capacity(max(_LEAST_CALLS, min(by_memory, by_files)), reason)
+
+
+def _memory_bytes() -> int:
+    """Return the memory of the machine, or of the container if it has less."""
+    found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroup 2 and 1
+        with suppress(OSError, ValueError):  # "max" if there is no limit
+            found = min(found, int(Path("/sys/fs/cgroup", name).read_text()))
+    return found
 
 
 class OptLevel(StrEnum):

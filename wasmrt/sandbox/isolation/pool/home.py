@@ -19,7 +19,14 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MIB, ResourceLimits
 from wasmrt.core.waiting import QUICK_SECONDS
 from wasmrt.sandbox.guest.artifacts import DiskCache, NotCachedError, cache_key
-from wasmrt.sandbox.guest.settings import Allocator, EngineConfig, best_allocator, fits_the_pool
+from wasmrt.sandbox.guest.settings import (
+    Allocator,
+    EngineConfig,
+    Isolation,
+    best_allocator,
+    find_capacity,
+    fits_the_pool,
+)
 from wasmrt.sandbox.isolation.pool import launcher
 from wasmrt.sandbox.isolation.pool.control import run_abandonable, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory, socket_pair
@@ -28,7 +35,6 @@ from wasmrt.sandbox.isolation.pool.template import ProgramKey
 from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.calls import read_error
 
-MAX_IDLE_WORKERS = 32
 MAX_PROGRAMS = 64
 """Maximum number of components with a template process; the others start one again when they are called."""
 KEPT_PROGRAMS = 256
@@ -45,7 +51,7 @@ class WorkerHome:
         self._required = required
         self._zygote = launcher.retain()
         self._compiling = threading.BoundedSemaphore(max_compiles)
-        self._idle_workers = IdleWorkers(MAX_IDLE_WORKERS, MAX_PROGRAMS)
+        self._idle_workers = IdleWorkers(find_capacity(Isolation.PROCESS).calls, MAX_PROGRAMS)
         self._lock = threading.Lock()
         self._kept: OrderedDict[ProgramKey, Program] = OrderedDict()
         self._closed = False

@@ -261,7 +261,7 @@ class IdleWorkers:
             if not self._closed:
                 # Workers without a user come first, so that they are ended first.
                 self._idle.insert(0 if user is None else len(self._idle), (program, user, worker))
-                uncalled = sum(owner is None for _, owner, _ in self._idle)
+                uncalled = 0 if user is not None else sum(owner is None for _, owner, _ in self._idle)
                 if uncalled > MAX_UNCALLED:
                     over = self._idle.pop(uncalled - 1)  # workers without a user come first, newest first
                 else:
