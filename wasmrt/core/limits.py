@@ -250,6 +250,11 @@ MAX_FLOW_SOURCES = 1024  # results that can be quoted as the source of a value
 MAX_FLOW_IDS = 4096  # objects that are known by an identifier
 MAX_FLOW_VALUES = 256  # values checked in one call; a call with more requires approval
 MAX_FLOW_TRACES = 1024  # traces that one registry stores at a time
+MAX_PLAN_BYTES = 32 * KIB
+MAX_PLAN_STEPS = 32
+MAX_PLAN_CALLS = 1000  # calls of one step
+MAX_PLANS = 8  # approved plans of one trace
+MAX_PLAN_RESULT_BYTES = 1 * MIB  # results of one trace from which plans may take values
 
 # Outgoing connections.
 MAX_DNS_ANSWERS = 64

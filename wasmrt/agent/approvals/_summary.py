@@ -15,7 +15,9 @@ from wasmrt.agent.approvals._model import ApprovalRequest
 from wasmrt.agent.approvals._targets import FILE_EFFECTS, RUNNING, Targets, find_targets
 from wasmrt.agent.approvals._warnings import Caution, find_cautions
 from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, middle_of, plain, start_of
+from wasmrt.agent.flows import PROPOSE_PLAN, Plan
 from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
+from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -88,17 +90,26 @@ class Summary:
 def summarize(request: ApprovalRequest) -> Summary:
     """Return the summary of a request. A call that cannot be summarized is named by its tool and effects."""
     targets = find_targets(request.params)
-    effects = frozenset(request.effects)
+    effects = _find_planned_effects(request) or frozenset(request.effects)
     kind = next((words for effect, words in _KINDS if effect in effects), "Has no effects")
     headline = None if effects >= EVERY_EFFECT else _find_headline(request, targets)
+    subject = "its calls" if request.tool == PROPOSE_PLAN else "it"
     return Summary(
         kind="May do anything" if effects >= EVERY_EFFECT else kind,
-        headline=headline or ("Use ", Quoted(start_of(request.tool, 48)), f": it may {in_words(effects)}"),
+        headline=headline or ("Use ", Quoted(start_of(request.tool, 48)), f": {subject} may {in_words(effects)}"),
         why=_explain(request),
         cautions=find_cautions(request, targets),
         details=tuple(_iter_details(request)),
         covers=_describe_reach(request, targets),
     )
+
+
+def _find_planned_effects(request: ApprovalRequest) -> frozenset[Effect]:
+    """Return the effects of the calls that a proposed plan would approve; none for other requests."""
+    try:
+        return Plan.of(request.params["plan"]).effects if request.tool == PROPOSE_PLAN else frozenset()
+    except (ConfigurationError, KeyError):
+        return EVERY_EFFECT
 
 
 def headline_text(request: ApprovalRequest) -> str:

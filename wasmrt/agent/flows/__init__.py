@@ -7,12 +7,16 @@ from wasmrt.agent.flows._forms import skeleton
 from wasmrt.agent.flows._known import flow_texts
 from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
 from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
+from wasmrt.agent.flows._planned import ApprovedPlans, PlannedCall
+from wasmrt.agent.flows._plans import PROPOSE_PLAN, Plan
 from wasmrt.agent.flows._private import WrittenText
 from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced
 from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText
 from wasmrt.core.labels import Label
 
 __all__ = [
+    "PROPOSE_PLAN",
+    "ApprovedPlans",
     "Change",
     "Destination",
     "Flow",
@@ -23,6 +27,8 @@ __all__ = [
     "Label",
     "Origin",
     "Outgoing",
+    "Plan",
+    "PlannedCall",
     "Provenance",
     "Reach",
     "Traced",

@@ -257,6 +257,15 @@ class FlowTrace:
             found = bool(flow.private_marks) or (self._private.blind and bool(private))
             return replace(flow, private_body=found and not self._was_shown(tool, flow))
 
+    def is_untrusted(self, value: Any, is_described: Callable[[object], bool] = _never) -> bool:
+        """Return whether untrusted text contains a value, and no message of the user does."""
+        with self._lock:
+            kind = Kind.NAME if isinstance(value, str) else Kind.AMOUNT
+            if self._user_text.names(value, kind):
+                return False
+            found = self._untrusted.blind or self._untrusted.contains(value)
+            return is_described(value) or (found and Label.UNTRUSTED in self._labels)
+
     def _was_shown(self, tool: str, flow: Flow) -> bool:
         """Return whether a user saw all private text of a call when its destinations were approved."""
         if self._private.blind or not flow.destinations or not all(each.provenance.vouched for each in flow.carried):

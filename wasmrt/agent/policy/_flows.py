@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -283,14 +283,22 @@ class FlowFinding:
 
 
 def decide_flow(
-    policies: Iterable[FlowPolicy], flow: Flow, effects: frozenset[Effect], *, automation: bool
+    policies: Iterable[FlowPolicy],
+    flow: Flow,
+    effects: frozenset[Effect],
+    *,
+    automation: bool,
+    asking: Container[Carries] = frozenset(Carries),
 ) -> FlowFinding | None:
-    """Return the first rule that denies a call, otherwise the first rule that requires approval, otherwise None."""
+    """Return the first rule that denies a call, otherwise the first rule that requires approval, otherwise None.
+
+    `asking` are the kinds of rules that can require approval. Rules that deny calls always apply.
+    """
     asks = None
     for policy in policies:
         for rule in policy.rules:
             found = rule.finds(flow, effects)
-            if found is None:
+            if found is None or (rule.action is FlowAction.ASK and rule.carries not in asking):
                 continue
             refused = rule.action is FlowAction.REFUSE or automation or policy.automation
             if refused:

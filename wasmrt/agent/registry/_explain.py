@@ -11,7 +11,7 @@ from typing import Any
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.flows import FlowMap, Label, Reach
 from wasmrt.agent.policy import OUTGOING
-from wasmrt.agent.registry import _access, _flow, _steps
+from wasmrt.agent.registry import _access, _flow, _plan, _steps
 from wasmrt.agent.registry._flow import result_labels
 from wasmrt.agent.registry._pipeline import FORGET_HINT, approval_request, tool_context
 from wasmrt.agent.registry._state import CallState
@@ -33,6 +33,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("preset", _steps.check_preset),
     ("rules", _steps.check_rules),
     ("exfiltration", _steps.check_exfiltration),
+    ("plan", _plan.find_step),
     ("confirmation", _steps.check_confirmation),
     ("flow", _flow.check_flow),
     ("workspace", _steps.check_tool_policy),

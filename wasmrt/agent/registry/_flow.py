@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from wasmrt.agent.flows import (
@@ -10,6 +11,7 @@ from wasmrt.agent.flows import (
     FlowTrace,
     Label,
     Outgoing,
+    PlannedCall,
     Provenance,
     Traced,
     find_outgoing,
@@ -18,7 +20,7 @@ from wasmrt.agent.flows import (
     only_transforms,
     read_labels,
 )
-from wasmrt.agent.policy import FlowPolicy, decide_flow, flow_policy
+from wasmrt.agent.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
 from wasmrt.agent.registry._state import CallState
 from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.core.effects import NETWORKING, READING
@@ -55,20 +57,27 @@ def trace_of(state: CallState) -> FlowTrace | None:
     return found
 
 
+def is_checked(state: CallState) -> bool:
+    """Return whether flow rules apply to a call: it changes something, or uses the network."""
+    return bool(state.effects - READING or state.effects & NETWORKING)
+
+
 def check_flow(state: CallState) -> Decision | str:
     """Decide by the flow rules. Some rules require approval of the call instead of denying it."""
     trace = trace_of(state)
     if trace is None:
         return "the trace was not opened, and no flow rules are configured"
-    effects = state.effects
-    if not effects - READING and not effects & NETWORKING:
+    if not is_checked(state):
         return f"{_describe_labels(trace.labels)}; the call only reads"
+    effects = state.effects
     known = tuple(name for policy in policies_of(state) for name in policy.known)
     state.flow = trace.flow(
-        state.known.name, _find_outgoing(state), known, is_described=lambda value: bool(_find_describing(state, value))
+        state.known.name, _find_outgoing(state), known, is_described=lambda value: bool(find_describing(state, value))
     )
     finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
+    if finding is not None and state.planned is not None:
+        finding = _decide_planned(state, state.planned, automation=trace.automation)
     if finding is None:
         rule = f"{_describe_labels(state.flow.labels)}; {_describe_destinations(state.flow)}"
         return Decision(True, Reason.ALLOWED, rule, None, _WHAT, name)
@@ -82,6 +91,32 @@ def check_flow(state: CallState) -> Decision | str:
     )
     state.approved_by = None  # a rule that approves the call's effects does not approve its flow
     return f"approval is required: {why}"
+
+
+def _decide_planned(state: CallState, planned: PlannedCall, *, automation: bool) -> FlowFinding | None:
+    """Decide by the flow rules for a call that fits a plan.
+
+    SECURITY: rules that deny calls still apply, and rules about private text and links in texts of the model. For them,
+    a destination with a fixed value counts as named by the user.
+    """
+    assert state.flow is not None
+    covered = frozenset(str(value).casefold() for value in planned.values)
+    flow = replace(
+        state.flow,
+        destinations=tuple(
+            replace(each, provenance=Provenance.SAID) if each.destination.param in planned.fixed else each
+            for each in state.flow.destinations
+        ),
+        carried=tuple(each for each in state.flow.carried if str(each.destination.value).casefold() not in covered),
+    )
+    asking = {Carries.LINK} if planned.has_text else set()
+    asking |= {Carries.PRIVATE} if planned.has_text and not planned.has_private else set()
+    rules = rules_of(state)
+    finding = decide_flow(rules, state.flow, state.effects, automation=automation, asking=())
+    finding = finding or decide_flow(rules, flow, state.effects, automation=automation, asking=asking)
+    if finding is None:
+        state.approved_by = ("plan", planned.by, planned.name)
+    return finding
 
 
 def provenance_lines(state: CallState) -> tuple[str, ...]:
@@ -100,13 +135,13 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _find_describing(state: CallState, value: object) -> str:
+def find_describing(state: CallState, value: object) -> str:
     """Return the name of another author's tool whose definition contains a value, or an empty string."""
     return state.services.definitions.find(state.services.store, value, called=state.known)
 
 
 def _origin_lines(state: CallState, trace: FlowTrace, traced: Traced) -> list[str]:
-    tool = _find_describing(state, traced.destination.value) if traced.provenance is Provenance.UNTRUSTED else ""
+    tool = find_describing(state, traced.destination.value) if traced.provenance is Provenance.UNTRUSTED else ""
     if not tool:
         return origin_lines(trace, traced)
     return [f"{traced.named}: {_PROVENANCE[traced.provenance]}", f"  source: the definition of the tool {tool}"]

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, new_request_id
-from wasmrt.agent.registry import _access, _flow, _steps
+from wasmrt.agent.registry import _access, _flow, _plan, _steps
 from wasmrt.agent.registry._calls import parse_arguments
 from wasmrt.agent.registry._executor import Executor
 from wasmrt.agent.registry._output import clean_logs, scan_output
@@ -113,10 +113,14 @@ def admit(state: CallState) -> None:
     if state.request.observer is not None:
         state.request.observer.begin_call(state.request.name, state.request.arguments)
     check_call(state)
+    state.apply(_plan.find_step(state))
     state.apply(_steps.check_confirmation(state))
     state.apply(_flow.check_flow(state))
     state.apply(_steps.check_tool_policy(state))
     state.apply(_steps.check_rate(state))
+    if not _plan.take(state):  # another call used up the step meanwhile
+        state.apply(_steps.check_confirmation(state))
+        state.apply(_flow.check_flow(state))
 
 
 def check_call(state: CallState) -> None:
@@ -228,6 +232,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
     output = scan_output(state, output)
     _access.request_access(state, output.decisions, output.call_id or state.request.call_id)
     _flow.record_result(state, output.result, output.labels)
+    _plan.record_result(state, output.result)
     decisions = (*state.decisions, *(_add_policy_digest(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.request.call_id)
     _end_call(state, None)

@@ -13,6 +13,7 @@ from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.plugins import PluginTool
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._function import FunctionTool
+from wasmrt.agent.registry._plan import plan_tool
 from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
 from wasmrt.agent.registry._services import RegistryServices
 from wasmrt.agent.registry._tool import OWN_SOURCES, Tool, ToolSource, check_tool
@@ -114,6 +115,10 @@ class ToolRegistry(ToolView):
         self.servers: Servers | None = None
         """The configured MCP servers, after `add_configured_servers`."""
         self._on_close: list[Callable[[], None]] = []
+
+    def offer_plans(self) -> None:
+        """Register `propose_plan`, with which a model asks the user to approve a plan for the trace of its call."""
+        self.register(plan_tool(self._services), builtin=True)
 
     def register(
         self,

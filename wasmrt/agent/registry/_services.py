@@ -11,7 +11,7 @@ from typing import Any
 
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
-from wasmrt.agent.flows import FlowTrace, Label, WrittenText, read_labels
+from wasmrt.agent.flows import ApprovedPlans, FlowTrace, Label, Plan, WrittenText, read_labels
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._definitions import DefinitionTexts
 from wasmrt.agent.registry._registered import RegisteredTool
@@ -26,8 +26,8 @@ from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import EMPTY_RECEIPT, Approval, Receipt
 from wasmrt.runtime.runtime import WasmToolRuntime
 
-CLEARED = "flows.clear"
-"""The tool name in receipts for removed labels."""
+CLEARED, PLANNED = "flows.clear", "flows.plan"
+"""The tool names in receipts for removed labels, and for approved plans."""
 
 
 class Trace:
@@ -41,6 +41,7 @@ class Trace:
         self._traces = traces
         self._flows = flows
         self._parent = parent
+        self._plans = ApprovedPlans()
         self.user = user
         self.name = name
 
@@ -91,8 +92,26 @@ class Trace:
             hint = 'for example: clear(by="ann")'
             raise ConfigurationError("clearing labels requires the name of a person", hint=hint)
         cleared = self._flows.clear(*sorted(read_labels(labels)) if labels else ())
-        self._traces.record_clearing(self, cleared, by)
+        if Label.TRUSTED in cleared:
+            self._plans.end()
+        self._traces.record(self, CLEARED, by, " ".join(sorted(cleared)))
         return cleared
+
+    def approve_plan(self, plan: Plan, *, by: str) -> None:
+        """Approve the calls of a plan in this trace, for a person or the program, and write a receipt.
+
+        Calls that fit the plan require no further approval. The plan ends with the trace. Traces of sub-agents do not
+        have it; approve a plan for them if necessary. Tools cannot call this method.
+
+        Raises:
+            ConfigurationError: `by` is empty, the trace is closed or has too many plans, or a tool is not registered.
+        """
+        if not by.strip():
+            raise ConfigurationError("approving a plan requires a name", hint='for example: by="ann"')
+        if self._traces.get(self.user, self.name) is not self:
+            raise ConfigurationError(f"the trace {self.name!r:.80} is closed", hint="open it again")
+        self._plans.approve(plan, by, self._traces.find_tools(plan))
+        self._traces.record(self, PLANNED, by, plan.digest)
 
     def close(self) -> None:
         """End the trace: remove its content, and revoke the access that was granted to tools for this trace.
@@ -114,6 +133,7 @@ class Traces:
         self.private_written = WrittenText()
         """Marks of text that calls wrote and that contained private text of their traces."""
         self.receipts: Callable[[Receipt], None] | None = None
+        self.find_tool: Callable[[str], RegisteredTool | None] = lambda _: None
         self.on_end: Callable[[str, str], None] | None = None
         """Receives user and name of each trace that ends."""
 
@@ -121,6 +141,27 @@ class Traces:
         """Return the content of a trace, or None if the trace is not open."""
         found = self._open.get((user, name))
         return None if found is None else found._flows
+
+    def get(self, user: str, name: str) -> Trace | None:
+        """Return a trace, or None if it is not open."""
+        return self._open.get((user, name))
+
+    def plans(self, user: str, name: str) -> ApprovedPlans | None:
+        """Return the approved plans of a trace, or None if the trace is not open."""
+        found = self.get(user, name)
+        return None if found is None else found._plans
+
+    def find_tools(self, plan: Plan) -> list[RegisteredTool]:
+        """Return the registered tools of a plan's steps.
+
+        Raises:
+            ConfigurationError: a tool is not registered.
+        """
+        found = {step.tool: self.find_tool(step.tool) for step in plan.steps}
+        unknown = next((name for name, tool in found.items() if tool is None), None)
+        if unknown is not None:
+            raise ConfigurationError(f"the plan names an unknown tool: {unknown}", hint="name a registered tool")
+        return [tool for step in plan.steps if (tool := found[step.tool]) is not None]
 
     def open(self, user: str, name: str, *, automation: bool = False, parent: str = "") -> Trace:
         """Return the trace with a name, and open it if necessary. It shares the content of the trace `parent`, if any.
@@ -156,15 +197,15 @@ class Traces:
         if self.on_end is not None:
             self.on_end(user, name)
 
-    def record_clearing(self, trace: Trace, cleared: frozenset[Label], by: str) -> None:
-        """Write the receipt for labels that a person removed."""
+    def record(self, trace: Trace, change: str, by: str, details: str) -> None:
+        """Write the receipt for a change of a trace by a person or the program."""
         if self.receipts is None:
             return
         now = time.time_ns() // 1_000_000
         self.receipts(
             EMPTY_RECEIPT._replace(
-                started_ms=now, ended_ms=now, trace_id=trace.name, call_id=f"clear-{now}", tool=CLEARED, kind="flows",
-                user=trace.user, chain=(CLEARED,), approval=Approval("person", by[:256], " ".join(sorted(cleared))),
+                started_ms=now, ended_ms=now, trace_id=trace.name, call_id=f"{change}-{now}", tool=change, kind="flows",
+                user=trace.user, chain=(change,), approval=Approval("person", by[:256], details),
             )
         )  # fmt: skip
 
@@ -180,6 +221,7 @@ PROTECTED_TOOL_NAMES = frozenset(
         *("routine_create", "routine_list", "routine_update", "routine_delete", "routine_history"),
         *("run_code", "search_tools"),
         "build_software",
+        "propose_plan",
     }
 )
 """Names of an agent's own tools. Other tools may not have these names."""
@@ -314,3 +356,6 @@ class RegistryServices:
     """The telemetry of the agent's calls, or None."""
     runtime: WasmToolRuntime | None = None
     """The runtime that runs the agent's components, or None."""
+
+    def __post_init__(self) -> None:
+        self.traces.find_tool = self.store.find

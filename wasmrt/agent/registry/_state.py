@@ -26,7 +26,7 @@ from wasmrt.runtime.context import Progress, ToolsOfCaller
 if TYPE_CHECKING:
     from wasmrt.agent.access import AccessRequest
     from wasmrt.agent.approvals import ApprovalAnswer, Approver
-    from wasmrt.agent.flows import Flow
+    from wasmrt.agent.flows import Flow, PlannedCall
     from wasmrt.agent.policy import FlowFinding
     from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
     from wasmrt.agent.registry._services import RegistryServices
@@ -129,6 +129,8 @@ class CallState:
     """The preview that the approver of this call saw; None if no approver saw one."""
     approved_by: tuple[str, str, str] | None = None
     """For an approval without a request: its kind, its approver and its scope."""
+    planned: PlannedCall | None = None
+    """The step of an approved plan that the call fits."""
     flow: Flow | None = None
     """The data flow of the call, if flow rules apply."""
     finding: FlowFinding | None = None

@@ -177,7 +177,10 @@ def check_confirmation(state: CallState) -> Step:
         return f"the risk is {traits.risk(effects)}: no approval is required"
     why = f"{_list_asking_rules(state)} requires it" if ruled else state.tool.approval_reason if asked else None
     why = why or ("its package requires it" if wished else f"the call can {in_words(effects)}")
-    # If only the effects or the package require the approval, an operator's rule with "allow" approves the call.
+    # If only the effects or the package require the approval, a plan or the rule "allow" of an operator approves it.
+    if state.planned is not None and not (asked or ruled):
+        state.approved_by = ("plan", state.planned.by, state.planned.name)
+        return _allow("confirmation", f"approved by a plan: {why}", name)
     if permission is Permission.ALLOW and not (asked or ruled):
         state.approved_by = ("rule", "operator", "always")
         return _allow("confirmation", f"approved by the operator's rule: {why}", name)

@@ -1,0 +1,223 @@
+"""The approved plans of a trace: how often each step may still run, and the results that are sources of values."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from wasmrt.agent.flows._addresses import Form, find_addresses
+from wasmrt.agent.flows._destinations import is_control
+from wasmrt.agent.flows._forms import find_likely_numbers, parse_number, skeleton
+from wasmrt.agent.flows._ids import iter_members
+from wasmrt.agent.flows._known import flow_texts, normalize_value
+from wasmrt.agent.flows._plans import Place, Plan
+from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.limits import MAX_PLAN_RESULT_BYTES, MAX_PLANS
+
+_LABELLED = re.compile(r"^[ \t]*([^:\n]{1,100}?)[ \t]*:[ \t]+(\S[^\n]{0,1000}?)[ \t]*$", re.M)
+
+_IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{11,30}")
+
+
+class _Result:
+    """One result of a step. SECURITY: values that repeat a param of the call are left out: the model chose them."""
+
+    def __init__(self, result: Any, params: Mapping[str, Any]) -> None:
+        texts = list(flow_texts(result))
+        self._result, self._text = result, "\n".join(texts)
+        self._params = "\n".join(str(each) for each in flow_texts(params)).casefold()
+        self._structured = not isinstance(result, str) and any(map(_is_mapping, _iter_parts(result)))
+        self.size = len(self._text.encode("utf-8", "replace"))
+
+    def has(self, value: Any, place: Place) -> bool:
+        """Return whether the result has a value, in the form that a place requires."""
+        if re.search(rf"(?<!\w){re.escape(str(value).strip().casefold())}(?!\w)", self._params):
+            return False
+        if place.member:
+            return value_in(value, self._find_member(place.member))
+        if not self._structured and not isinstance(self._result, str) and value_in(value, _iter_parts(self._result)):
+            return True
+        if place.maximum is not None:
+            return parse_number(value) in find_likely_numbers(skeleton(self._text))
+        return isinstance(value, str) and self._is_only_address(_squeeze(value))
+
+    def _is_only_address(self, value: str) -> bool:
+        """Return whether the result has an address, and no other one.
+
+        SECURITY: an injected second address makes the result ambiguous, so that the call requires approval.
+        """
+        found = self._addresses
+        return value in found and all(each == value or _is_part_of_account(each, value) for each in found)
+
+    @cached_property
+    def _addresses(self) -> frozenset[str]:
+        unclear = (Form.SPLIT, Form.FILE)
+        return frozenset(_squeeze(each) for each, form in find_addresses(self._text) if form not in unclear)
+
+    def _find_member(self, name: str) -> Sequence[Any]:
+        """Return the values of a member, or the value of the lines with this label if they all have the same value."""
+        if found := tuple(iter_members(self._result, (name,))):
+            return found
+        lines = {each for label, each in _LABELLED.findall(self._text) if label.casefold() == name.casefold()}
+        return tuple(lines) if len(lines) == 1 else ()
+
+
+def value_in(value: Any, values: Iterable[Any]) -> bool:
+    """Return whether a value is among others. A number matches its text in any usual format."""
+    number = parse_number(value)
+    return any(
+        normalize_value(each) == normalize_value(value) or (number is not None and parse_number(each) == number)
+        for each in values
+        if isinstance(each, (str, int, float))
+    )
+
+
+def _iter_parts(value: Any) -> Iterator[Any]:
+    yield value
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            yield from _iter_parts(part)
+
+
+def _is_mapping(value: Any) -> bool:
+    return isinstance(value, Mapping)
+
+
+def _is_part_of_account(each: str, account: str) -> bool:
+    """Return whether an address is an IBAN with fewer or more groups than `account`: its end in a text is unclear."""
+    if _IBAN.fullmatch(account) is None:
+        return False
+    return account.startswith(each) or (each.startswith(account) and _IBAN.fullmatch(each) is not None)
+
+
+def _squeeze(address: str) -> str:
+    return re.sub(r"[ -]", "", address.strip()).casefold()
+
+
+@dataclass(slots=True)
+class _Approved:
+    """An approved plan. `tools` are the tools that its steps name, as they were registered at that time."""
+
+    plan: Plan
+    by: str
+    tools: tuple[object, ...]
+    left: list[int]
+    results: list[list[_Result]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedCall:
+    """A call that fits a step of an approved plan."""
+
+    approved: _Approved
+    step: int
+    fixed: frozenset[str]
+    """The parameters with a fixed value."""
+    values: tuple[Any, ...]
+    """The values that have a fixed value or a source."""
+    has_text: bool
+    """True if the model chose a text or a part of a value. Links in it require approval as usual."""
+    has_private: bool
+    """True if the plan allows private text in all of these texts."""
+
+    @property
+    def by(self) -> str:
+        """The person or program that approved the plan."""
+        return self.approved.by
+
+    @property
+    def name(self) -> str:
+        """The step and the digest of its plan, for receipts."""
+        return f"step {self.step + 1} of plan {self.approved.plan.digest[:16]}"
+
+
+class ApprovedPlans:
+    """The approved plans of one trace. Thread-safe. They end with the trace, and no other trace has them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._plans: list[_Approved] = []
+        self._size = 0
+
+    def approve(self, plan: Plan, by: str, tools: Sequence[object]) -> None:
+        """Add a plan; `tools` are the registered tools of its steps.
+
+        Raises:
+            ConfigurationError: the trace has too many plans.
+        """
+        with self._lock:
+            if len(self._plans) >= MAX_PLANS:
+                hint = "close the trace and open another one"
+                raise ConfigurationError(f"the trace has {MAX_PLANS} approved plans", hint=hint)
+            empty: list[list[_Result]] = [[] for _ in plan.steps]
+            self._plans.append(_Approved(plan, by, tuple(tools), [step.times for step in plan.steps], empty))
+
+    def end(self) -> None:
+        """Remove all plans."""
+        with self._lock:
+            self._plans, self._size = [], 0
+
+    def find(
+        self,
+        tool: object,
+        params: Mapping[str, Any],
+        effects: frozenset[Effect],
+        is_untrusted: Callable[[Any], bool],
+    ) -> PlannedCall | None:
+        """Return the first step that a call fits and that may still run, or None. The call is not counted.
+
+        `is_untrusted` returns whether a value was found only in untrusted text.
+        """
+        with self._lock:
+            for approved in self._plans:
+                for at, left in enumerate(approved.left):
+                    # SECURITY: a tool that was replaced since the approval is another tool.
+                    if left and approved.tools[at] is tool and effects <= approved.plan.steps[at].effects:
+                        found = self._fit(approved, at, params, is_untrusted)
+                        if found is not None:
+                            return found
+        return None
+
+    def take(self, call: PlannedCall) -> bool:
+        """Count a call; return False if its step was used up meanwhile, or the plan has ended."""
+        with self._lock:
+            if call.approved not in self._plans or not call.approved.left[call.step]:
+                return False
+            call.approved.left[call.step] -= 1
+            return True
+
+    def record(self, call: PlannedCall, params: Mapping[str, Any], result: Any) -> None:
+        """Add the result of a counted call, as a source for later steps. Results beyond the limit are no sources."""
+        found = _Result(result, params)
+        with self._lock:
+            if self._size + found.size <= MAX_PLAN_RESULT_BYTES:
+                self._size += found.size
+                call.approved.results[call.step].append(found)
+
+    def _fit(
+        self, approved: _Approved, at: int, params: Mapping[str, Any], is_untrusted: Callable[[Any], bool]
+    ) -> PlannedCall | None:
+        places = approved.plan.steps[at].params
+        values = approved.plan.steps[at].match(params)
+        if values is None:
+            return None
+        for path, found in values.items():
+            place = places[path]
+            results = [result for source in place.sources for result in approved.results[source]]
+            for value in found:
+                if place.sources and not any(result.has(value, place) for result in results):
+                    return None
+                # SECURITY: a bound approves the values of the model. An injected one could be any value within it.
+                if place.is_written and (not place.text or is_control(value)) and is_untrusted(value):
+                    return None
+        written = [places[path] for path in values if places[path].is_written and places[path].maximum is None]
+        return PlannedCall(
+            approved, at, frozenset(path for path in values if places[path].fixed),
+            tuple(value for path, found in values.items() if not places[path].is_written for value in found),
+            bool(written), all(place.private for place in written),
+        )  # fmt: skip
