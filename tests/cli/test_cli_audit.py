@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,17 +94,18 @@ def test_broken_chain_is_reported_with_file_and_line(wasmrt: Run, write: Callabl
     broken = wasmrt("audit", "verify", code=1)
     assert broken.stdout == "broken: receipts-000001.jsonl, line 3: edited: record 3 was changed\n"
     told = json.loads(wasmrt("audit", "verify", "--json", code=1).stdout)
-    assert (told["ok"], told["broken"]["kind"], told["broken"]["line"]) == (False, "edited", 3)
+    (found,) = told["folders"]
+    assert (told["ok"], found["broken"]["kind"], found["broken"]["line"]) == (False, "edited", 3)
 
 
 def test_verify_requires_the_given_head(wasmrt: Run, write: Callable[..., None], folder: Path) -> None:
     write({}, {})
     noted = wasmrt("audit", "head").stdout.strip()
-    assert json.loads(wasmrt("audit", "head", "--json").stdout)["n"] == 3
+    assert json.loads(wasmrt("audit", "head", "--json").stdout)["chains"][0]["number"] == 3
     wasmrt("audit", "verify", "--head", noted)
     wasmrt("audit", "verify", "--head", "3:" + "0" * 64, code=1)
     assert "this is not a chain head" in wasmrt("audit", "verify", "--head", "3", code=2).stderr
-    gone = wasmrt("audit", "verify", "--folder", folder / "none", "--head", noted, code=1)
+    gone = wasmrt("audit", "verify", folder / "none", "--head", noted, code=1)
     assert "the chain ends at record 0, expected record 3" in gone.stdout
 
 
@@ -118,10 +120,37 @@ def test_a_possible_cut_is_reported_until_it_is_acknowledged(
     assert "wasmrt audit acknowledge 2" in broken.stderr
     refused = wasmrt("audit", "acknowledge", "1", code=2)
     assert "segment 1 does not follow a possible cut" in refused.stderr
-    assert json.loads(wasmrt("audit", "acknowledge", "2", "--json").stdout) == {"acknowledged": 2}
+    assert json.loads(wasmrt("audit", "acknowledge", "2", "--json").stdout) == {"acknowledged": 2, "chain": 0}
     intact = wasmrt("audit", "verify")
     assert "acknowledged by" in intact.stderr
     wasmrt("audit", "acknowledge", "2", code=2)
+
+
+def test_verify_checks_all_chains_of_all_given_folders(
+    wasmrt: Run, write: Callable[..., None], folder: Path, home: Path
+) -> None:
+    held = ReceiptWriter(folder, home / "data/receipts.key")
+    held(Receipt(call_id="f-1", ended_ms=1_900_000_000_000))
+    write({}, {})
+    assert ids(wasmrt("audit", "tail", "--json")) == ["000000000001-1", "000000000002-1", "f-1"]
+    held.close()
+    assert wasmrt("audit", "verify").stdout == "intact: 6 records in 2 segments of 2 chains\n"
+    noted = wasmrt("audit", "head").stdout.strip()
+    wasmrt("audit", "verify", "--head", noted)
+    copy = Path(shutil.copytree(folder, home / "copy"))
+    (copy / "chains/0001/receipts-000001.jsonl").unlink()
+    told = wasmrt("audit", "verify", folder, copy, code=1).stdout.splitlines()
+    assert told[0].startswith(f"{folder}: intact") and f"{copy}: broken: chains/0001/" in told[1]
+    assert "a head belongs to one folder" in wasmrt("audit", "verify", folder, copy, "--head", noted, code=2).stderr
+    (folder / "chains/0001/head").unlink()
+    held = ReceiptWriter(folder, home / "data/receipts.key")
+    write({})
+    assert "wasmrt audit acknowledge 2 --chain 1" in wasmrt("audit", "verify", code=1).stderr
+    wasmrt("audit", "acknowledge", "2", "--chain", "1")
+    held.close()
+    wasmrt("audit", "verify")
+    for wrong in ("0", "1/0", "x", "1,1"):
+        assert "does not name segments" in wasmrt("audit", "verify", "--from-segment", wrong, code=2).stderr
 
 
 def test_verify_creates_no_key(wasmrt: Run, home: Path) -> None:

@@ -19,7 +19,7 @@ GRANT = {"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/
 
 def receipts(wasmrt: Run) -> int:
     """Verify the chain of receipts, and return their number."""
-    return int(json.loads(wasmrt("audit", "verify", "--json").stdout)["records"])
+    return int(json.loads(wasmrt("audit", "verify", "--json").stdout)["folders"][0]["records"])
 
 
 def move_by_backup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

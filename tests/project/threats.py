@@ -516,6 +516,17 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="missing, swapped or rolled back chains of receipts",
+        source=OURS,
+        tests=(
+            "runtime/audit/test_chains.py::test_a_missing_chain_is_named",
+            "runtime/audit/test_chains.py::test_swapped_chains_are_named",
+            "runtime/audit/test_chains.py::test_a_chain_that_was_rolled_back_is_named",
+            "runtime/audit/test_chains.py::test_a_lock_that_another_process_holds_does_not_hide_a_rolled_back_chain",
+            "runtime/audit/test_chains.py::test_a_chain_of_another_folder_with_the_same_key_is_named",
+        ),
+    ),
+    Threat(
         threat="guessing parameters from their hash in a receipt",
         source=OURS,
         tests=("runtime/audit/test_writer.py::test_text_hashes_depend_on_the_installations_key",),

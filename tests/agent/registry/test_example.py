@@ -81,7 +81,7 @@ def test_a_model_is_corrected_waits_for_approval_and_continues(tmp_path: Path) -
     assert {each["trace_id"] for each in receipts} == {"conversation-1"}
     assert receipts[-1]["outcome"] in ("ok", "unknown-tool")
     assert verify(tmp_path / "receipts", read_keys(find_places().receipts_key)).broken is None
-    said = CliRunner().invoke(cli, ["audit", "verify", "--folder", str(tmp_path / "receipts")])
+    said = CliRunner().invoke(cli, ["audit", "verify", str(tmp_path / "receipts")])
     assert said.exit_code == 0, said.output
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from wasmrt.core.limits import MIN_SEGMENT_BYTES
 from wasmrt.runtime.audit import Receipt, ReceiptWriter, read_keys
+from wasmrt.runtime.audit.reading import read_receipts
 from wasmrt.runtime.audit.verify import Verification, verify
 
 
@@ -42,14 +43,25 @@ class Chain:
             writer(receipt(number))
         writer.close()
 
-    def file(self, segment: int = 1) -> Path:
-        return self.folder / f"receipts-{segment:06d}.jsonl"
+    def part(self, number: int) -> Path:
+        """The folder of one of the chains."""
+        return self.folder / f"chains/{number:04d}" if number else self.folder
+
+    def file(self, segment: int = 1, chain: int = 0) -> Path:
+        return self.part(chain) / f"receipts-{segment:06d}.jsonl"
 
     def lines(self, segment: int = 1) -> list[bytes]:
         return self.file(segment).read_bytes().splitlines(keepends=True)
 
+    def lines_of(self, chain: int) -> list[bytes]:
+        return self.file(chain=chain).read_bytes().splitlines(keepends=True)
+
     def rewrite(self, lines: list[bytes], segment: int = 1) -> None:
         self.file(segment).write_bytes(b"".join(lines))
+
+    def calls(self) -> list[object]:
+        """The call IDs of all receipts, as readers see them."""
+        return [record["call_id"] for record in read_receipts(self.folder)]
 
     def verified(self, **options: object) -> Verification:
         return verify(self.folder, read_keys(self.key), **options)  # type: ignore[arg-type]

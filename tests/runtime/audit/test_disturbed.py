@@ -163,7 +163,9 @@ def test_the_order_of_receipts_does_not_depend_on_the_clock(
         other(receipt(number + 1, started_ms=started, ended_ms=started - 5))
     one.close()
     other.close()
-    assert calls(chain) == [f"call-{number}" for number in range(300)]
+    assert calls(chain) == [f"call-{number}" for number in range(0, 300, 2)]
+    merged = chain.calls()
+    assert [call for call in merged if call in calls(chain)] == calls(chain) and len(merged) == 300
     assert (chain.verified().broken, chain.verified().notes) == (None, ())
     assert chain.file(2).exists()
 

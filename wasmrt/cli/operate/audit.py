@@ -19,8 +19,15 @@ from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.audit.reading import Filter, Record, as_csv, find_receipt, last_receipts, read_receipts
 from wasmrt.runtime.audit.report import HEADER, Report, describe_receipt, format_row, format_time, report_on
-from wasmrt.runtime.audit.verify import BreakKind, ChainHead, chain_head
-from wasmrt.runtime.audit.verify import verify as verify_chain
+from wasmrt.runtime.audit.verify import (
+    BreakKind,
+    Verification,
+    chain_heads,
+    format_heads,
+    parse_first_segments,
+    parse_heads,
+)
+from wasmrt.runtime.audit.verify import verify as verify_chains
 
 
 @click.group(cls=CommandGroup)
@@ -87,63 +94,84 @@ def _list_receipts(records: Iterable[Record], *, as_json: bool) -> None:
 
 
 @audit.command("verify")
+@click.argument("folders", metavar="[DIR]...", nargs=-1, type=click.Path(path_type=Path, file_okay=False))
 @click.option(
-    "--head", metavar="N:HASH", help="Head printed earlier by `wasmrt advanced audit-head`, which must be in the chain."
+    "--head", metavar="HEAD", help="Head printed earlier by `wasmrt advanced audit-head`, which must be in the chains."
 )
 @click.option(
-    "--from-segment", type=click.IntRange(min=1), default=1, metavar="N",
-    help="First stored segment, if earlier segments were deleted.",
+    "--from-segment", default="1", metavar="N",
+    help="First stored segment, if earlier segments were deleted; CHAIN/N for other chains: 3,1/2.",
 )  # fmt: skip
-@folder_option
 @json_option
-def verify(head: str | None, from_segment: int, folder: Path | None, as_json: bool) -> int:
-    """Check that no receipts were modified, removed, moved or truncated, and report the first problem.
+def verify(folders: tuple[Path, ...], head: str | None, from_segment: str, as_json: bool) -> int:
+    """Check that no receipts were modified, removed, moved or truncated, and report the first problem of each folder.
 
-    Exit code 0: the chain is intact; 1: it is not.
+    Each writer has a separate chain. Links between the chains show if a chain is missing or was rolled back.
+
+    Exit code 0: all chains are intact; 1: they are not.
 
     \b
     Examples:
       wasmrt audit verify
-      wasmrt audit verify --head 1042:6f0c... --json
+      wasmrt audit verify --head 1042:6f0c...,1/77:ab12... --json
+      wasmrt audit verify collected/host-1 collected/host-2
     """
-    place = receipts_folder(folder)
-    expected = None if head is None else ChainHead.parse(head)
-    found = verify_chain(place, installation_keys(), expected=expected, first=from_segment)
-    if found.broken is None and not found.segments:
-        raise NotInstalledError(f"there are no receipts in {place}", hint="pass their folder: --folder DIR")
+    if len(folders) > 1 and head is not None:
+        raise ConfigurationError("a head belongs to one folder", hint="verify each folder with its own head")
+    expected, first = () if head is None else parse_heads(head), parse_first_segments(from_segment)
+    keys, results = installation_keys(), dict[Path, Verification]()
+    for folder in folders or (receipts_folder(None),):
+        results[folder] = found = verify_chains(folder, keys, expected=expected, first=first)
+        if found.broken is None and not found.segments:
+            raise NotInstalledError(f"there are no receipts in {folder}", hint="pass their folder")
+    intact = all(found.broken is None for found in results.values())
     if as_json:
-        show_json(found.as_dict())
-    elif found.broken is None:
-        show(f"intact: {format_counted(found.records, 'record')} in {format_counted(found.segments, 'segment')}")
+        told = [{"folder": str(folder)} | found.as_dict() for folder, found in results.items()]
+        show_json({"ok": intact, "folders": told})
+    else:
+        for folder, found in results.items():
+            _print_verification(f"{folder}: " if len(results) > 1 else "", found)
+    return 0 if intact else FAILED
+
+
+def _print_verification(prefix: str, found: Verification) -> None:
+    if found.broken is None:
+        of_chains = f" of {found.chains} chains" if found.chains > 1 else ""
+        records, segments = format_counted(found.records, "record"), format_counted(found.segments, "segment")
+        show(f"{prefix}intact: {records} in {segments}{of_chains}")
     else:
         where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
-        show(f"broken: {where}: {found.broken.kind}: {found.broken.message}")
+        show(f"{prefix}broken: {where}: {found.broken.kind}: {found.broken.message}")
         if found.broken.kind is BreakKind.POSSIBLE_CUT:
-            print_message(f"when you know the reason, run: wasmrt audit acknowledge {found.cuts[0]}")
-        else:
+            cut = found.cuts[0]
+            option = f" --chain {cut.chain}" if cut.chain else ""
+            print_message(f"when you know the reason, run: wasmrt audit acknowledge {cut.segment}{option}")
+        elif found.chains < 2:
             print_message(f"{found.records:,} records before it are intact")
-    for note in () if as_json else found.notes:
+    for note in found.notes:
         print_message(f"note: {note}")
-    return FAILED if found.broken else 0
 
 
 @audit.command("acknowledge")
 @click.argument("segment", type=click.IntRange(min=1))
+@click.option("--chain", type=click.IntRange(min=0), default=0, metavar="N", help="Chain of the segment. Default: 0.")
 @click.option("--note", default="", metavar="TEXT", help="What you found out, for readers of the receipts.")
 @json_option
-def acknowledge(segment: int, note: str, as_json: bool) -> None:
+def acknowledge(segment: int, chain: int, note: str, as_json: bool) -> None:
     """Record that you know of a possible cut before SEGMENT, after you looked into it; then verify accepts it.
 
     Example: wasmrt audit acknowledge 3 --note "the disk was full on Monday"
     """
-    if segment not in verify_chain(receipts_folder(None), installation_keys()).cuts:
+    cuts = verify_chains(receipts_folder(None), installation_keys()).cuts
+    cut = next((cut for cut in cuts if (cut.chain, cut.segment) == (chain, segment)), None)
+    if cut is None:
         hint = "for the segments that do, run: wasmrt audit verify"
         raise NotInstalledError(f"segment {segment} does not follow a possible cut", hint=hint)
     with receipt_writer() as writer:
         if writer is None:
             raise ConfigurationError("receipts are disabled", hint=set_command("audit.enabled", True))
-        writer.acknowledge(segment, getuser(), note)
-    show_json({"acknowledged": segment}) if as_json else show(
+        writer.acknowledge(cut, getuser(), note)
+    show_json({"acknowledged": segment, "chain": chain}) if as_json else show(
         f"recorded: you know of the possible cut before segment {segment}"
     )
 
@@ -152,15 +180,16 @@ def acknowledge(segment: int, note: str, as_json: bool) -> None:
 @folder_option
 @json_option
 def head(folder: Path | None, as_json: bool) -> None:
-    """Print the head of the chain. Store it where an attacker who can change the receipts cannot change it.
+    """Print the heads of all chains. Store them where an attacker who can change the receipts cannot change them.
 
     Example: wasmrt advanced audit-head
     """
-    found = chain_head(receipts_folder(folder), installation_keys())
-    if found is None:
+    found = chain_heads(receipts_folder(folder), installation_keys())
+    if not found:
         hint = "to check the receipts, run: wasmrt audit verify"
         raise NotInstalledError("this installation has not written a head", hint=hint)
-    show_json({"n": found.number, "hash": found.hash}) if as_json else show(str(found))
+    text = format_heads(found)
+    show_json({"head": text, "chains": [each._asdict() for each in found]}) if as_json else show(text)
 
 
 @audit.command("export")

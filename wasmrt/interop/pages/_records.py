@@ -13,7 +13,14 @@ from wasmrt.interop.web import Response
 from wasmrt.runtime.audit import existing_keys
 from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
 from wasmrt.runtime.audit.report import HEADER, describe_receipt, format_row, parse_moment
-from wasmrt.runtime.audit.verify import ChainHead, Verification, chain_head, verify
+from wasmrt.runtime.audit.verify import (
+    Verification,
+    chain_heads,
+    format_heads,
+    parse_first_segments,
+    parse_heads,
+    verify,
+)
 
 _COUNTS = ("20", "100", "500")
 _FIELDS = (
@@ -57,19 +64,17 @@ def verification_page(frame: Frame, folder: Path, key: Path, form: dict[str, str
     """Verify the chain, and return the page with the result."""
     found, problem, noted = None, None, None
     try:
-        expected = ChainHead.parse(form["head"].strip()) if form.get("head", "").strip() else None
+        expected = parse_heads(form["head"].strip()) if form.get("head", "").strip() else ()
         keys = existing_keys(key)
-        found = verify(folder, keys, expected=expected, first=_segment(form.get("from", "").strip() or "1"))
-        noted = chain_head(folder, keys)
+        found = verify(folder, keys, expected=expected, first=parse_first_segments(form.get("from", "").strip() or "1"))
+        noted = format_heads(chain_heads(folder, keys))
     except WasmrtError as error:
         problem = alert(error)
     return frame.page(
         "Check of the receipts",
         problem,
         tag("div", *_result(found), role="status") if found is not None else None,
-        tag("p", "Head of the chain, to store elsewhere: ", tag("code", foreign(str(noted))))
-        if noted is not None
-        else None,
+        tag("p", "Heads of the chains, to store elsewhere: ", tag("code", foreign(noted))) if noted else None,
         _verify_form(frame, form),
         tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts")),
         section="receipts",
@@ -105,12 +110,6 @@ def _count(query: dict[str, str]) -> int:
     return int(chosen)
 
 
-def _segment(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= 12 and int(text) >= 1):
-        raise ConfigurationError(f"{text!r:.20} is not a segment number", hint="segments are numbered from 1")
-    return int(text)
-
-
 def _filter_form(frame: Frame, query: dict[str, str]) -> Html:
     fields = (_field(name, label, query) for name, label in _FIELDS)
     chosen = query.get("count", _COUNTS[0])
@@ -124,7 +123,7 @@ def _verify_form(frame: Frame, form: dict[str, str]) -> Html:
     return frame.form(
         "verify",
         _field("head", "A stored head (optional)", form),
-        _field("from", "First segment that is present (optional)", form),
+        _field("from", "First segments that are present, such as 3,1/2 (optional)", form),
         tag("p", tag("button", "Check", type="submit")),
         class_="filter",
     )

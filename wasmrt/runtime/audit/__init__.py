@@ -1,6 +1,7 @@
 """Receipts of calls, in a tamper-evident chain, and recordings for replaying calls."""
 
 from wasmrt.runtime.audit._chain import Keys, existing_keys, keys_of, read_keys
+from wasmrt.runtime.audit._files import Cut
 from wasmrt.runtime.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
 from wasmrt.runtime.audit._recording import RecordedCall, Recorder, Recording, Tape, read_recording
 from wasmrt.runtime.audit._replay import Replay, Replayed
@@ -11,6 +12,7 @@ __all__ = [
     "OK",
     "Approval",
     "AuditSink",
+    "Cut",
     "Keys",
     "Receipt",
     "ReceiptWriter",

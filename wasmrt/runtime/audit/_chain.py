@@ -1,6 +1,6 @@
 """The chain of receipts: every line contains a hash that depends on the previous line. A small head stores the end.
 
-A line is one JSON object. Its last member is the keyed BLAKE3 hash, with the installation's key, of the previous line's
+A line is one JSON object. Its last member is the keyed BLAKE3 hash, with a key of the chain, of the previous line's
 hash and of the line's bytes before that member. Bytes are hashed, not values, so no canonical JSON form is needed.
 """
 
@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from hmac import compare_digest
 from pathlib import Path
 from typing import NamedTuple
@@ -17,21 +16,18 @@ from typing import NamedTuple
 from blake3 import blake3
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.files import open_file, private_key
-from wasmrt.core.limits import MAX_RECEIPT_BYTES
+from wasmrt.core.files import private_key
 
 HASH_BYTES = 32
 GENESIS = bytes(HASH_BYTES)
 """The value that the first line uses as the previous hash."""
-HEAD_FILE = "head"
 HEAD_BYTES = 384
 """Size of the head. It is overwritten in place, within one page: a killed process leaves the old or the new head."""
 LINE_OVERHEAD_BYTES = 128
 """Maximum size of the parts of a line that are not its content: number, braces, hash."""
-_NAME = re.compile(r"receipts-([0-9]{6,12})\.jsonl")
 _HEX = re.compile(rb"[0-9a-f]{64}")  # accept only one spelling of a hash, so that any change to a line is detected
 _MARK, _END = b',"hash":"', b'"}\n'
-_TAIL_BYTES = len(_MARK) + 2 * HASH_BYTES + len(_END)
+TAIL_BYTES = len(_MARK) + 2 * HASH_BYTES + len(_END)
 
 
 class Keys(NamedTuple):
@@ -42,6 +38,13 @@ class Keys(NamedTuple):
     content: blake3
     id: str
     """An identifier of the installation's key that reveals nothing about the key."""
+
+    def of_chain(self, number: int) -> Keys:
+        """Return the keys of a chain. Chains have different keys, so that one chain cannot replace another."""
+        if number == 0:
+            return self
+        chain, head = (blake3(key=keyed_hash(key, b"chain %d" % number)) for key in (self.chain, self.head))
+        return self._replace(chain=chain, head=head)
 
     def hashed(self, text: str) -> str:
         """Return the keyed hash of a call's params or result, in hex."""
@@ -128,7 +131,7 @@ class Line(NamedTuple):
 
 def split_line(line: bytes) -> Line | None:
     """Parse a line; return None if it does not have the format of the chain."""
-    body, tail = line[:-_TAIL_BYTES], line[-_TAIL_BYTES:]
+    body, tail = line[:-TAIL_BYTES], line[-TAIL_BYTES:]
     if not (tail.startswith(_MARK) and tail.endswith(_END)):
         return None
     text = tail[len(_MARK) : -len(_END)]
@@ -145,11 +148,14 @@ class Head(NamedTuple):
     hash: bytes
     why: str = ""
     """The reason for starting the segment; empty if the segment has been started."""
+    sealed: bool = False
+    """True if the writer has ended; a killed writer leaves its head unsealed."""
 
     def pack(self, keys: Keys) -> bytes:
         """Return the content of the head file: this head, with a message authentication code."""
-        body = b'{"n":%d,"segment":%d,"bytes":%d,"hash":"%b","why":"%b","key":"%b"' % (
+        body = b'{"n":%d,"segment":%d,"bytes":%d,"hash":"%b","why":"%b","key":"%b","sealed":%b' % (
             self.number, self.segment, self.size, self.hash.hex().encode(), self.why.encode(), keys.id.encode(),
+            b"true" if self.sealed else b"false",
         )  # fmt: skip
         mac = keyed_hash(keys.head, body).hex().encode()
         return (b'%b,"mac":"%b"}' % (body, mac)).ljust(HEAD_BYTES - 1) + b"\n"
@@ -161,7 +167,8 @@ def read_head(keys: Keys, raw: bytes) -> Head | None:
     if not mark or not compare_digest(rest, keyed_hash(keys.head, body).hex().encode() + b'"}'):
         return None
     held = json.loads(body + b"}")
-    return Head(held["n"], held["segment"], held["bytes"], bytes.fromhex(held["hash"]), held["why"])
+    sealed = held.get("sealed", True)  # heads did not have this member once
+    return Head(held["n"], held["segment"], held["bytes"], bytes.fromhex(held["hash"]), held["why"], sealed)
 
 
 def has_key_id(raw: bytes, keys: Keys) -> bool:
@@ -169,100 +176,32 @@ def has_key_id(raw: bytes, keys: Keys) -> bool:
     return b'"key":"%b"' % keys.id.encode() in raw
 
 
-@contextmanager
-def reading() -> Iterator[None]:
-    """Convert errors of the operating system that are raised in the `with` block.
+class Link(NamedTuple):
+    """The position and the hash of the last record of another chain, as recorded by a writer."""
 
-    Raises:
-        ConfigurationError: a file of the chain cannot be read, or is not a regular file.
-    """
+    chain: int
+    number: int
+    segment: int
+    size: int
+    hash: str
+
+
+def link_content(heads: Iterable[tuple[int, Head]]) -> bytes:
+    """Return the content of a record that links other chains."""
+    parts = (
+        b'{"chain":%d,"n":%d,"segment":%d,"bytes":%d,"hash":"%b"}'
+        % (chain, head.number, head.segment, head.size, head.hash.hex().encode())
+        for chain, head in heads
+    )
+    return b'"type":"link","heads":[%b]' % b",".join(parts)
+
+
+def links_of(record: dict[str, object]) -> list[Link] | None:
+    """Return the links in a record, or None if they are invalid."""
     try:
-        yield
-    except OSError as error:
-        raise ConfigurationError(
-            f"cannot read the receipts ({error.strerror})", hint="check the owner and the contents of the folder"
-        ) from error
-
-
-def segment_path(folder: Path, segment: int) -> Path:
-    """Return the path of a segment's file."""
-    return folder / f"receipts-{segment:06d}.jsonl"
-
-
-def segments(folder: Path) -> list[int]:
-    """Return the numbers of the existing segments in ascending order, or an empty list if the folder is missing."""
-    try:
-        found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return sorted(int(name[1]) for name in found if name)
-
-
-MAX_LINE_BYTES = MAX_RECEIPT_BYTES + 16 * LINE_OVERHEAD_BYTES
-_MAX_EXTRA_BYTES = 8 * MAX_LINE_BYTES
-"""Maximum size of lines that the head does not count. A process that is killed between two writes leaves one line."""
-
-
-class Tail(NamedTuple):
-    """The end of the chain as found in the files."""
-
-    at: Head
-    why: str = ""
-    """The reason to start a new segment; empty if the current segment can be continued."""
-    torn: bytes = b""
-    """The bytes of an incomplete line at the end."""
-
-
-def find_tail(folder: Path, keys: Keys, raw: bytes) -> Tail:
-    """Find the end of the chain; `raw` is the content of the head's file.
-
-    If the head and the files do not match, the result contains a reason to start a new segment, so no receipt is lost.
-    The chain then continues after the last record that the head counts or, without a valid head, after the last line of
-    the newest segment. `verify` reports the problem.
-
-    Raises:
-        OSError: a file cannot be read.
-    """
-    if not raw.strip(b" \n\0"):
-        known = segments(folder)
-        return _tail_without_head(folder, known, "head-missing") if known else Tail(Head(0, 0, 0, GENESIS), "first")
-    head = read_head(keys, raw)
-    if head is None:
-        why = "head-changed" if has_key_id(raw, keys) else "other-key"
-        return _tail_without_head(folder, segments(folder), why)
-    try:
-        with open_file(segment_path(folder, head.segment), follow_link=False) as (file, status):
-            if status.st_size < head.size:
-                return Tail(head, "truncated")
-            file.seek(head.size)
-            return _count_extra_lines(head, keys, file.read(_MAX_EXTRA_BYTES))
-    except FileNotFoundError:
-        return Tail(head, "segment-missing" if head.size else "")
-
-
-def _count_extra_lines(head: Head, keys: Keys, extra: bytes) -> Tail:
-    """Advance the head past lines that a process wrote, but did not count in the head before it was killed."""
-    if len(extra) == _MAX_EXTRA_BYTES:
-        return Tail(head, "foreign-lines")
-    *lines, torn = extra.split(b"\n")
-    for text in lines:
-        line = split_line(text + b"\n")
-        if line is None or not line.follows(keys, head.hash):
-            return Tail(head, "foreign-lines")
-        head = Head(head.number + 1, head.segment, head.size + len(text) + 1, line.hash)
-    return Tail(head, "foreign-lines" if len(torn) > MAX_LINE_BYTES else "", torn)
-
-
-def _tail_without_head(folder: Path, known: list[int], why: str) -> Tail:
-    """Continue after the last line of the newest segment.
-
-    That line is not verified here. If it was changed, `verify` finds a break there, because the hash of the new
-    segment's first record depends on the line.
-    """
-    if not known:
-        return Tail(Head(0, 0, 0, GENESIS), why)
-    with open_file(segment_path(folder, known[-1]), follow_link=False) as (file, status):
-        file.seek(max(0, status.st_size - 2 * MAX_LINE_BYTES))
-        lines = file.read(2 * MAX_LINE_BYTES).split(b"\n")[:-1]
-    last = next((line for text in reversed(lines) if (line := split_line(text + b"\n"))), Line(b"", GENESIS))
-    return Tail(Head(last.number, known[-1], status.st_size, last.hash), why)
+        names = ("chain", "n", "segment", "bytes", "hash")
+        links = [Link(*(head[name] for name in names)) for head in record["heads"]]  # type: ignore[attr-defined]
+    except (KeyError, TypeError):
+        return None
+    sound = all(all(isinstance(part, int) for part in link[:-1]) and isinstance(link.hash, str) for link in links)
+    return links if sound else None

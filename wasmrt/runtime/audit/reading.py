@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import csv
+import heapq
 import io
 import json
 from collections import deque
 from collections.abc import Iterable, Iterator
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 from wasmrt.core.files import open_file
-from wasmrt.runtime.audit._chain import MAX_LINE_BYTES, reading, segment_path, segments
+from wasmrt.runtime.audit._files import MAX_LINE_BYTES, chain_folder, chains, reading, segment_path, segments
 
 Record = dict[str, Any]
 """A receipt, as stored in the file."""
@@ -30,6 +33,7 @@ _COLUMNS = (
     ),
     *("outcome", "fuel", "wall_seconds", "http_requests", "denied", "decisions_dropped", "recording"),
 )
+_BLOCK_BYTES = 1 << 16
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
@@ -71,39 +75,74 @@ EVERY = Filter()
 
 
 def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
-    """Yield receipts, oldest first. Lines that are not receipts are skipped; `verify` reports them.
+    """Yield the receipts of all chains, oldest first. Lines that are not receipts are skipped; `verify` reports them.
 
     Raises:
         ConfigurationError: a segment cannot be read.
     """
-    with reading():
-        known = segments(folder)
-    for segment in known:
-        yield from _read_segment(folder, segment, wanted)
+    return _merge([_read_chain(each, wanted) for each in _chain_folders(folder)])
 
 
 def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
-    """Return the newest `count` receipts, oldest first; older segments are read only if needed.
+    """Return the newest `count` receipts, oldest first; older parts of the chains are read only if needed.
 
     Raises:
         ConfigurationError: a segment cannot be read.
     """
+    newest = [[*islice(_read_backward(each, wanted), count)][::-1] for each in _chain_folders(folder)]
+    return [*deque(_merge([_with_times(records) for records in newest]), maxlen=count)]
+
+
+def _chain_folders(folder: Path) -> list[Path]:
+    with reading():
+        return [chain_folder(folder, chain) for chain in chains(folder)]
+
+
+def _merge(chains: Iterable[Iterator[tuple[int, Record]]]) -> Iterator[Record]:
+    return (record for _, record in heapq.merge(*chains, key=itemgetter(0)))
+
+
+def _with_times(records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
+    """Yield each record of a chain with the latest time up to it: a clock that is set back changes no order."""
+    latest = 0
+    for record in records:
+        latest = max(latest, record["ended_ms"])
+        yield latest, record
+
+
+def _read_chain(folder: Path, wanted: Filter) -> Iterator[tuple[int, Record]]:
     with reading():
         known = segments(folder)
-    found: list[Record] = []
-    for segment in reversed(known):
-        found[:0] = deque(_read_segment(folder, segment, wanted), maxlen=count - len(found))
-        if len(found) == count:
-            break
-    return found
+    records = (record for segment in known for record in _read_segment(folder, segment))
+    return ((latest, record) for latest, record in _with_times(records) if wanted.matches(record))
 
 
-def _read_segment(folder: Path, segment: int, wanted: Filter) -> Iterator[Record]:
+def _read_segment(folder: Path, segment: int) -> Iterator[Record]:
     with reading(), open_file(segment_path(folder, segment), follow_link=False) as (file, _):
         while line := file.readline(MAX_LINE_BYTES):
-            record = _parse_record(line)
-            if record is not None and wanted.matches(record):
+            if record := _parse_record(line):
                 yield record
+
+
+def _read_backward(folder: Path, wanted: Filter) -> Iterator[Record]:
+    """Yield the receipts of a chain, newest first."""
+    with reading():
+        for segment in reversed(segments(folder)):
+            with open_file(segment_path(folder, segment), follow_link=False) as (file, status):
+                for line in _lines_backward(file, status.st_size):
+                    if (record := _parse_record(line)) and wanted.matches(record):
+                        yield record
+
+
+def _lines_backward(file: BinaryIO, end: int) -> Iterator[bytes]:
+    rest = b""
+    while end > 0:
+        start = max(0, end - _BLOCK_BYTES)
+        file.seek(start)
+        rest, *lines = (file.read(end - start) + rest).split(b"\n")
+        yield from reversed(lines)
+        rest, end = rest if len(rest) <= MAX_LINE_BYTES else b"", start
+    yield rest
 
 
 def find_receipt(folder: Path, call_id: str) -> Record | None:
