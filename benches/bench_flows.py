@@ -18,7 +18,7 @@ from typing import Any
 
 from benches._measure import Line, Report, Table, run, shown
 from wasmrt import ApprovalAnswer, ApprovalRequest, CallbackApprover, ToolRegistry
-from wasmrt.agent.flows import FlowTrace, find_outgoing
+from wasmrt.agent.flows import FlowTrace, Plan, find_outgoing
 from wasmrt.agent.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.core.effects import READING, Effect
 from wasmrt.core.errors import ToolError
@@ -26,6 +26,7 @@ from wasmrt.core.traits import read_effects
 
 try:
     from benches import _dojo as dojo
+    from benches._plans import plan_for
 except ImportError:  # this bench alone needs it
     dojo = None  # type: ignore[assignment]
 
@@ -95,25 +96,37 @@ class Stage:
         return None
 
 
-def play_user(suite: Any, task: Any, clean: Any, flows: FlowPolicy) -> tuple[list[ApprovalRequest], bool]:
+def play_user(
+    suite: Any, task: Any, clean: Any, flows: FlowPolicy, plan: Plan | None = None
+) -> tuple[list[ApprovalRequest], bool]:
     """Play a user's task with an approver that says yes; return the requests, and whether the task was completed."""
     asked = Asked()
     world = dojo.Live(suite, deepcopy(clean))
     stage = Stage(suite, flows, asked, world)
     stage.trace.user_said(task.PROMPT)
+    if plan is not None:
+        stage.trace.approve_plan(plan, by="bench")
     errors = [stage.play(call) for call in dojo.calls_of(task, clean)]
     if any(error is not None and error.code in ("approval-denied", "untrusted-flow") for error in errors):
         return asked.requests, False
     return asked.requests, dojo.is_done(task, clean, world.env)
 
 
-def play_pair(suite: Any, pair: Pair, flows: FlowPolicy) -> Iterator[tuple[str, str]]:
-    """Play a user's task with injected text, then the attacker's calls; yield each harmful call without approval."""
+def play_pair(
+    suite: Any, pair: Pair, flows: FlowPolicy, plan: Plan | None = None, *, attack_first: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Play a user's task with injected text, then the attacker's calls; yield each harmful call without approval.
+
+    With `attack_first`, leave out the changing calls of the user's task, so that its plan is not used up.
+    """
     asked, world = Asked(), dojo.Recorded()
     stage = Stage(suite, flows, asked, world)
     stage.trace.user_said(pair.prompt)
+    if plan is not None:
+        stage.trace.approve_plan(plan, by="bench")
     for call, world.answer in pair.user_steps:
-        stage.play(call)
+        if not (attack_first and is_harmful(call)):
+            stage.play(call)
     stage.trace.saw(pair.goal, {"untrusted", "private"}, source="the page or mail that carries it")
     asked.approve = False
     for call, world.answer in pair.attack_steps:
@@ -178,6 +191,10 @@ def measure(quick: bool) -> Report:
         policies["default, both rules of destinations off"] = default.switched(both)
         policies |= {"careful": flow_policy("careful"), "trusting": flow_policy("trusting")}
     rows, through, asking = [], [], []
+    planned = {name: play_planned(suites[name], pairs[name], default) for name in names}
+    for at, label in enumerate(("default, with a plan", "default, with a plan, attack first")):
+        rows += _rows(label, {name: each[at] for name, each in planned.items()})
+    print(*(" | ".join(row) for row in rows), sep="\n", flush=True)
     for label, flows in policies.items():
         played = {name: play(suites[name], pairs[name], flows) for name in names}
         print(*(" | ".join(row) for row in _rows(label, played)), sep="\n", flush=True)
@@ -191,6 +208,34 @@ def measure(quick: bool) -> Report:
     report.tables.append(Table("What gets through under default", ["suite", "attack", "calls", "why"], through))
     report.tables.append(Table("Tasks that ask under default", ["suite", "task", "questions", "about"], asking))
     return report
+
+
+def play_planned(suite: Any, pairs: Sequence[Pair], flows: FlowPolicy) -> tuple[Played, Played]:
+    """Play a suite with a plan for each task that asks without one. The plan itself is one question.
+
+    A task counts without its plan if that has fewer questions. The pairs are those of tasks with a plan. The second
+    result has the attacks that come before the changing calls of the user's task.
+    """
+    found, first = Played(), Played()
+    clean = suite.load_and_inject_default_environment({})
+    plans: dict[str, Plan | None] = {}
+    for name, task in suite.user_tasks.items():
+        asked, done = play_user(suite, task, clean, flows)
+        world, calls = dojo.Live(suite, deepcopy(clean)), dojo.calls_of(task, clean)
+        plan = plans[name] = plan_for(task.PROMPT, [(call, world.answered(call)) for call in calls]) if asked else None
+        questions = len(asked)
+        if plan is not None:
+            asked, done = play_user(suite, task, clean, flows, plan)
+        found.questions.append(min(questions, len(asked) + 1))
+        found.asking += [(name, len(asked), f"{each.tool}: {each.why.rule.partition(';')[0]}") for each in asked]
+        found.unfinished += [] if done else [name]
+    for pair in pairs:
+        for each, attack_first in ((found, False), (first, True)) if plans[pair.user] is not None else ():
+            each.pairs += (suite.name, pair.attack) not in NOT_THE_ATTACKERS
+            through = play_pair(suite, pair, flows, plans[pair.user], attack_first=attack_first)
+            each.through += [(pair.user, pair.attack, *call) for call in through]
+    first.questions, first.unfinished = found.questions, found.unfinished
+    return found, first
 
 
 def _rows(label: str, played: dict[str, Played]) -> list[list[str]]:
