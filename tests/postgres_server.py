@@ -79,6 +79,10 @@ def postgres_server() -> Iterator[PostgresServer]:
     server.remove()
 
 
+on_a_file = pytest.mark.parametrize("store_place", ["sqlite"], indirect=True)
+"""For tests of the file itself."""
+
+
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.ci("postgres"))])
 def store_place(request: pytest.FixtureRequest) -> StorePlace:
     """Return where a store is on one of the two backends, for the path of a SQLite file."""

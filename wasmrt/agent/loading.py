@@ -197,15 +197,17 @@ def empty_registry(
     places = find_places()
     file = read_config_file(places.config)
     policy = policy or file.policy
-    store = ApprovalStore(places.approvals)
+    store = ApprovalStore(file.store_place(places.approvals))
     asked = approver or approver_of(policy.approver, store)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     return ToolRegistry(
         runtime,
         policy=policy,
         approvals=approvals,
-        tokens=ConfirmationTokens(file.store_place(places.tokens), file.token_key(places.tokens_key)),
-        access=AccessStore(places.access),
+        tokens=ConfirmationTokens(
+            file.store_place(places.tokens), file.database.key(places.tokens_key, file.read_secret)
+        ),
+        access=AccessStore(file.store_place(places.access)),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
 

@@ -61,13 +61,16 @@ class Store(Protocol):
     def writing(self, *, scrub: bool = False) -> AbstractContextManager[Connection]:
         """Open a transaction that excludes all other writers, and commit it if the block succeeds."""
 
+    def close(self) -> None:
+        """Close the idle connections. The store can still be used."""
+
 
 def open_store(
     place: Path | Postgres, name: str, schema: str, version: int, *, unusable: Callable[[str], WasmrtError]
 ) -> Store:
     """Return the store in a SQLite file, or the store `name` in a PostgreSQL database."""
     if isinstance(place, Path):
-        return Database(place, schema, version, unusable=unusable)
+        return Database(place, schema, version, unusable=unusable, named=True)
     return place.open(name, schema, version, unusable=unusable)
 
 
@@ -77,11 +80,15 @@ class Database:
     Every problem with the file is raised as the error that the function `unusable` returns for the reason.
     """
 
-    def __init__(self, path: Path, schema: str, version: int, *, unusable: Callable[[str], WasmrtError]) -> None:
+    def __init__(
+        self, path: Path, schema: str, version: int, *, unusable: Callable[[str], WasmrtError], named: bool = False
+    ) -> None:
+        """With `named`, values of rows can also be read by the names of their columns."""
         self.path = path
         self._schema = schema
         self._version = version
         self._unusable = unusable
+        self._row_factory = sqlite3.Row if named else None
 
     @property
     def exists(self) -> bool:
@@ -104,6 +111,9 @@ class Database:
         if (reason := unfit(found, private=True)) is not None:
             raise self._unusable(f"{self.path.name} {reason}")
         return found
+
+    def close(self) -> None:
+        """Do nothing: each operation closes its connection."""
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
@@ -142,6 +152,7 @@ class Database:
         self.status()
         address = f"{self.path.absolute().as_uri()}?mode=rw"
         db = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False)
+        db.row_factory = self._row_factory
         try:
             # FULL: commits survive a power cut. secure_delete: deleted rows are overwritten.
             db.executescript("PRAGMA synchronous=FULL; PRAGMA secure_delete=ON; PRAGMA trusted_schema=OFF;")

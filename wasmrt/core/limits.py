@@ -273,6 +273,7 @@ REDIS_PAUSE_SECONDS = 5.0  # pause after a Redis failure, during which Redis is 
 POSTGRES_CONNECT_SECONDS = 5
 POSTGRES_STATEMENT_SECONDS = 30  # a statement, the wait for a lock, and an idle transaction
 MAX_IDLE_POSTGRES_CONNECTIONS = 4  # of one store in one process
+OWNER_LEASE_SECONDS = 30.0  # after which requests of clients of another host are withdrawn
 MAX_OWN_RESPONSE_BYTES = 1 * MIB
 OAUTH_TIMEOUT_SECONDS = 20.0
 OAUTH_REFRESH_MARGIN_SECONDS = 60.0

@@ -100,7 +100,6 @@ class FileSettings:
     telemetry: bool = False
     """True if registries report their calls to the program's OpenTelemetry SDK."""
     shell: ShellSettings = field(default_factory=ShellSettings)
-    """Settings of the shell tool in a registry."""
     services: tuple[Service, ...] = ()
     """Services that the operator described; explanations use them in addition to the bundled services."""
     extensions: ExtensionSettings = field(default_factory=ExtensionSettings)
@@ -144,27 +143,19 @@ class FileSettings:
         )
 
     def store_place(self, file: Path) -> Path | Postgres:
-        """Return where a store is: in the file's database, or else in `file`.
+        """Return where a store is: in the database, or else in `file`. See `DatabaseSettings.place`."""
+        return self.database.place(file, self.read_secret)
 
-        Raises:
-            ConfigurationError: the URL of the database is invalid, or the extra `postgres` is missing.
-        """
-        return self.database.place(file, self._read_secret)
-
-    def token_key(self, file: Path) -> Path | Callable[[], bytes]:
-        """Return the key of confirmation tokens: `file`, or a function that reads the secret that the file names."""
-        return self.database.key(file, self._read_secret)
-
-    def _read_secret(self, name: str) -> str:
+    def read_secret(self, name: str) -> str:
+        """Return a secret of the operator, for the section [database]."""
         from wasmrt.egress.secrets import DEFAULT_USER
 
         return self.open_secrets().get(DEFAULT_USER, name).reveal()
 
     def rate_limiter(self) -> RateLimiter:
         """Return a rate limiter with the file's settings."""
-        return RateLimiter(
-            redis_url=self.rate_limit_storage, unsafe_without_redis=self.unsafe_rate_limits_without_redis
-        )
+        fallback = self.unsafe_rate_limits_without_redis
+        return RateLimiter(redis_url=self.rate_limit_storage, unsafe_without_redis=fallback)
 
 
 def read_file_settings(path: Path, read_more: ReadMore | None = None) -> FileSettings:

@@ -171,7 +171,7 @@ RUNTIME_SETTINGS = (
         "serve.clock_skew_seconds", "Tolerated difference of clocks.", 30, _SERVE["clock_skew_seconds"], "seconds",
     ),
     Setting(
-        "database.url", "URL of a PostgreSQL database for confirmation tokens, which several hosts share.",
+        "database.url", "URL of a PostgreSQL database where hosts share approvals, access requests and tokens.",
         "postgresql://wasmrt@db.example.com/wasmrt", secret=True,
     ),
     Setting(

@@ -7,12 +7,14 @@ import os
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.agent.access.conftest import Agent, Program, install
+from tests.postgres_server import StorePlace
 from tests.sandbox.border.relays import agent_http, agent_read
 from wasmrt import ApprovalError, Capabilities, ConfigurationError, tool
 from wasmrt.agent.access import (
@@ -32,6 +34,7 @@ from wasmrt.catalog.granted import granted_to
 from wasmrt.core.limits import MAX_ACCESS_PER_TOOL, MAX_ACCESS_PER_USER
 from wasmrt.core.model import Addition
 from wasmrt.core.places import find_places
+from wasmrt.core.postgres import Postgres
 
 UPDATE = b"\x00\x02\x01v"
 """A custom section: other bytes, the same tool."""
@@ -105,8 +108,8 @@ def _caller(**other: Any) -> Caller:
     return replace(made, **other)
 
 
-def test_many_tools_of_one_user_leave_capacity_for_another_user(tmp_path: Any) -> None:
-    store = AccessStore(tmp_path / "private" / "access.sqlite3")
+def test_many_tools_of_one_user_leave_capacity_for_another_user(tmp_path: Path, store_place: StorePlace) -> None:
+    store = AccessStore(store_place(tmp_path / "private" / "access.sqlite3"))
     wish = DeniedAccess(addition=Addition(WorkspaceCapability.grant_list, '"a/"'))
     asked = [store.ask(_caller(tool=f"tool-{number}"), wish) for number in range(MAX_ACCESS_PER_USER + 3)]
     assert sum(request is not None for request in asked) == MAX_ACCESS_PER_USER
@@ -368,8 +371,8 @@ def test_tools_of_the_program_have_no_extensible_grant(agent: Agent) -> None:
     assert not answer.ok and answer.access == ()
 
 
-def test_a_grant_ended_by_another_process_ends_immediately(tmp_path: Any) -> None:
-    path = tmp_path / "private" / "access.sqlite3"
+def test_a_grant_ended_by_another_process_ends_immediately(tmp_path: Path, store_place: StorePlace) -> None:
+    path = store_place(tmp_path / "private" / "access.sqlite3")
     mine, theirs = AccessStore(path), AccessStore(path)
     for number in range(20):
         caller = _caller(trace=f"t{number}")
@@ -381,6 +384,19 @@ def test_a_grant_ended_by_another_process_ends_immediately(tmp_path: Any) -> Non
         assert len(mine.granted(caller)) == 1
         theirs.end_session(caller.session, caller.user, caller.trace)
         assert mine.granted(caller) == ()
+
+
+def test_a_user_answers_on_another_host(postgres: Postgres, program: Program) -> None:
+    install()
+    with find_places().config.open("a") as file:
+        file.write(f'[database]\nurl = "{postgres.url}"\n')
+    here, there = program(), AccessStore(postgres)
+    assert here.reads("notes/a.md") == "access-requested"
+    (asked,) = there.pending()
+    answer_access(there, asked.id, GRANT, user="ann", by="ops", data=find_places().data)
+    assert here.reads("notes/a.md") == "notes/a.md"
+    assert here.reads("notes/a.md") == "access-requested"
+    assert not find_places().access.exists() and not find_places().approvals.exists()
 
 
 def test_answers_are_read_again_only_if_the_file_has_changed(tmp_path: Any) -> None:

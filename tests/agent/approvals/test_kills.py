@@ -11,6 +11,7 @@ import pytest
 
 from tests.agent.approvals.processes import Killed, Step, Work, kills
 from tests.agent.approvals.requests import request
+from tests.postgres_server import Place, StorePlace
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, ApprovalStore, QueueApprover, State
 from wasmrt.core.errors import ApprovalError
 
@@ -19,7 +20,7 @@ pytestmark = pytest.mark.ci("kills")
 BATCH = 8
 
 
-def _asks(path: Path, applied: Path, batch: list[ApprovalRequest]) -> Work:
+def _asks(path: Place, applied: Path, batch: list[ApprovalRequest]) -> Work:
     """Requests each unanswered approval of a batch, and records that the answer was applied."""
 
     def work(step: Step) -> None:
@@ -46,7 +47,7 @@ def _asks(path: Path, applied: Path, batch: list[ApprovalRequest]) -> Work:
     return work
 
 
-def _answers(path: Path, batch: list[ApprovalRequest]) -> Work:
+def _answers(path: Place, batch: list[ApprovalRequest]) -> Work:
     """Approves all pending requests of the batch, every second one with scope `always`."""
 
     def work(step: Step) -> None:
@@ -62,8 +63,8 @@ def _answers(path: Path, batch: list[ApprovalRequest]) -> Work:
     return work
 
 
-def test_killed_processes_neither_lose_nor_repeat_answers(tmp_path: Path) -> None:
-    path, applied = tmp_path / "approvals.sqlite3", tmp_path / "applied"
+def test_killed_processes_neither_lose_nor_repeat_answers(tmp_path: Path, store_place: StorePlace) -> None:
+    path, applied = store_place(tmp_path / "approvals.sqlite3"), tmp_path / "applied"
     killed, every = Killed(kills(30)), []
     while killed.left > 0:
         batch = [request({"n": len(every) + n}, expires_ms=2**52) for n in range(BATCH)]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.agent.approvals.processes import forking
 from tests.agent.approvals.requests import request
+from tests.postgres_server import Place, StorePlace
 from wasmrt.agent.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -33,7 +34,12 @@ def lasting(**changed: object) -> ApprovalRequest:
     return request(**({"created_ms": now_ms, "expires_ms": now_ms + 60_000} | changed))
 
 
-def add_and_be_killed(path: Path, asked: ApprovalRequest) -> None:
+@pytest.fixture
+def path(tmp_path: Path, store_place: StorePlace) -> Place:
+    return store_place(tmp_path / "a.sqlite3")
+
+
+def add_and_be_killed(path: Place, asked: ApprovalRequest) -> None:
     """Add a request in a process that is killed afterwards. The process remains a zombie for a moment."""
     with forking():
         child = os.fork()
@@ -45,9 +51,9 @@ def add_and_be_killed(path: Path, asked: ApprovalRequest) -> None:
     os.waitpid(child, 0)
 
 
-def test_a_request_of_a_client_ends_with_its_process(tmp_path: Path) -> None:
-    store, asked = ApprovalStore(tmp_path / "a.sqlite3"), lasting(client="editor 1")
-    add_and_be_killed(tmp_path / "a.sqlite3", asked)
+def test_a_request_of_a_client_ends_with_its_process(path: Place) -> None:
+    store, asked = ApprovalStore(path), lasting(client="editor 1")
+    add_and_be_killed(path, asked)
     with pytest.raises(ApprovalError) as caught:
         store.answer(asked.id, ApprovalAnswer(approved=True, by="ann"), user=asked.user)
     assert caught.value.code == "withdrawn"
@@ -58,19 +64,19 @@ def test_a_request_of_a_client_ends_with_its_process(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("read", ["get", "pending"])
-def test_each_reader_withdraws_the_requests_of_ended_processes(tmp_path: Path, read: str) -> None:
-    store, asked = ApprovalStore(tmp_path / "a.sqlite3"), lasting(client="editor 1")
-    add_and_be_killed(tmp_path / "a.sqlite3", asked)
+def test_each_reader_withdraws_the_requests_of_ended_processes(path: Place, read: str) -> None:
+    store, asked = ApprovalStore(path), lasting(client="editor 1")
+    add_and_be_killed(path, asked)
     if read == "pending":
         assert store.pending() == []
     found = store.get(asked.id)
     assert found is not None and found.state is State.WITHDRAWN
 
 
-def test_other_requests_outlive_the_process_that_made_them(tmp_path: Path) -> None:
-    store, asked, own = ApprovalStore(tmp_path / "a.sqlite3"), lasting(), lasting(client="editor 1")
+def test_other_requests_outlive_the_process_that_made_them(path: Place) -> None:
+    store, asked, own = ApprovalStore(path), lasting(), lasting(client="editor 1")
     store.add(own)
-    add_and_be_killed(tmp_path / "a.sqlite3", asked)
+    add_and_be_killed(path, asked)
     assert {each.id for each in store.pending()} == {asked.id, own.id}
 
 
@@ -105,8 +111,8 @@ def test_an_approval_without_a_name_is_recorded_for_the_user_of_the_process(appr
     assert (answer.approved, answer.by) == (True, current_user_name())
 
 
-def test_an_answer_in_the_store_has_the_name_that_was_given_or_else_the_users(tmp_path: Path) -> None:
-    store = ApprovalStore(tmp_path / "a.sqlite3")
+def test_an_answer_in_the_store_has_the_name_that_was_given_or_else_the_users(path: Place) -> None:
+    store = ApprovalStore(path)
     for given, expected in (("ann", "ann"), ("", current_user_name())):
         asked = lasting(id=new_request_id())
         store.add(asked)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.approvals.requests import request
+from tests.postgres_server import Place, StorePlace, on_a_file
 from wasmrt.agent.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -26,8 +27,8 @@ from wasmrt.core.errors import ApprovalError
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "approvals.sqlite3"
+def path(tmp_path: Path, store_place: StorePlace) -> Place:
+    return store_place(tmp_path / "approvals.sqlite3")
 
 
 def waits(store: ApprovalStore, count: int = 1) -> Callable[[], bool]:
@@ -39,7 +40,7 @@ async def until(condition: Callable[[], bool]) -> None:
         await asyncio.sleep(0.001)
 
 
-def answers(path: Path, asked: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
+def answers(path: Place, asked: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
     """Answer a request from another thread."""
     other = ApprovalStore(path)
 
@@ -52,13 +53,13 @@ def answers(path: Path, asked: ApprovalRequest, answer: ApprovalAnswer) -> Appro
     return asyncio.run(scene())
 
 
-def test_another_process_answers(path: Path) -> None:
+def test_another_process_answers(path: Place) -> None:
     answer = answers(path, request(), ApprovalAnswer(approved=True, by="bob", params={"path": "b"}))
     assert (answer.approved, answer.by, answer.params) == (True, "bob", {"path": "b"})
     assert not answers(path, request(), ApprovalAnswer(approved=False)).approved
 
 
-def test_an_always_answer_is_stored_once_with_its_pattern(path: Path) -> None:
+def test_an_always_answer_is_stored_once_with_its_pattern(path: Place) -> None:
     asked = request()
     pattern = ParamsPattern(asked.params).widen("text", Widening.parse("any"))
     answers(path, asked, ApprovalAnswer(approved=True, scope=ApprovalScope.ALWAYS, pattern=pattern))
@@ -71,7 +72,7 @@ def test_an_always_answer_is_stored_once_with_its_pattern(path: Path) -> None:
     assert approvals.remembered(asked) is None
 
 
-def test_a_session_answer_applies_only_to_its_session(path: Path) -> None:
+def test_a_session_answer_applies_only_to_its_session(path: Place) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(store))
@@ -88,7 +89,7 @@ def test_a_session_answer_applies_only_to_its_session(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_many_requests_are_pending_concurrently(path: Path) -> None:
+def test_many_requests_are_pending_concurrently(path: Place) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(ApprovalStore(path)))
@@ -102,7 +103,7 @@ def test_many_requests_are_pending_concurrently(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_answering_a_withdrawn_request_is_an_error(path: Path) -> None:
+def test_answering_a_withdrawn_request_is_an_error(path: Place) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         asked = request()
@@ -118,7 +119,7 @@ def test_answering_a_withdrawn_request_is_an_error(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_cancelling_at_any_step_leaves_no_pending_request(path: Path) -> None:
+def test_cancelling_at_any_step_leaves_no_pending_request(path: Place) -> None:
     async def scene(steps: int) -> None:
         store = ApprovalStore(path)
         asked = request()
@@ -135,14 +136,14 @@ def test_cancelling_at_any_step_leaves_no_pending_request(path: Path) -> None:
         asyncio.run(scene(steps))
 
 
-def test_a_timeout_denies_and_withdraws(path: Path) -> None:
+def test_a_timeout_denies_and_withdraws(path: Place) -> None:
     store, asked = ApprovalStore(path), request()
     answer = asyncio.run(Approvals(QueueApprover(store), timeout_seconds=0.05).decide(asked))
     assert not answer.approved
     assert store.state(asked.id) in (State.WITHDRAWN, None)
 
 
-def test_an_update_in_another_process_denies(path: Path) -> None:
+def test_an_update_in_another_process_denies(path: Place) -> None:
     async def scene() -> None:
         store, other = ApprovalStore(path), ApprovalStore(path)
         asked = request()
@@ -157,7 +158,8 @@ def test_an_update_in_another_process_denies(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_an_unusable_store_denies(path: Path) -> None:
+@on_a_file
+def test_an_unusable_store_denies(path: Place) -> None:
     path.write_text("not a database")
     path.chmod(0o600)
     approvals = Approvals(QueueApprover(ApprovalStore(path)))
@@ -167,7 +169,8 @@ def test_an_unusable_store_denies(path: Path) -> None:
     assert "cannot use the approvals database" in answer.note
 
 
-def test_a_store_that_cannot_be_written_reports_that_it_remembers_nothing(path: Path) -> None:
+@on_a_file
+def test_a_store_that_cannot_be_written_reports_that_it_remembers_nothing(path: Place) -> None:
     class Person:
         async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
             path.mkdir()
@@ -178,7 +181,8 @@ def test_a_store_that_cannot_be_written_reports_that_it_remembers_nothing(path: 
     assert "not remembered" in answer.note
 
 
-def test_a_withdrawal_that_cannot_be_written_still_ends_the_wait(path: Path) -> None:
+@on_a_file
+def test_a_withdrawal_that_cannot_be_written_still_ends_the_wait(path: Place) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         waiting = asyncio.ensure_future(Approvals(QueueApprover(store)).decide(request()))
@@ -191,7 +195,7 @@ def test_a_withdrawal_that_cannot_be_written_still_ends_the_wait(path: Path) -> 
     asyncio.run(scene())
 
 
-def test_an_update_withdraws_here_and_in_the_queue(path: Path) -> None:
+def test_an_update_withdraws_here_and_in_the_queue(path: Place) -> None:
     async def scene() -> None:
         store, asked = ApprovalStore(path), request()
         approvals = Approvals(QueueApprover(store))
@@ -204,7 +208,8 @@ def test_an_update_withdraws_here_and_in_the_queue(path: Path) -> None:
     asyncio.run(scene())
 
 
-def test_an_update_withdraws_here_even_if_the_queue_cannot_be_written(path: Path) -> None:
+@on_a_file
+def test_an_update_withdraws_here_even_if_the_queue_cannot_be_written(path: Place) -> None:
     async def scene() -> None:
         store = ApprovalStore(path)
         approvals = Approvals(QueueApprover(store))
@@ -218,7 +223,7 @@ def test_an_update_withdraws_here_even_if_the_queue_cannot_be_written(path: Path
     asyncio.run(scene())
 
 
-def test_other_threads_answer_many_pending_requests(path: Path) -> None:
+def test_other_threads_answer_many_pending_requests(path: Place) -> None:
     store = ApprovalStore(path)
     asked = [request({"n": n}) for n in range(8)]
     got: list[bool] = []
@@ -237,7 +242,7 @@ def test_other_threads_answer_many_pending_requests(path: Path) -> None:
     assert got == [True] * 8
 
 
-def test_a_parked_request_applies_only_to_its_conversation(path: Path) -> None:
+def test_a_parked_request_applies_only_to_its_conversation(path: Place) -> None:
     store = ApprovalStore(path)
 
     async def scenario() -> None:

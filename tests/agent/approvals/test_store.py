@@ -13,6 +13,7 @@ import pytest
 
 from tests.agent.approvals.processes import forking
 from tests.agent.approvals.requests import WHY, request
+from tests.postgres_server import Place, StorePlace, on_a_file
 from wasmrt.agent.approvals import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -48,12 +49,12 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "data" / "approvals.sqlite3"
+def path(tmp_path: Path, store_place: StorePlace) -> Place:
+    return store_place(tmp_path / "data" / "approvals.sqlite3")
 
 
 @pytest.fixture
-def store(path: Path, clock: Clock) -> ApprovalStore:
+def store(path: Place, clock: Clock) -> ApprovalStore:
     return ApprovalStore(path, now=clock)
 
 
@@ -182,7 +183,7 @@ def test_an_id_identifies_one_request(store: ApprovalStore, clock: Clock) -> Non
     assert code(store.add, timed(clock, {"path": "other"}, id=asked.id)) == "id-taken"
 
 
-def test_an_always_answer_applies_in_every_process(store: ApprovalStore, clock: Clock, path: Path) -> None:
+def test_an_always_answer_applies_in_every_process(store: ApprovalStore, clock: Clock, path: Place) -> None:
     other = ApprovalStore(path, now=clock)
     asked = timed(clock)
     assert store.remembered(asked) is other.remembered(asked) is None
@@ -234,6 +235,7 @@ def test_an_answer_that_cannot_be_bound_is_rejected(
     store.answer(asked.id, YES, user="alice")
 
 
+@on_a_file
 def test_params_are_stored_only_while_a_request_is_pending(store: ApprovalStore, clock: Clock, path: Path) -> None:
     word = b"otters-" * 2000  # several pages
     params = {"text": word.decode()}
@@ -254,6 +256,7 @@ def test_params_are_stored_only_while_a_request_is_pending(store: ApprovalStore,
         assert found is not None and found.params is None and found.preview is None
 
 
+@on_a_file
 def test_edited_params_are_stored_until_they_are_used(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
@@ -310,6 +313,7 @@ def test_the_size_of_pending_requests_is_bounded(
     assert code(store.add, timed(clock, {"x": "x" * 600})) == "queue-full"
 
 
+@on_a_file
 def test_the_file_is_private_and_a_readable_one_is_rejected(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
@@ -323,6 +327,7 @@ def test_the_file_is_private_and_a_readable_one_is_rejected(store: ApprovalStore
 
 
 @pytest.mark.parametrize("kind", ["link", "folder", "pipe", "text", "version"])
+@on_a_file
 def test_a_file_that_is_not_a_store_is_rejected(
     store: ApprovalStore, clock: Clock, path: Path, kind: str, tmp_path: Path
 ) -> None:
@@ -349,6 +354,7 @@ def test_a_file_that_is_not_a_store_is_rejected(
 
 
 @pytest.mark.parametrize(("table", "column"), [("request", "effects"), ("request", "why"), ("answer", "pattern")])
+@on_a_file
 def test_a_row_of_another_version_raises_an_approval_error(
     store: ApprovalStore, clock: Clock, path: Path, table: str, column: str
 ) -> None:
@@ -368,6 +374,7 @@ def test_a_row_of_another_version_raises_an_approval_error(
             assert code(store.answer, asked.id, YES, user="alice") == "approval-store"
 
 
+@on_a_file
 def test_a_removed_or_replaced_store_remembers_nothing(store: ApprovalStore, clock: Clock, path: Path) -> None:
     asked = timed(clock)
     store.add(asked)
@@ -399,6 +406,7 @@ def test_a_forked_process_opens_its_own_connection(store: ApprovalStore, clock: 
     assert store.remembered(asked) is None
 
 
+@on_a_file
 def test_concurrent_creation_results_in_one_file(path: Path, clock: Clock) -> None:
     stores = [ApprovalStore(path, now=clock) for _ in range(4)]
     asked = [timed(clock) for _ in stores]

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.agent.approvals.processes import Killed, Step, forking, kills
-from tests.postgres_server import Place, PostgresServer, StorePlace
+from tests.postgres_server import Place, PostgresServer, StorePlace, on_a_file
 from wasmrt.agent.approvals import ConfirmationTokens, Redeemed, params_digest
 from wasmrt.agent.approvals import _tokens as module
 from wasmrt.core.effects import Effect
@@ -279,7 +279,7 @@ def test_a_token_without_a_binding_is_not_issued(tokens: ConfirmationTokens, cha
         tokens.issue(**TOKEN | changed)
 
 
-@pytest.mark.parametrize("store_place", ["sqlite"], indirect=True)
+@on_a_file
 def test_losing_the_store_invalidates_its_tokens(tokens: ConfirmationTokens, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     tokens.redeem(token, **CALL)
@@ -288,7 +288,7 @@ def test_losing_the_store_invalidates_its_tokens(tokens: ConfirmationTokens, tmp
     assert refusal(tokens, token) == "token-signature"
 
 
-@pytest.mark.parametrize("store_place", ["sqlite"], indirect=True)
+@on_a_file
 def test_tokens_are_rejected_if_uses_cannot_be_counted(tokens: ConfirmationTokens, tmp_path: Path) -> None:
     token = tokens.issue(**TOKEN)
     store, key = tmp_path / "data" / "tokens.sqlite3", tmp_path / "data" / "token.key"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
 from wasmrt.agent.approvals import (
@@ -22,6 +21,7 @@ from wasmrt.agent.approvals import (
     this_process,
 )
 from wasmrt.capabilities import covers, kind_of
+from wasmrt.core.database import Connection
 from wasmrt.core.limits import (
     ACCESS_ONCE_SECONDS,
     ACCESS_REQUEST_SECONDS,
@@ -31,6 +31,9 @@ from wasmrt.core.limits import (
     MAX_PENDING_ACCESS,
 )
 from wasmrt.core.model import Addition
+
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
 
 _SCHEMA = """
 CREATE TABLE access (
@@ -58,7 +61,7 @@ class Settle(Protocol):
 
 
 class AccessStore:
-    """The access requests of an installation and their answers, in one SQLite file.
+    """The access requests and their answers, of an installation in one SQLite file, or of several hosts in PostgreSQL.
 
     Each change is one transaction. An answer of scope `once` is therefore used by only one call, in one process.
 
@@ -69,8 +72,9 @@ class AccessStore:
         []
     """
 
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | Postgres, *, now: Callable[[], float] = time.time) -> None:
         self._requests = RequestTable(_GRANT, path, now=now)
+        self._file = path if isinstance(path, Path) else None
         self._cache: tuple[FileVersion | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
         """The answers by user and tool, and the version of the file for which they are valid. Every call reads them."""
 
@@ -123,10 +127,9 @@ class AccessStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        status = self._requests.database.status()
-        if status is None:
+        if not self._requests.exists:
             return ()
-        version, (cached, answers) = _file_version(self._requests.database.path, status), self._cache
+        version, (cached, answers) = None if self._file is None else _file_version(self._file), self._cache
         if version is None or version != cached:
             self._cache = cached, answers = version, {}
         found = answers.get((user, tool))
@@ -233,7 +236,7 @@ class AccessStore:
         Raises:
             ApprovalError: the store cannot be read.
         """
-        return self._requests.select(f"{_PERMANENT_DENIAL} AND user = ifnull(?, user) ORDER BY created_ms, id", user)
+        return self._requests.select(f"{_PERMANENT_DENIAL} AND user = coalesce(?, user) ORDER BY created_ms, id", user)
 
     def forget(self, request_id: str) -> bool:
         """Delete a permanent denial, and return whether it existed. The addition can then be requested again.
@@ -255,7 +258,7 @@ class AccessStore:
         if not self._requests.exists:
             return 0
         with self._requests.changing() as db:
-            sql = f"DELETE FROM access WHERE {_PERMANENT_DENIAL} AND id = ifnull(?, id)"  # noqa: S608 - constants
+            sql = f"DELETE FROM access WHERE {_PERMANENT_DENIAL} AND id = coalesce(?, id)"  # noqa: S608 - constants
             return db.execute(sql, (request_id,)).rowcount
 
 
@@ -263,16 +266,16 @@ FileVersion = tuple[tuple[int, int, int], ...]
 _RACY_SECONDS = 0.1
 
 
-def _file_version(path: Path, status: os.stat_result) -> FileVersion | None:
+def _file_version(path: Path) -> FileVersion | None:
     """Return numbers that differ after every change of the file, or None if the file changed too recently.
 
-    SECURITY: file timestamps have a resolution of milliseconds. A second change shortly after the first might not
-    change the numbers.
+    SECURITY: timestamps have a resolution of milliseconds. A second change soon after might not change the numbers.
     """
-    found = [status]
-    with suppress(FileNotFoundError):
-        found.append(path.with_name(f"{path.name}-wal").stat())
-    if time.time_ns() - max(each.st_mtime_ns for each in found) <= _RACY_SECONDS * 1e9:
+    found: list[os.stat_result] = []
+    for each in (path, path.with_name(f"{path.name}-wal")):
+        with suppress(FileNotFoundError):
+            found.append(each.stat())
+    if not found or time.time_ns() - max(each.st_mtime_ns for each in found) <= _RACY_SECONDS * 1e9:
         return None
     return tuple((each.st_ino, each.st_size, each.st_mtime_ns) for each in found)
 
@@ -305,7 +308,7 @@ def _is_same_request(known: AccessRequest, caller: Caller, denied: DeniedAccess)
     return same and known.denied.again == denied.again and covers(known.denied.addition, denied.addition)
 
 
-def _is_full(db: sqlite3.Connection, caller: Caller) -> bool:
+def _is_full(db: Connection, caller: Caller) -> bool:
     """Return whether there are too many requests to accept another one.
 
     SECURITY: denied requests count, too. Otherwise, a tool could repeat its request until a user approves it.
@@ -338,7 +341,7 @@ def _row_of(request: AccessRequest) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _request_of(row: sqlite3.Row, now_ms: int) -> AccessRequest:
+def _request_of(row: Any, now_ms: int) -> AccessRequest:
     """Return the request in a database row. A request that is overdue at `now_ms` is returned as expired."""
     details = json.loads(row["wish"])
     details["addition"] = _decode_addition(details["addition"])
@@ -379,6 +382,7 @@ def _decode_addition(row: list[Any]) -> Addition:
 
 
 _GRANT = RequestKind(
+    store="access",
     table="access",
     schema=_SCHEMA,
     view=_request_of,

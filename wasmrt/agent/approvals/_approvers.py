@@ -136,7 +136,9 @@ class QueueApprover:
         seconds = _FIRST_POLL_SECONDS
         last: tuple[int, ...] | None = None
         while True:
-            version = self._store.version()  # takes microseconds if nothing changed
+            # From a file, this takes microseconds if nothing changed.
+            shared = self._store.is_shared
+            version = await run_uncancelled(self._store.version) if shared else self._store.version()
             if version != last and self._store.state(request_id) is not State.PENDING:
                 answer = await run_uncancelled(self._store.take, request_id)
                 if answer is not None:

@@ -14,10 +14,11 @@ from blake3 import blake3
 
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, new_request_id
 from wasmrt.agent.approvals._pattern import ParamsPattern
-from wasmrt.agent.approvals._requests import short_note
+from wasmrt.agent.approvals._requests import insert, short_note
 from wasmrt.agent.approvals._targets import session_reach
-from wasmrt.core.database import Database
+from wasmrt.core.database import Connection, Database, Store
 from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import MAX_REMEMBERED_ANSWERS
 
 Key = tuple[str, str, str, str]
@@ -235,12 +236,7 @@ class Mirror:
             return
         counter = self._db.execute("SELECT value FROM counter WHERE name = 'answers'").fetchone()[0]
         if counter != self._counter:
-            self._db.row_factory = sqlite3.Row
-            try:
-                rows = self._db.execute("SELECT * FROM answer ORDER BY made_ms, id").fetchall()
-            finally:
-                self._db.row_factory = None
-            self._answers = Answers(map(remembered_of, rows))
+            self._answers = _read_answers(self._db)
         self._version, self._counter = version, counter
 
     def _reset(self) -> None:
@@ -258,7 +254,58 @@ class Mirror:
             self._reset()
 
 
-def remembered_row(answer: Remembered) -> dict[str, Any]:
+class SharedMirror:
+    """A copy of the answers of a shared store in memory, which is read again when they have changed. Thread-safe."""
+
+    def __init__(self, database: Store) -> None:
+        self._database = database
+        self._copy: tuple[int, Answers] = (-1, Answers())
+
+    def find(self, request: ApprovalRequest) -> Remembered | None:
+        """Return the stored answer that applies to a request now. It raises the errors of `Mirror.find`."""
+        with self._database.reading() as db:
+            counter = db.execute("SELECT value FROM counter WHERE name = 'answers'").fetchone()[0]
+            known, answers = self._copy
+            if counter != known:
+                answers = _read_answers(db)
+                self._copy = counter, answers
+        return answers.find(request)
+
+    def version(self) -> tuple[int, ...]:
+        """Return numbers that differ after every change: the finished and running transactions of the server."""
+        with self._database.reading() as db:
+            snapshot: str = db.execute("SELECT CAST(pg_current_snapshot() AS TEXT)").fetchone()[0]
+            return tuple(map(int, snapshot.replace(",", ":").strip(":").split(":")))
+
+    def close(self) -> None:
+        """Close the idle connections; the next query opens a new one."""
+        self._database.close()
+
+
+def _read_answers(db: Connection) -> Answers:
+    return Answers(map(remembered_of, db.execute("SELECT * FROM answer ORDER BY made_ms, id").fetchall()))
+
+
+def insert_answer(db: Connection, answer: Remembered) -> None:
+    """Store an answer, which replaces an answer with the same binding."""
+    row = _remembered_row(answer)
+    db.execute("DELETE FROM answer WHERE binding = ?", (row["binding"],))
+    if db.execute("SELECT count(*) FROM answer").fetchone()[0] >= MAX_REMEMBERED_ANSWERS:
+        raise ApprovalError(
+            f"{MAX_REMEMBERED_ANSWERS:,} answers are already remembered",
+            code="too-many-answers",
+            hint="delete answers that are no longer needed: wasmrt approvals forget ID",
+        )
+    insert(db, "answer", row)
+    increment_counter(db)
+
+
+def increment_counter(db: Connection) -> None:
+    """Increment the counter of changes, so that every process reads the remembered answers again."""
+    db.execute("UPDATE counter SET value = value + 1 WHERE name = 'answers'")
+
+
+def _remembered_row(answer: Remembered) -> dict[str, Any]:
     """Return the database columns of a remembered answer."""
     assert answer.pattern is not None
     pattern = json.dumps(answer.pattern.as_dict(), ensure_ascii=False, sort_keys=True)
@@ -272,7 +319,7 @@ def remembered_row(answer: Remembered) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def remembered_of(row: sqlite3.Row) -> Remembered:
+def remembered_of(row: Any) -> Remembered:
     """Return the remembered answer in a database row."""
     return Remembered(
         id=row["id"], approved=bool(row["approved"]), scope=ApprovalScope.ALWAYS, user=row["user"], tool=row["tool"],

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
@@ -21,16 +20,24 @@ from wasmrt.agent.approvals._model import (
     params_digest,
 )
 from wasmrt.agent.approvals._owners import current_user_name, this_process
-from wasmrt.agent.approvals._remembered import Mirror, Remembered, encode_effects, remembered_of, remembered_row
+from wasmrt.agent.approvals._remembered import (
+    Mirror,
+    Remembered,
+    SharedMirror,
+    encode_effects,
+    increment_counter,
+    insert_answer,
+    remembered_of,
+)
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
     RequestKind,
     RequestTable,
-    insert,
     short_note,
     unknown_request_error,
 )
 from wasmrt.capabilities import kind_of
+from wasmrt.core.database import Connection, Database
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import (
@@ -38,10 +45,12 @@ from wasmrt.core.limits import (
     MAX_DECIDED_APPROVALS,
     MAX_PENDING_APPROVAL_BYTES,
     MAX_PENDING_APPROVALS,
-    MAX_REMEMBERED_ANSWERS,
 )
 from wasmrt.core.model import Addition, Decision, Reason, Step
 from wasmrt.core.strict_json import parse_json
+
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
 
 _SCHEMA = """
 CREATE TABLE request (
@@ -64,7 +73,7 @@ _OPEN = "state IN ('pending', 'answered')"
 
 
 class ApprovalStore:
-    """The approval requests of an installation in one SQLite file, for any number of threads and processes.
+    """The approval requests of an installation in one SQLite file, or of several hosts in a PostgreSQL database.
 
     Each change is one transaction. If a process is killed during a change, the change is either complete or absent. The
     answer to a request is used at most once.
@@ -78,9 +87,15 @@ class ApprovalStore:
         >>> store.close()
     """
 
-    def __init__(self, path: Path, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(self, path: Path | Postgres, *, now: Callable[[], float] = time.time) -> None:
         self._requests = RequestTable(_CALL, path, now=now)
-        self._mirror = Mirror(self._requests.database)
+        database = self._requests.database
+        self._mirror = Mirror(database) if isinstance(database, Database) else SharedMirror(database)
+
+    @property
+    def is_shared(self) -> bool:
+        """True if each query waits for a server."""
+        return self._requests.shared
 
     # Remembered answers.
 
@@ -99,7 +114,7 @@ class ApprovalStore:
             ApprovalError: too many answers are stored, or the store cannot be written.
         """
         with self._requests.database.writing() as db:
-            _insert_answer(db, answer)
+            insert_answer(db, answer)
 
     def answers(self) -> list[Remembered]:
         """Return the remembered answers, oldest first.
@@ -110,7 +125,6 @@ class ApprovalStore:
         if not self._requests.exists:
             return []
         with self._requests.database.reading() as db:
-            db.row_factory = sqlite3.Row
             return [remembered_of(row) for row in db.execute("SELECT * FROM answer ORDER BY made_ms, id")]
 
     def forget(self, answer_id: str) -> bool:
@@ -127,7 +141,7 @@ class ApprovalStore:
         Raises:
             ApprovalError: the store cannot be written.
         """
-        return self._forget("user = ifnull(?, user)", user)
+        return self._forget("user = coalesce(?, user)", user)
 
     def _forget(self, where: str, value: str | None) -> int:
         if not self._requests.exists:
@@ -137,7 +151,7 @@ class ApprovalStore:
             of_them = f"(user, tool, digest, granted) IN (SELECT user, tool, digest, granted FROM answer WHERE {where})"  # noqa: S608 - constants
             self._requests.end(db, State.WITHDRAWN, f"state = 'answered' AND scope = 'always' AND {of_them}", value)
             deleted = db.execute(f"DELETE FROM answer WHERE {where}", (value,)).rowcount  # noqa: S608 - constants
-            _increment_counter(db)
+            increment_counter(db)
             return deleted
 
     # Requests of callers.
@@ -241,9 +255,9 @@ class ApprovalStore:
             if answer.scope is not ApprovalScope.ONCE:
                 _check_memorable(request, answer.scope)
             if answer.scope is ApprovalScope.ALWAYS:
-                _insert_answer(db, Remembered.of(request, answer, now_ms=now))
+                insert_answer(db, Remembered.of(request, answer, now_ms=now))
             values = {
-                "state": State.ANSWERED, "params": None, "preview": None, "approved": answer.approved,
+                "state": State.ANSWERED, "params": None, "preview": None, "approved": int(answer.approved),
                 "scope": answer.scope, "answered_by": short_note(answer.by), "note": short_note(answer.note),
                 "edited": None if answer.params is None else json.dumps(answer.params, ensure_ascii=False),
                 "decided_ms": now,
@@ -279,28 +293,10 @@ class ApprovalStore:
         self._mirror.close()
 
 
-def _check_capacity(db: sqlite3.Connection, size: int) -> None:
-    count, total = db.execute(f"SELECT count(*), total(size) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - a constant
+def _check_capacity(db: Connection, size: int) -> None:
+    count, total = db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - a constant
     if count >= MAX_PENDING_APPROVALS or total + size > MAX_PENDING_APPROVAL_BYTES:
         raise ApprovalError("too many requests are waiting for approval", code="queue-full", hint=LIST_HINT)
-
-
-def _insert_answer(db: sqlite3.Connection, answer: Remembered) -> None:
-    row = remembered_row(answer)
-    db.execute("DELETE FROM answer WHERE binding = ?", (row["binding"],))
-    if db.execute("SELECT count(*) FROM answer").fetchone()[0] >= MAX_REMEMBERED_ANSWERS:
-        raise ApprovalError(
-            f"{MAX_REMEMBERED_ANSWERS:,} answers are already remembered",
-            code="too-many-answers",
-            hint="delete answers that are no longer needed: wasmrt approvals forget ID",
-        )
-    insert(db, "answer", row)
-    _increment_counter(db)
-
-
-def _increment_counter(db: sqlite3.Connection) -> None:
-    """Increment the counter of changes, so that every process reads the remembered answers again."""
-    db.execute("UPDATE counter SET value = value + 1 WHERE name = 'answers'")
 
 
 def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
@@ -328,12 +324,17 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
         "id": request.id, "state": State.PENDING, "fingerprint": fingerprint,
         "created_ms": request.created_ms, "expires_ms": request.expires_ms, "params": params,
         "size": len(params.encode()) + len((request.preview or "").encode("utf-8", "replace")),
-        "preview": None if request.preview is None else request.preview.encode("utf-8", "replace").decode(),
+        "preview": None if request.preview is None else _store_text(request.preview),
         "client": request.client, "owner": this_process() if request.client else "",
     }  # fmt: skip
 
 
-def _read_request(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
+def _store_text(text: str) -> str:
+    """Return text that both databases store: PostgreSQL has no NUL in text."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+
+
+def _read_request(row: Any, now_ms: int) -> QueuedRequest:
     state = State(row["state"])
     overdue = state in (State.PENDING, State.ANSWERED) and row["expires_ms"] <= now_ms
     stored = None if overdue or row["params"] is None else parse_json(row["params"])
@@ -351,7 +352,7 @@ def _read_request(row: sqlite3.Row, now_ms: int) -> QueuedRequest:
     )  # fmt: skip
 
 
-def _read_answer(row: sqlite3.Row) -> ApprovalAnswer:
+def _read_answer(row: Any) -> ApprovalAnswer:
     """Return the answer in a row. An answer of scope `always` has already been remembered."""
     scope = ApprovalScope(row["scope"])
     return ApprovalAnswer(
@@ -371,6 +372,7 @@ def _read_decision(data: dict[str, Any]) -> Decision:
 
 
 _CALL = RequestKind(
+    store="approvals",
     table="request",
     schema=_SCHEMA,
     view=_read_request,

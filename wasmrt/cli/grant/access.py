@@ -15,13 +15,14 @@ from wasmrt.agent.access import (
 from wasmrt.agent.approvals import current_user_name
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
 from wasmrt.cli.shared.receipts import receipt_writer
+from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 
 
 def access_store() -> AccessStore:
     """Return the store of this installation's access requests."""
-    return AccessStore(find_places().access)
+    return AccessStore(store_place(find_places().access))
 
 
 def is_access(request_id: str) -> bool:

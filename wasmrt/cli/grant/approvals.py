@@ -28,6 +28,7 @@ from wasmrt.cli.grant.access import access_scope, access_store, answer_access_re
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
+from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import ApprovalError, ConfigurationError
 from wasmrt.core.places import find_places
 
@@ -358,7 +359,7 @@ def _parse_widenings(any_: tuple[str, ...], like: tuple[str, ...]) -> Iterator[t
 
 
 def _store() -> ApprovalStore:
-    return ApprovalStore(find_places().approvals)
+    return ApprovalStore(store_place(find_places().approvals))
 
 
 def _normalize_id(request_id: str) -> str:

@@ -272,11 +272,14 @@ def _memory(places: Places) -> tuple[str, str]:
 
 def _database(places: Places) -> tuple[str, str]:
     """Open the stores that several hosts can share."""
-    from wasmrt.agent.approvals import ConfirmationTokens
+    from wasmrt.agent.access import AccessStore
+    from wasmrt.agent.approvals import ApprovalStore, ConfirmationTokens
     from wasmrt.agent.config import read_config_file
 
     file = read_config_file(places.config)
-    place, key = file.store_place(places.tokens), file.token_key(places.tokens_key)
+    place, key = file.store_place(places.tokens), file.database.key(places.tokens_key, file.read_secret)
+    ApprovalStore(file.store_place(places.approvals)).pending()
+    AccessStore(file.store_place(places.access)).pending()
     ConfirmationTokens(place, key).check()
     if isinstance(place, os.PathLike):
         return "ok", "SQLite files in the data folder, for this host alone"

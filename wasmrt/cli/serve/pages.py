@@ -18,6 +18,7 @@ from wasmrt.agent.flows import FlowMap
 from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.cli.shared.receipts import receipt_writer, receipts_folder
 from wasmrt.cli.shared.registry import open_registry
+from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.places import find_places
 from wasmrt.interop.pages import OperatorPages, PageSources, announce_address
 from wasmrt.interop.web import WebServer
@@ -43,11 +44,11 @@ def operator_pages(base: str = "/") -> OperatorPages:
     """Return the pages of this installation below a path; their answers are recorded as given by the current user."""
     places = find_places()
     sources = PageSources(
-        ApprovalStore(places.approvals),
+        ApprovalStore(store_place(places.approvals)),
         receipts_folder(None),
         places.receipts_key,
         places.data,
-        access=AccessStore(places.access),
+        access=AccessStore(store_place(places.access)),
         flows=_flows,
         receipt=_write_receipt,
     )

@@ -15,6 +15,7 @@ from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.registry import print_problems, print_refusals, register_configured_servers
+from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
@@ -106,7 +107,7 @@ def _registry(runtime: WasmToolRuntime, pages_of: PagesOf) -> tuple[ToolRegistry
         return load_registry(runtime, policy=policy), None
     if policy.approver is ApproverKind.TERMINAL:  # a terminal would belong to the client
         print_message('approver = "terminal" does not work in a server; approvals use wasmrt approvals instead')
-    parked = ParkedRequests(ApprovalStore(places.approvals))
+    parked = ParkedRequests(ApprovalStore(store_place(places.approvals)))
     registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver, pages_of))
     registry.on_close(parked.close)
     return registry, parked

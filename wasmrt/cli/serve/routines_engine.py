@@ -19,6 +19,7 @@ from wasmrt.cli.shared.output import print_message, show
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registry import print_problems, register_configured_servers
 from wasmrt.cli.shared.secrets import open_secrets
+from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
@@ -47,7 +48,7 @@ def open_engine(*, as_json: bool = False) -> Iterator[RoutineEngine]:
     modes = {SANDBOX: CommandRunner(config.jobs.command, config.jobs.as_shell_settings(config.shell))}
     with WasmToolRuntime(WasmRuntimeConfig.load()) as runtime:
         with status("preparing the tools"):
-            registry = load_registry(runtime, approver=QueueApprover(ApprovalStore(places.approvals)))
+            registry = load_registry(runtime, approver=QueueApprover(ApprovalStore(store_place(places.approvals))))
         with registry:
             register_configured_servers(registry)
             print_problems(registry.problems)

@@ -22,6 +22,7 @@ from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPol
 from wasmrt.agent.registry import Tool, ToolRegistry
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.progress import status
+from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Decision
 from wasmrt.core.places import find_places
@@ -81,7 +82,7 @@ class _NoTerminalApprover(DenyApprover):
 
 def command_approver(policy: ToolPolicy) -> Approver:
     """Return the configured approver for one command; a queue prints its requests."""
-    approver = approver_of(policy.approver, ApprovalStore(find_places().approvals))
+    approver = approver_of(policy.approver, ApprovalStore(store_place(find_places().approvals)))
     if isinstance(approver, QueueApprover):
         return AnnouncingApprover(approver)
     is_without_terminal = policy.approver is ApproverKind.AUTO and isinstance(approver, DenyApprover)
