@@ -22,7 +22,7 @@ from benches._measure import Line, Report
 from benches._results import markdown
 
 HERE = Path(__file__).parent
-OURS = ("bench_call", "bench_registry", "bench_isolation", "bench_sizes", "bench_prepare")
+OURS = ("bench_call", "bench_registry", "bench_receipts", "bench_isolation", "bench_sizes", "bench_prepare")
 _RATIO = re.compile(r"^(?P<what>.*?)\s*ratio (?P<seen>[\d.]+) \(target: (?:at most|under) (?P<target>[\d.]+)\)")
 _TIMES = re.compile(r"^(?P<what>.*): .*, (?P<seen>[\d.]+)x$")
 _TOLD = re.compile(r"MB/s|times clean|us \(wanted|wanted \d")

@@ -21,13 +21,13 @@ _CUT_CHARS = 256
 
 _quoted = json.encoder.encode_basestring
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), default=str).encode
-# Seconds are formatted as whole microseconds: formatting a float takes longer than formatting the rest of the receipt.
-_NUMBERS = {"wall_seconds": "%d.%06d"}
-_USAGE = "{" + ",".join(f'"{field}":{_NUMBERS.get(field, "%d")}' for field in Usage._fields) + "}"
+# `%s` formats an int in a third of the time of `%d`.
+_NUMBERS = {"wall_seconds": "%.6f"}
+_USAGE = "{" + ",".join(f'"{field}":{_NUMBERS.get(field, "%s")}' for field in Usage._fields) + "}"
 _LINE = (
-    '"type":"receipt","started_ms":%d,"ended_ms":%d,"trace_id":%s,"call_id":%s,"parent_id":%s,%s,'
+    '"type":"receipt","started_ms":%s,"ended_ms":%s,"trace_id":%s,"call_id":%s,"parent_id":%s,%s,'
     '"args_hash":"%s","output_hash":"%s","approval":%s,"outcome":%s,"usage":%s,"decisions":%s,'
-    '"decisions_dropped":%d,"recording":"%s"'
+    '"decisions_dropped":%s,"recording":"%s"'
 )
 
 
@@ -131,7 +131,6 @@ class Receipt(NamedTuple):
         )
 
     def _format_content(self, decisions: tuple[Decision, ...], dropped: int) -> bytes:
-        fuel, seconds, *counts = self.usage
         return (
             _LINE
             % (
@@ -155,7 +154,7 @@ class Receipt(NamedTuple):
                 self.output_hash,
                 "null" if self.approval is None else _encode(self.approval.as_dict()),
                 '"ok"' if self.outcome == OK else _quoted(self.outcome),
-                _USAGE % (fuel, *divmod(round(seconds * 1e6), 1_000_000), *counts),
+                _USAGE % self.usage,
                 _encode([decision.as_dict() for decision in decisions]) if decisions else "[]",
                 dropped,
                 self.recording,
