@@ -113,14 +113,20 @@ def test_concurrent_first_uses_create_one_store(postgres: Postgres) -> None:
 
 
 def test_writers_exclude_each_other(postgres: Postgres) -> None:
-    def count_and_add(_: int) -> None:
-        with opened(postgres).writing() as db:
-            if db.execute("SELECT count(*) FROM entry").fetchone()[0] < 5:
-                db.execute("INSERT INTO entry VALUES ('ann', 1)")
-
-    with ThreadPoolExecutor(8) as pool:
-        list(pool.map(count_and_add, range(24)))
-    assert len(users(opened(postgres))) == 5
+    store = opened(postgres)
+    add(store)
+    waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    with ThreadPoolExecutor(1) as pool, postgres.connect("public") as watch:
+        with store.writing() as db:
+            other = pool.submit(add, opened(postgres), "ben")
+            for _ in range(500):
+                if other.done() or watch.execute(waiting).fetchall():
+                    break
+                threading.Event().wait(0.02)
+            assert not other.done()
+            db.execute("INSERT INTO entry VALUES ('cat', 1)")
+        other.result(30)
+    assert users(store) == ["ann", "ben", "cat"]
 
 
 def test_a_forked_process_opens_its_own_connection(postgres: Postgres) -> None:
