@@ -153,10 +153,15 @@ def test_a_source_has_a_value_only_in_the_required_form(
 
 
 def test_the_result_of_a_tool_that_only_changes_its_params_is_no_source() -> None:
-    plan = {"steps": [step("transform", [], text={"text": 99}, how="upper"), step(account={"from": "transform"})]}
+    plan = {
+        "steps": [
+            step("transform", [], text={"text": 99}, how="reverse"),
+            step(account={"from": "transform"}, amount=1),
+        ]
+    }
     agent = agent_with(plan)
     agent.read_page("hello")
-    agent.call("transform", text=EVIL.lower(), how="upper")
+    agent.call("transform", text=EVIL[::-1], how="reverse")
     assert agent.asks("pay", account=EVIL, amount=1)
 
 
