@@ -60,6 +60,7 @@ THREATS = (
             _SIGNED + "test_a_capability_file_that_the_signature_does_not_cover_counts_as_unsigned",
             "catalog/installer/test_install_policy.py::test_only_tools_with_a_required_signer_are_planned",
             "agent/extensions/test_extension_tools.py::test_the_operators_policy_for_installations_applies_to_agents",
+            "cli/test_cli_lock.py::test_locked_installs_exactly_the_locked_content",
             "cli/test_cli_install_urls.py::test_hosts_that_the_operator_did_not_list_are_never_contacted",
         ),
     ),

@@ -8,7 +8,7 @@ tool by name. `sources` reads the bytes of a component, `validator` checks these
 from __future__ import annotations
 
 from wasmrt.catalog._catalog import Catalog
-from wasmrt.catalog._model import ComponentInfo, Finding, Kept, Listed, NewVersion, ToolVersion
+from wasmrt.catalog._model import ComponentInfo, Finding, Kept, Listed, NewVersion, ToolVersion, TypedSource
 
 __all__ = [
     "Catalog",
@@ -18,4 +18,5 @@ __all__ = [
     "Listed",
     "NewVersion",
     "ToolVersion",
+    "TypedSource",
 ]

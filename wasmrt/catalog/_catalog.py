@@ -17,6 +17,7 @@ from wasmrt.catalog._rows import (
     activate,
     digests,
     kept_text,
+    set_provenance,
     store,
     versions_of,
 )
@@ -133,9 +134,10 @@ class Catalog:
             if for_agents is None:
                 for_agents = any(v.active and v.for_agents for v in before)
             if stored is not None:
+                set_provenance(db, new.name, stored.number, new.provenance)  # the same content from another source
                 if stored.active:
                     _set_for_agents(db, new.name, stored.number, for_agents=for_agents)
-                return stored._replace(for_agents=stored.active and for_agents)
+                return stored._replace(for_agents=stored.active and for_agents, provenance=new.provenance)
             # A pending update keeps its number when it is granted.
             pending = next((v.number for v in same if v.pending), None)
             # SECURITY: a pending version is not offered; `grant` decides about it.

@@ -6,6 +6,7 @@ import json
 from typing import Any, NamedTuple
 
 from wasmrt.catalog.signing import Signer
+from wasmrt.catalog.sources import Fetched
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.model import Addition
 from wasmrt.core.tool_defaults import Offer
@@ -36,10 +37,22 @@ class Provenance(NamedTuple):
     """A reference to exactly the fetched content, or the absolute path of a file."""
     digest: str = ""
     """The digest of the fetched file or manifest, such as `sha256:HEX`; empty for folders."""
+    capabilities_digest: str = ""
+    """The digest of the capability file, unless `digest` covers it."""
     signer: Signer | None = None
     """The verified signer, or None if the version counts as unsigned."""
     bundle: str | None = None
     """The signature, as a Sigstore bundle."""
+    source: str = ""
+    """The source as a user typed it, with absolute paths, like `capabilities` and `signature`; empty if unknown."""
+    capabilities: str | None = None
+    signature: str | None = None
+
+    @classmethod
+    def of(cls, fetched: Fetched) -> Provenance:
+        """Return the place of fetched content and its digests."""
+        beside = fetched.signed[1:]
+        return cls(fetched.resolved, fetched.digest, f"sha256:{beside[0]}" if beside else "")
 
     def dump(self) -> str:
         """Return the values as text for the catalog."""
@@ -51,6 +64,14 @@ class Provenance(NamedTuple):
         values = {} if text is None else json.loads(text)
         signer = values.pop("signer", None)
         return cls(**values, signer=signer and Signer(**signer))
+
+
+class TypedSource(NamedTuple):
+    """A source as a user typed it, with absolute paths."""
+
+    source: str
+    capabilities: str | None
+    signature: str | None
 
 
 class NewVersion(NamedTuple):

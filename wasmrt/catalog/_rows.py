@@ -72,6 +72,11 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
     db.execute(f"INSERT INTO version ({_COLUMNS}) VALUES ({marks})", values)  # noqa: S608 - our columns and marks
 
 
+def set_provenance(db: sqlite3.Connection, name: str, number: int, provenance: Provenance) -> None:
+    """Replace the provenance of a version."""
+    db.execute("UPDATE version SET provenance = ? WHERE name = ? AND number = ?", (provenance.dump(), name, number))
+
+
 def activate(db: sqlite3.Connection, name: str, number: int) -> None:
     """Make a version the active one. The tool then has no pending update."""
     db.execute(

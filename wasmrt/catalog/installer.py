@@ -13,7 +13,7 @@ from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, explain_added
 from wasmrt.catalog._catalog import Catalog
-from wasmrt.catalog._model import ComponentInfo, NewVersion, Provenance, ToolVersion
+from wasmrt.catalog._model import ComponentInfo, NewVersion, Provenance, ToolVersion, TypedSource
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.find import described_by_sidecar
 from wasmrt.catalog.granted import granted_to, only_tools, request_of
@@ -121,11 +121,13 @@ class Installer:
         grant: bytes | None = None,
         only: Sequence[str] = (),
         key: Signer | None = None,
+        typed: TypedSource | None = None,
     ) -> InstallPlan:
         """Fetch, validate and compile a component, and compare it with the installed version.
 
         `grant` is a capability file that narrows the request. `only` has patterns for the names of the tools that get
-        access; by default all tools get access. `key` is the signer that the source must have.
+        access; by default all tools get access. `key` is the signer that the source must have. `typed` is
+        stored for updates.
 
         Raises:
             SourceError: the source cannot be read, its signature is invalid, or its signer is not `key` or not allowed.
@@ -156,7 +158,7 @@ class Installer:
             sidecar=sidecar,
             package=fetched.package,
             tools=info.tools,
-            provenance=Provenance(fetched.resolved, fetched.digest, verified.signer, verified.bundle),
+            provenance=_provenance(fetched, verified, typed),
         )
         changes, more = ((), 0) if previous is None else _compare(previous, new, file.capabilities, given)
         return InstallPlan(
@@ -196,6 +198,11 @@ class Installer:
             GrantRequiredError: the tool is not installed yet; nothing is stored.
         """
         return self._catalog.add(plan.new, None)
+
+
+def _provenance(fetched: Fetched, verified: Verified, typed: TypedSource | None) -> Provenance:
+    found = Provenance.of(fetched)._replace(signer=verified.signer, bundle=verified.bundle)
+    return found if typed is None else found._replace(**typed._asdict())
 
 
 def _narrow(asked: Capabilities, grant: bytes | None, only: Sequence[str]) -> Capabilities:
@@ -240,6 +247,8 @@ def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
     if component.digest != old.digest:
         before, after = f"{old.digest[:12]}, {old.size_bytes} bytes", f"{component.digest[:12]}, {len(component.data)}"
         found.append(f"different component: {before} became {after} bytes")
+    if new.provenance.source and new.provenance.source != old.provenance.source:
+        found.append(f"different source: {old.provenance.source or 'unknown'} became {new.provenance.source}")
     if info.world != old.world:
         found.append(f"different world: {old.world} became {info.world}")
     found += [f"newly imports {name}" for name in sorted({*info.imports} - {*old.imports})]

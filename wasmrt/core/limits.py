@@ -200,6 +200,7 @@ MAX_CAPABILITY_ENTRIES = 256
 MAX_BUNDLES = 32  # of one tool
 MAX_BUNDLE_BYTES = 256 * KIB
 MAX_BUNDLE_DEPTH = 16
+MAX_LOCK_BYTES = 1 * MIB
 
 # Receipts.
 MAX_RECEIPT_BYTES = 1 * MIB  # one receipt line; decisions beyond it are counted but omitted

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wasmrt.agent.builtin.extensions.installing import component_info
 from wasmrt.agent.builtin.extensions.missing import MissingSecret
 from wasmrt.capabilities.file import parse
-from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion
+from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion, TypedSource
 from wasmrt.catalog.bundled import bundled_names
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
+from wasmrt.catalog.lock import LOCK_FILE, LockedSource, lock_entry, read_lock, write_lock
 from wasmrt.catalog.package import PackageSource
 from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.registry import SCHEME, OciSource, UrlSource, fetch_capability_file, fetch_signature
@@ -27,6 +29,7 @@ from wasmrt.catalog.sources import (
     read_signature,
 )
 from wasmrt.catalog.validator import WasmValidator
+from wasmrt.cli.grant.package_settings import ask_settings
 from wasmrt.cli.grant.programs import ProgramSource
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
@@ -46,21 +49,18 @@ from wasmrt.cli.shared.output import is_interactive, print_message, show_json
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registries import registry_access
 from wasmrt.cli.shared.runtime import open_runtime, prepare
-from wasmrt.cli.shared.secrets import open_secrets
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import (
     ConfigurationError,
-    SecretBackendError,
-    SecretNotFoundError,
 )
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.core.places import find_places
-from wasmrt.egress.secrets import DEFAULT_USER, Secret, SecretsStore
+from wasmrt.egress.secrets import DEFAULT_USER
 from wasmrt.sandbox.component import ToolSpec
 
 
 @click.command("install")
-@click.argument("source")
+@click.argument("source", required=False)
 @click.option("--name", metavar="NAME", help="Name to install it under (default: the file's name).")
 @click.option(
     "--capabilities",
@@ -82,6 +82,8 @@ from wasmrt.sandbox.component import ToolSpec
     metavar="FILE",
     help="Its signature, a path or an https:// URL (default: SOURCE.sigstore.json next to a file).",
 )
+@click.option("--lock", "locking", is_flag=True, help="Also write it to wasmrt.lock.")
+@click.option("--locked", is_flag=True, help="Install exactly what wasmrt.lock lists; SOURCE selects one tool.")
 @click.option("--yes", is_flag=True, help="Grant its request without asking for confirmation.")
 @click.option(
     "--offer/--no-offer",
@@ -93,7 +95,7 @@ from wasmrt.sandbox.component import ToolSpec
 @quiet_option
 @json_option
 def install(
-    source: str,
+    source: str | None,
     name: str | None,
     capabilities: str | None,
     grant: Path | None,
@@ -102,6 +104,8 @@ def install(
     adapter: Path | None,
     key: Path | None,
     signature: str | None,
+    locking: bool,
+    locked: bool,
     yes: bool,
     offer: bool | None,
     max_bytes: int,
@@ -132,32 +136,77 @@ def install(
     \b
     Examples:
       wasmrt install ./search.wasm
-      wasmrt install ./search.wasm --grant narrower.json --yes --no-offer
-      wasmrt install ./jq.wasm --command
-      wasmrt install ./github.zip --tool 'get_*' --tool 'list_*'
-      wasmrt install https://example.com/json.wasm#sha256=HEX
-      wasmrt install ./search.wasm --key publisher.pub
       wasmrt install oci://registry.example.com/acme/json:1.2.0
+      wasmrt install ./search.wasm --key publisher.pub --lock
+      wasmrt install --locked
     """
-    validator = WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes)
-    policy = configured_policy()
-    installer = Installer(Catalog(find_places().data), prepare=_component_info, validator=validator, policy=policy)
-    narrowed = None if grant is None else read_capability_file(grant)
-    chosen = _source(source, capabilities)
-    if adapter is not None and not is_program:
-        raise ConfigurationError("--adapter is only for WASI programs", code="usage", hint="add --command")
-    if is_program:
-        chosen = _program(chosen, adapter, yes=yes, as_json=as_json)
-    if signature is not None:
-        chosen = WithSignature(chosen, _read_signature(signature))
-    plan = installer.plan(chosen, name=name, grant=narrowed, only=only, key=_read_signer(key))
-    apply_plan(installer, plan, yes=yes, offer=offer, is_named=name is not None, as_json=as_json)
+    installer = open_installer(WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes))
+    if locked:
+        is_mixed = any((name, capabilities, grant, only, is_program, key, signature, locking))
+        _install_locked(installer, source, is_mixed=is_mixed, yes=yes, offer=offer, as_json=as_json)
+        return
+    if source is None or (adapter is not None and not is_program) or (locking and is_program):
+        raise click.UsageError("pass SOURCE; --adapter is only for --command, and --lock is not")
+    typed = TypedSource(source, capabilities, signature)
+    chosen = open_source(typed)
+    chosen = _program(chosen, adapter, yes=yes, as_json=as_json) if is_program else chosen
+    stored = None if is_program else make_absolute(typed)
+    plan = installer.plan(chosen, name=name, grant=_read_grant(grant), only=only, key=_read_signer(key), typed=stored)
+    report = apply_plan(installer, plan, yes=yes, offer=offer, is_named=name is not None, as_json=as_json)
+    _finish(report, plan, typed if locking else None, as_json=as_json)
+
+
+def _finish(report: dict[str, Any], plan: InstallPlan, to_lock: TypedSource | None, *, as_json: bool) -> None:
+    if to_lock is not None:
+        write_lock(Path(LOCK_FILE), [lock_entry(Catalog(find_places().data).get(plan.new.name), *to_lock)])
+    if as_json:
+        show_json(report)
+
+
+def open_installer(validator: WasmValidator | None = None) -> Installer:
+    """Open the installer of this installation, with the operator's policy."""
+    catalog = Catalog(find_places().data)
+    return Installer(catalog, prepare=_component_info, validator=validator, policy=configured_policy())
+
+
+def open_source(typed: TypedSource) -> Source:
+    """Return a source that a user typed, with its signature if it has one of its own."""
+    chosen = _source(typed.source, typed.capabilities)
+    return chosen if typed.signature is None else WithSignature(chosen, _read_signature(typed.signature))
+
+
+def make_absolute(typed: TypedSource) -> TypedSource:
+    """Return a source with absolute paths."""
+    paths = (None if text is None or "://" in text else str(Path(text).absolute()) for text in typed)
+    source, capabilities, signature = (path or text for path, text in zip(paths, typed, strict=True))
+    return TypedSource(source or "", capabilities, signature)
+
+
+def _install_locked(
+    installer: Installer, wanted: str | None, *, is_mixed: bool, yes: bool, offer: bool | None, as_json: bool
+) -> None:
+    """Install the content that the lock file lists, or one tool of it by name or source."""
+    if is_mixed:
+        raise click.UsageError("--locked can only be combined with SOURCE, --yes, --offer and --json")
+    chosen = [each for each in read_lock(Path(LOCK_FILE)) if wanted in (None, each.name, each.source)]
+    if not chosen:
+        raise ConfigurationError(f"{LOCK_FILE} does not list {wanted or 'any tool'}", code="locked", hint="use --lock")
+    reports = []
+    for entry in chosen:
+        exact = TypedSource(entry.resolved, entry.pinned_capabilities, entry.signature)
+        typed = make_absolute(TypedSource(entry.source, entry.capabilities, entry.signature))
+        # SECURITY: only content with the locked digests and signer is planned.
+        locked = LockedSource(open_source(exact), entry)
+        plan = installer.plan(locked, name=entry.name, key=entry.signer, typed=typed)
+        reports.append(apply_plan(installer, plan, yes=yes, offer=offer, is_named=True, as_json=as_json))
+    if as_json:
+        show_json(reports)
 
 
 def apply_plan(
     installer: Installer, plan: InstallPlan, *, yes: bool, offer: bool | None, is_named: bool, as_json: bool
-) -> None:
-    """Show a plan, ask for consent unless `yes`, and store it.
+) -> dict[str, Any]:
+    """Show a plan, ask for consent unless `yes`, store it, and return a report for `--json`.
 
     `is_named` is whether the user chose the name, which may then be the name of a bundled tool.
     """
@@ -171,7 +220,7 @@ def apply_plan(
     version = _decide(installer, plan, granted=yes, offer=offer, may_ask=may_ask)
     if may_ask and plan.new.package is not None:
         ask_settings(version)
-    _report(version, plan, warnings, as_json=as_json)
+    return _report(version, plan, warnings, as_json=as_json)
 
 
 def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
@@ -210,6 +259,10 @@ def _read_capabilities(text: str) -> bytes:
     return fetch_capability_file(text, _download) if "://" in text else read_capability_file(Path(text))
 
 
+def _read_grant(grant: Path | None) -> bytes | None:
+    return None if grant is None else read_capability_file(grant)
+
+
 def _read_signer(key: Path | None) -> Signer | None:
     from wasmrt.catalog.signing.keys import read_signer  # loads cryptography
 
@@ -230,23 +283,25 @@ def _download(url: str, max_bytes: int) -> bytes:
 
 
 def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
-    if isinstance(file, PackageSource) or (isinstance(file, UrlSource) and file.is_package):
+    inner = file.source if isinstance(file, WithSignature) else file
+    if isinstance(inner, PackageSource) or (isinstance(inner, UrlSource) and inner.is_package):
         raise ConfigurationError("a package is not a program", hint="omit --command")
     return ProgramSource(file=file, adapter=adapter, yes=yes, as_json=as_json)
 
 
-def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> None:
+def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> dict[str, Any]:
     missing = _missing(plan)
+    outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
+    report = version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]}
     if as_json:
-        outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
-        show_json(version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]})
-        return
+        return report
     if plan.is_installed:
         print_message(f"{version.name} version {version.number} is already installed")
     else:
         print_message(f"installed {version.name} version {version.number} ({version.digest[:12]})")
     print_missing(missing)
     print_offer(version.name, [version.name], version.offer)
+    return report
 
 
 def _shadow_warnings(plan: InstallPlan) -> list[str]:
@@ -324,38 +379,3 @@ def _decide(
         changes=plan.changes,
         new=_new_sentences(plan),
     )
-
-
-_MAX_SHOWN = 300
-
-
-def ask_settings(version: ToolVersion) -> None:
-    """Ask for each missing setting of a package, and store it as a secret; an empty answer skips the setting.
-
-    SECURITY: the prompts are untrusted text, so each is truncated to one printable line. The answers are not echoed.
-    """
-    wanted = parse(version.sidecar).setup_secrets if version.sidecar else ()
-    store = open_secrets() if wanted else None
-    missing = [setting for setting in wanted if store is not None and not _is_set(store, setting.name)]
-    if store is None or not missing:
-        return
-    try:
-        store.check_writable(DEFAULT_USER, missing[0].name)
-    except SecretBackendError:
-        return  # the messages after the installation name the steps
-    later = store.hint_to_set(DEFAULT_USER, "NAME").removeprefix("run: ")
-    print_message(f"{version.name} has settings; leave one empty to set it later: {later}")
-    for setting in missing:
-        words = "".join(char if char.isprintable() else " " for char in setting.prompt)[:_MAX_SHOWN]
-        label = f"{setting.name} ({words})" if words else setting.name
-        value: str = click.prompt(label, default="", show_default=False, hide_input=True, err=True)
-        if value:
-            store.set(DEFAULT_USER, setting.name, Secret(value))
-
-
-def _is_set(store: SecretsStore, name: str) -> bool:
-    try:
-        store.get(DEFAULT_USER, name)
-    except SecretNotFoundError:
-        return False
-    return True

@@ -53,12 +53,13 @@ COMMANDS = {
     "test": "Run the test cases of the tool in DIR in the sandbox.",
     "tools": "Show a tool as models see it, with its effects.",
     "undo": "Undo a call's changes to files in the workspace.",
+    "update": "Update one tool or all tools from the sources that were typed.",
     "verify": "Check stored components against their digests.",
 }
 FOLDERS = {
     "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
     "author": ("new", "build", "test", "dev", "pack", "sign", "push"),
-    "grant": ("install", "remove", "rollback", "grant", "approvals", "caps", "policy"),
+    "grant": ("install", "update", "remove", "rollback", "grant", "approvals", "caps", "policy"),
     "serve": ("serve", "mcp", "routines"),
     "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),
 }

@@ -1,0 +1,117 @@
+"""Tests of `wasmrt install --lock`, `--locked` and `wasmrt update`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+
+from wasmrt.catalog import Catalog
+
+Run = Callable[..., Result]
+Write = Callable[..., Path]
+HTTP = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}}
+WIDER = {"http": {"allowlist": [{"host": "*.example.com", "methods": ["GET"]}]}}
+
+
+@pytest.fixture(autouse=True)
+def _in_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_locked_installs_exactly_the_locked_content(wasmrt: Run, tool_file: Write) -> None:
+    tool_file(sidecar=HTTP | {"version": "1.0.0"})
+    wasmrt("sign", "--new-key", "publisher")
+    wasmrt("sign", "parrot.wasm", "--key", "publisher.key")
+    wasmrt("install", "parrot.wasm", "--key", "publisher.pub", "--lock", "--yes")
+    (entry,) = json.loads(Path("wasmrt.lock").read_text())["tools"]
+    assert (entry["name"], entry["source"], entry["resolved"]) == ("parrot", "parrot.wasm", "parrot.wasm")
+    assert entry["version"] == "1.0.0" and entry["signer"]["key"]
+    wasmrt("remove", "parrot", "--yes")
+    wasmrt("install", "--locked", "--yes")
+    assert json.loads(wasmrt("install", "--locked", "parrot", "--json").stdout)[0]["unchanged"]
+    assert "does not list other" in wasmrt("install", "--locked", "other", "--yes", code=2).stderr
+
+    wasmrt("remove", "parrot", "--yes")
+    Path("parrot.wasm.sigstore.json").unlink()
+    assert "must be signed by" in wasmrt("install", "--locked", "--yes", code=2).stderr
+    tool_file(sidecar=WIDER | {"version": "1.0.0"})
+    refused = json.loads(wasmrt("install", "--locked", "--yes", "--json", code=2).stderr)
+    assert refused["code"] == "locked" and "another capability file" in refused["message"]
+    tool_file(sidecar=HTTP | {"version": "1.0.0"}, of="time")
+    assert "differs from wasmrt.lock" in wasmrt("install", "--locked", "--yes", code=2).stderr
+    assert json.loads(wasmrt("list", "--json").stdout) == []
+
+
+def test_a_malformed_lock_file_and_wrong_options_are_refused(wasmrt: Run, tool_file: Write) -> None:
+    wasmrt("install", tool_file(), "--lock")
+    good = json.loads(Path("wasmrt.lock").read_text())
+    tool = good["tools"][0]
+    for broken in (
+        [], good | {"layout": 2}, good | {"more": 1}, good | {"tools": [tool, tool]}, good | {"tools": [{}]},
+        good | {"tools": [tool | {"resolved": 1}]}, good | {"tools": [tool | {"signer": {"name": "x"}}]},
+    ):  # fmt: skip
+        Path("wasmrt.lock").write_text(json.dumps(broken))
+        assert "wasmrt.lock is not valid" in wasmrt("install", "--locked", "--yes", code=2).stderr, broken
+    Path("wasmrt.lock").unlink()
+    assert "does not exist" in wasmrt("install", "--locked", code=2).stderr
+    assert "--locked can only" in wasmrt("install", "--locked", "--name", "x", code=2).stderr
+    assert "pass SOURCE" in wasmrt("install", code=2).stderr
+
+
+def test_update_shows_the_difference_and_more_waits(wasmrt: Run, tool_file: Write) -> None:
+    tool_file(sidecar=HTTP)
+    wasmrt("install", "parrot.wasm", "--yes", "--lock")
+    assert wasmrt("update").stderr.startswith("parrot version 1 is already installed")
+    tool_file(sidecar=WIDER, of="time")
+    shown = wasmrt("update", "--check").stderr
+    assert shown.startswith("parrot, sha256:") and "+ new: may GET https://*.example.com" in shown
+    (row,) = json.loads(wasmrt("update", "parrot", "--check", "--json").stdout)
+    assert not row["unchanged"] and row["new"] and row["signer"] is None
+    assert "version 1 stays active" in wasmrt("update", code=3).stderr
+    before = json.loads(Path("wasmrt.lock").read_text())["tools"][0]
+    wasmrt("update", "parrot", "--yes")
+    after = json.loads(Path("wasmrt.lock").read_text())["tools"][0]
+    assert after["digest"] == row["digest"] != before["digest"] and after["source"] == "parrot.wasm"
+
+
+COMMAND = "import sys; from wasmrt.__main__ import main; sys.argv = ['wasmrt', *sys.argv[1:]]; main()"
+
+
+@pytest.mark.ci("kills")
+def test_a_kill_during_install_and_update_leaves_the_old_or_the_new_version(
+    wasmrt: Run, tool_file: Write, home: Path
+) -> None:
+    seconds = 0.0
+    for sidecar, of in ((HTTP, "time"), (WIDER, "echo"), (HTTP, "time")):  # the third run finds compiled code
+        path, start = tool_file(sidecar=sidecar, of=of), time.monotonic()
+        subprocess.run([sys.executable, "-c", COMMAND, "install", path, "--yes"], stderr=subprocess.DEVNULL, check=True)
+        seconds = time.monotonic() - start
+    kills, seen = 0, set()
+    for turn in range(24):
+        path = tool_file(sidecar=WIDER if turn % 4 < 2 else HTTP, of="echo" if turn % 4 < 2 else "time")
+        arguments = ["update"] if turn % 2 else ["install", str(path)]
+        process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments, "--yes"], stderr=subprocess.DEVNULL)
+        try:
+            process.wait(seconds * (0.5 + turn / 24))
+        except subprocess.TimeoutExpired:
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            kills += 1
+        catalog = Catalog(home / "data")
+        assert all(finding.problem is None for finding in catalog.verify())
+        assert catalog.get("parrot").active
+        for version in catalog.versions("parrot"):
+            wide = "*.example.com" in (version.sidecar or "")
+            seen.add((wide, version.provenance.digest))
+            assert version.grant and ("*.example.com" in version.grant) is wide
+    assert len(seen) == 2, "each component has its own capability file"
+    assert kills
