@@ -59,6 +59,7 @@ _MORE = {
     "agent.builtin.memory": "MemoryStore",
     "agent.builtin.plugins": "PluginTool Plugins",
     "agent.builtin.shell": "ShellSettings",
+    "agent.flows": "Plan",
     "agent.jobs": "FunctionRunner JobContext JobResult JobTask",
     "agent.registry": "FunctionTool SchemaTool ToolView",
     "agent.routines": "RoutineEngine add_routines",
@@ -126,6 +127,7 @@ if TYPE_CHECKING:
     from wasmrt.agent.builtin.plugins import load_plugins as load_plugins
     from wasmrt.agent.builtin.shell import ShellSettings as ShellSettings
     from wasmrt.agent.builtin.shell import ShellTool as ShellTool
+    from wasmrt.agent.flows import Plan as Plan
     from wasmrt.agent.jobs import AgentRunner as AgentRunner
     from wasmrt.agent.jobs import FunctionRunner as FunctionRunner
     from wasmrt.agent.jobs import JobContext as JobContext

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.catalog.signing import Signer
-from wasmrt.catalog.sources import Fetched
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.model import Addition
 from wasmrt.core.tool_defaults import Offer
+
+if TYPE_CHECKING:
+    from wasmrt.catalog.sources import Fetched
 
 
 class ComponentInfo(NamedTuple):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.catalog.signing._bundle import BundleError, read_bundle
 from wasmrt.catalog.signing._signer import Signer
-from wasmrt.catalog.sources import Fetched
 from wasmrt.core.errors import SourceError
 from wasmrt.core.limits import MAX_BUNDLES
+
+if TYPE_CHECKING:
+    from wasmrt.catalog.sources import Fetched
 
 
 class Verified(NamedTuple):
