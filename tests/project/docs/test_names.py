@@ -16,7 +16,7 @@ _FILE = re.compile(r"(?P<path>[\w.{}*-]*(?:/[\w.{}*-]*)+|[\w-]+\.(?:py|toml|md))
 _HOMES = (ROOT, ROOT / "wasmrt")
 _TOP = {path.name for home in _HOMES for path in home.iterdir()}
 _GUIDES = [page for page in PAGES if "adr" not in page.parts]
-_PUBLIC = re.compile(r"wasmrt(?!\.toml)(\.[A-Za-z_]\w*)+")
+_PUBLIC = re.compile(r"wasmrt(?!\.(?:toml|lock))(\.[A-Za-z_]\w*)+")
 
 
 def _file_of(path: str) -> Path | None:

@@ -76,6 +76,8 @@ class Admission:
         if id(call.lifetime) in self._running:
             return
         self.check(call.lifetime)
+        if self._admit(call):
+            return
         woken = threading.Event()
         waiter = self._admit_or_queue(call, woken.set)
         if waiter.admitted:
@@ -160,17 +162,23 @@ class Admission:
                 return True
         return self._idle.wait(seconds)
 
-    def _admit_or_queue(self, call: Caller, wake: Callable[[], object]) -> _Waiter:
-        waiter, user = _Waiter(call, wake), call.user
+    def _admit(self, call: Caller) -> bool:
+        """Give a call a permit if one is free; return whether it has one."""
         with self._lock:
             if self.closed:
                 raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
-            if self._may_admit(user):  # waiting calls get free permits first, so no call of this user waits
-                waiter.admitted = True
-                self._take(user, call)
-            else:
-                self._check_queue(user)
-                self._queues.setdefault(user, deque()).append(waiter)
+            if not self._may_admit(call.user):
+                return False
+            self._take(call.user, call)  # waiting calls get free permits first, so no call of this user waits
+            return True
+
+    def _admit_or_queue(self, call: Caller, wake: Callable[[], object]) -> _Waiter:
+        waiter = _Waiter(call, wake)
+        with self._lock:
+            waiter.admitted = self._admit(call)
+            if not waiter.admitted:
+                self._check_queue(call.user)
+                self._queues.setdefault(call.user, deque()).append(waiter)
                 self._waiting += 1
         return waiter
 
