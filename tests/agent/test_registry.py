@@ -68,6 +68,7 @@ PROTECTED = [
     "cancel_job",
     "job_events",
     "job_prompt",
+    "propose_plan",
     "tool_search",
     "tool_install",
     "tool_auth",

@@ -83,6 +83,10 @@ def test_update_shows_the_difference_and_more_waits(wasmrt: Run, tool_file: Writ
     assert after["digest"] == row["digest"] != before["digest"] and after["source"] == "parrot.wasm"
 
 
+def test_update_of_a_file_leads_to_install(wasmrt: Run) -> None:
+    assert "wasmrt install ./a.wasm" in wasmrt("update", "./a.wasm", code=2).stderr
+
+
 COMMAND = "import sys; from wasmrt.__main__ import main; sys.argv = ['wasmrt', *sys.argv[1:]]; main()"
 
 

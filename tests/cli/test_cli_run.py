@@ -221,7 +221,8 @@ def test_help_is_in_groups_and_nothing_is_cut(wasmrt: Run, columns: int) -> None
     [
         ("uninstall parrot --yes", "remove parrot --yes"),
         ("ls --json", "list --json"),
-        ("update ./a.wasm", "install ./a.wasm"),
+        ("add ./a.wasm", "install ./a.wasm"),
+        ("upgrade parrot", "update parrot"),
         ("init weather", "new weather"),
         ("call echo '{}'", "run echo '{}'"),
         ("login calendar", "auth calendar"),

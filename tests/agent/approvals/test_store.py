@@ -23,6 +23,7 @@ from wasmrt.agent.approvals import (
     Remembered,
     State,
     Widening,
+    _remembered,
 )
 from wasmrt.agent.approvals import _store as module
 from wasmrt.capabilities import HttpCapability
@@ -281,7 +282,7 @@ def test_decided_requests_retain_approver_time_and_params_digest(store: Approval
 def test_the_size_of_the_store_is_bounded(store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     assert code(store.add, timed(clock, {"x": "x" * limits.MAX_APPROVAL_BYTES})) == "too-large"
     monkeypatch.setattr(module, "MAX_PENDING_APPROVALS", 3)
-    monkeypatch.setattr(module, "MAX_REMEMBERED_ANSWERS", 2)
+    monkeypatch.setattr(_remembered, "MAX_REMEMBERED_ANSWERS", 2)
     monkeypatch.setattr(module, "MAX_DECIDED_APPROVALS", 2)
     asked = [timed(clock, created_ms=n) for n in range(3)]
     for each in asked:

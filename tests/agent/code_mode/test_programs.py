@@ -88,7 +88,7 @@ def test_program_with_twenty_calls_and_two_approvals_is_replayed(
     replayed = CliRunner().invoke(cli, ["replay", output.call_id, *place, "--json"])
     said = json.loads(replayed.stdout)
     assert (said["same"], said["authentic"], said["answers"]) == (True, True, 20), replayed.output
-    assert CliRunner().invoke(cli, ["audit", "verify", *place]).exit_code == 0
+    assert CliRunner().invoke(cli, ["audit", "verify", str(installation / "receipts")]).exit_code == 0
 
 
 def test_inner_calls_leave_receipts_that_name_their_parent(registry: ToolRegistry, desk: Desk) -> None:

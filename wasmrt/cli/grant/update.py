@@ -35,6 +35,9 @@ def update(name: str | None, check: bool, yes: bool, as_json: bool) -> None:
       wasmrt update --check
       wasmrt update search --yes
     """
+    if name is not None and ("/" in name or name.endswith((".wasm", ".zip", ".gz"))):
+        message = f"expected the name of an installed tool, got {name!r}"
+        raise ConfigurationError(message, hint=f"to install a newer file, run: wasmrt install {name}")
     catalog, installer = Catalog(find_places().data), open_installer()
     versions = [catalog.get(each) for each in ([name] if name else [tool.name for tool in catalog.tools()])]
     if name and not versions[0].provenance.source:

@@ -20,7 +20,8 @@ from wasmrt.core.names import did_you_mean
 SYNONYMS = {
     **dict.fromkeys(("uninstall", "rm", "delete", "del", "erase"), "remove"),
     **dict.fromkeys(("ls", "tool", "search", "find"), "list"),
-    **dict.fromkeys(("update", "upgrade", "add"), "install"),
+    "add": "install",
+    "upgrade": "update",
     **dict.fromkeys(("exec", "execute", "call", "invoke"), "run"),
     **dict.fromkeys(("info", "show", "describe", "view", "cat"), "inspect"),
     **dict.fromkeys(("logs", "log", "receipts", "history"), "audit"),
