@@ -161,6 +161,7 @@ def test_a_pushed_component_is_installed_with_its_capability_file(
     assert re.fullmatch(rf"oci://{host}/acme/parrot@sha256:[0-9a-f]{{64}}", pushed[0]["resolved"])
     shown = wasmrt("install", pushed[0]["resolved"], "--yes").stderr
     assert "may GET https://api.example.com" in shown
+    assert "different source" in wasmrt("install", url, "--yes").stderr  # `wasmrt update` reads the tag from now on
     assert "already installed" in wasmrt("install", url, "--yes").stderr
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     missing = json.loads(wasmrt("install", f"oci://{host}/acme/parrot:2", "--json", code=2).stderr)

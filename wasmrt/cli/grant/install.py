@@ -142,11 +142,10 @@ def install(
     """
     installer = open_installer(WasmValidator(warn_bytes=warn_bytes, max_bytes=max_bytes))
     if locked:
-        is_mixed = any((name, capabilities, grant, only, is_program, key, signature, locking))
+        is_mixed = any((name, capabilities, grant, only, is_program, adapter, key, signature, locking))
         _install_locked(installer, source, is_mixed=is_mixed, yes=yes, offer=offer, as_json=as_json)
         return
-    if source is None or (adapter is not None and not is_program) or (locking and is_program):
-        raise click.UsageError("pass SOURCE; --adapter is only for --command, and --lock is not")
+    source = _check_usage(source, adapter, is_program=is_program, locking=locking)
     typed = TypedSource(source, capabilities, signature)
     chosen = open_source(typed)
     chosen = _program(chosen, adapter, yes=yes, as_json=as_json) if is_program else chosen
@@ -180,6 +179,17 @@ def make_absolute(typed: TypedSource) -> TypedSource:
     paths = (None if text is None or "://" in text else str(Path(text).absolute()) for text in typed)
     source, capabilities, signature = (path or text for path, text in zip(paths, typed, strict=True))
     return TypedSource(source or "", capabilities, signature)
+
+
+def _check_usage(source: str | None, adapter: Path | None, *, is_program: bool, locking: bool) -> str:
+    """Return the source, after checking the options that exclude each other."""
+    if source is None:
+        raise click.UsageError("pass SOURCE, or --locked")
+    if adapter is not None and not is_program:
+        raise ConfigurationError("--adapter is only for WASI programs", code="usage", hint="add --command")
+    if locking and is_program:
+        raise ConfigurationError("--lock is not for WASI programs", code="usage", hint="remove --lock")
+    return source
 
 
 def _install_locked(
