@@ -111,7 +111,10 @@ def most_items(validator: Validator, item: Callable[[int], object]) -> int:
 
 
 def processor_seconds(run: Callable[[], object]) -> float:
-    """Return the shortest of up to ten times, the first one below the bound if any is: other processes share caches."""
+    """Return the first of up to ten times that is below the bound, or else the shortest.
+
+    Other processes share the caches, so a single time can be too long.
+    """
     times = []
     for _ in range(10):
         started = time.thread_time()
