@@ -191,20 +191,24 @@ def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
             if pattern_compile_ns(pattern) > MAX_COMPILE_NS:
                 raise SchemaError(_named_pattern(TOO_LARGE_PATTERN, field_path(path), pattern))
         raise SchemaError("has too many parts and patterns to compile; use fewer or smaller ones")
-    # SECURITY: limits the total size of all automata, independent of the number of patterns.
-    count = sum(1 for _ in patterns(schema))
-    size = max(_PATTERN_BYTES, min(_FEW_PATTERNS_BYTES, _ALL_PATTERNS_BYTES // max(1, count)))
     try:
-        return jsonschema_rs.validator_for(
-            schema,
-            validate_formats=False,
-            retriever=_refuse,
-            pattern_options=jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=16 * _PATTERN_BYTES),
-        )
+        return _compile_checked(schema, sum(1 for _ in patterns(schema)))
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(_compile_problem(error)) from None
     except ValueError as error:
         raise SchemaError(f"cannot be compiled: {printable_line(str(error), 120)}") from None
+
+
+def _compile_checked(schema: dict[str, Any], count: int) -> jsonschema_rs.Validator:
+    """Compile a schema with `count` patterns in one C call, which holds the GIL."""
+    # SECURITY: limits the total size of all automata, independent of the number of patterns.
+    size = max(_PATTERN_BYTES, min(_FEW_PATTERNS_BYTES, _ALL_PATTERNS_BYTES // max(1, count)))
+    return jsonschema_rs.validator_for(
+        schema,
+        validate_formats=False,
+        retriever=_refuse,
+        pattern_options=jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=16 * _PATTERN_BYTES),
+    )
 
 
 def _compile_problem(error: jsonschema_rs.ValidationError) -> str:
