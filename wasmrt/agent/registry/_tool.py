@@ -7,6 +7,7 @@ from collections.abc import Awaitable
 from decimal import Decimal
 from difflib import get_close_matches
 from enum import StrEnum
+from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
 from wasmrt.core.effects import Effect
@@ -134,6 +135,7 @@ def check_tool(tool: object) -> None:
             raise ConfigurationError(message, code="unknown-member", hint=hint)
 
 
+@lru_cache(maxsize=1024)  # the tools of a registry share most names
 def _find_intended_member(name: str) -> str | None:
     """Return the member that the author of an unknown public name probably meant, or None."""
     # The prefix `a` is the convention for an asynchronous variant, such as `aexecute`.
