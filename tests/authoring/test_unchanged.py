@@ -176,6 +176,7 @@ def test_unconfined_build_is_never_skipped(place: Place, monkeypatch: pytest.Mon
     assert not place.build().unchanged
 
 
+@pytest.mark.ci("slow")
 def test_failed_build_is_not_recorded(place: Place) -> None:
     place.build()
     sound = place.template
@@ -189,6 +190,7 @@ def test_failed_build_is_not_recorded(place: Place) -> None:
     assert not place.build().unchanged
 
 
+@pytest.mark.ci("slow")
 def test_project_cannot_contain_a_build_record(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """An untrusted project cannot contain a forged build record."""
     place.build()

@@ -153,6 +153,7 @@ def test_dev_ends_quietly_on_ctrl_c(c_project: Project, monkeypatch: pytest.Monk
     assert json.loads(result.stdout.splitlines()[-1]) == {"event": "waiting"}
 
 
+@pytest.mark.ci("slow")
 def test_testing_a_stale_component_warns(c_project: Project) -> None:
     def said() -> str:
         return CliRunner().invoke(cli, ["test", str(c_project.folder)], prog_name="wasmrt").stderr

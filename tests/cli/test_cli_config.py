@@ -220,6 +220,7 @@ def test_doctor_fails_if_the_config_is_unusable(wasmrt: Run, configure: Configur
         assert checks[name] == ("warning", "unknown, because the configuration file cannot be used")
 
 
+@pytest.mark.ci("slow")
 def test_doctor_reads_the_ca_file(wasmrt: Run, configure: Configure, tmp_path: Path) -> None:
     ca = tmp_path / "ca.pem"
     configure(f'[network]\nca_file = "{ca}"\n')

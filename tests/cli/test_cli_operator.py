@@ -226,6 +226,7 @@ def test_doctor_warns_about_a_home_others_can_write(wasmrt: Run, home: Path) -> 
     assert state_of(wasmrt, "folders")[0] == "warning"
 
 
+@pytest.mark.ci("slow")
 def test_doctor_reports_the_shell_backend(wasmrt: Run, home: Path) -> None:
     def shell() -> tuple[str, str]:
         checks = json.loads(wasmrt("doctor", "--json").stdout)

@@ -56,5 +56,6 @@ def test_every_module_of_the_lower_areas_imports_without_the_upper_ones(tmp_path
     assert int(run_lower(tmp_path, IMPORT_ALL)) > 300
 
 
+@pytest.mark.ci("slow")
 def test_a_tool_runs_without_the_upper_areas(tmp_path: Path, unmeasured: None) -> None:
     assert run_lower(tmp_path, CALL_ECHO) == "hi"

@@ -84,6 +84,7 @@ def _case_names() -> list[str]:
     )
 
 
+@pytest.mark.ci("slow")
 def test_every_c_call_is_listed_with_its_case() -> None:
     assert set(_read_list()) == _in_code()
 

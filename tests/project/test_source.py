@@ -121,6 +121,7 @@ def test_docstrings_begin_with_a_verb_or_a_noun() -> None:
     assert found == []
 
 
+@pytest.mark.ci("slow")
 def test_functions_fit_a_screen() -> None:
     sizes = {
         f"{name}:{function.name}": (function.end_lineno or 0) - function.lineno + 1
@@ -130,11 +131,13 @@ def test_functions_fit_a_screen() -> None:
     assert {name: lines for name, lines in sizes.items() if lines > MAX_FUNCTION_LINES} == {}
 
 
+@pytest.mark.ci("slow")
 def test_files_hold_one_idea() -> None:
     sizes = {name: len((PACKAGE / name).read_text().splitlines()) for name in modules()}
     assert {name for name, lines in sizes.items() if lines > MAX_FILE_LINES} == set()
 
 
+@pytest.mark.ci("slow")
 def test_wasmrt_modules_are_imported_at_the_top_of_a_file() -> None:
     late = {name: sorted(found) for name, tree in modules().items() if (found := late_imports(tree))}
     assert {name: found for name, found in late.items() if name not in LATE_IMPORTS} == {}

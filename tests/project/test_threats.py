@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from tests.project.threats import COVERED_ATTACKS, KNOWN_ATTACKS, THREATS
 
 _TESTS = Path(__file__).parents[1]
@@ -17,6 +19,7 @@ def _tests_in(file: Path) -> set[str]:
     return {f"{name}::{function.name}" for function in functions if function.name.startswith("test_")}
 
 
+@pytest.mark.ci("slow")
 def test_every_threat_has_a_test_that_exists() -> None:
     assert [threat.threat for threat in THREATS if not (threat.tests or threat.attacks)] == []
     tests = {test for threat in THREATS for test in threat.tests}

@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 import wasmrt
 
 _LIST = Path(__file__).with_name("work.txt")
@@ -73,6 +75,7 @@ def _in_code() -> set[str]:
     }
 
 
+@pytest.mark.ci("slow")
 def test_every_loop_and_c_call_over_untrusted_data_is_listed_with_its_bound() -> None:
     listed = _read_list()
     assert set(listed) == _in_code()

@@ -193,6 +193,7 @@ def test_job_tools_run_by_name(call: Way) -> None:
     assert call("job_events", job)["events"][0]["event_type"] == "result"
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.usefixtures("desktop", "shown")
 @pytest.mark.skipif(shutil.which("xclip") is None, reason="no xclip here")
 def test_desktop_tools_run_by_name(call: Way, paint: None) -> None:

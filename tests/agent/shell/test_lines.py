@@ -39,6 +39,7 @@ def test_harmful_lines_are_refused_or_require_approval() -> None:
     assert [line for line in HARMFUL if decide_command(line).action is Action.RUN] == []
 
 
+@pytest.mark.ci("slow")
 def test_everyday_lines_run() -> None:
     verdicts = {line: decide_command(line) for line in PLAIN}
     assert {line: verdict for line, verdict in verdicts.items() if verdict.action is not Action.RUN} == {}

@@ -187,6 +187,7 @@ def test_an_override_may_pass_content_over_the_budget() -> None:
     assert [m.rule for m in report.matches] == ["secret:k", "decode-limit-exceeded"]
 
 
+@pytest.mark.ci("slow")
 def test_hundreds_of_secrets_are_all_found() -> None:
     secrets = {f"k{number}": f"Zq9k{number:04}" + "T7abvX2mB4nC6pD8eFyK3wL5sN7uQ9" for number in range(300)}
     scanner = LeakDetector().scanner(secrets).partial
@@ -370,6 +371,7 @@ def test_a_secret_of_punctuation_is_found_in_a_large_text() -> None:
     assert not scanner.scan_bytes(LARGE).matches
 
 
+@pytest.mark.ci("slow")
 def test_many_secrets_are_all_found_in_a_large_text() -> None:
     secrets = {f"s{n}": base64.b64encode(b"%032d" % (n * 7919)).decode() for n in range(200)}
     report = DETECTOR.scanner(secrets).scan_bytes(LARGE + " and ".join(secrets.values()).encode())

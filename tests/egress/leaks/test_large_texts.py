@@ -117,6 +117,7 @@ def keywords_by_re2() -> Any:
     return builtin_engine()._keywords._compile()
 
 
+@pytest.mark.ci("slow")
 @needs_hyperscan
 def test_the_prefilter_never_excludes_a_text_that_a_rule_matches() -> None:
     missed = [rule.id for rule in builtin_rules() if prefilter().rules_out(PLAIN + example_of(rule).encode())]

@@ -47,6 +47,7 @@ def first_look() -> FirstLook:
     return FirstLook(*RULES.literals)
 
 
+@pytest.mark.ci("slow")
 def test_the_first_short_text_has_the_same_matches_as_later_ones() -> None:
     missed = [rule.id for rule in RULES if first_look().rules_out(f"- {example_of(rule)}".encode())]
     assert missed == []

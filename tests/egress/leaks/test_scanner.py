@@ -204,6 +204,7 @@ def rejected(kind: str) -> bytes:
 KINDS = ["tokens", "assignments", "repeated", "formats"]
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("kind", KINDS)
 def test_some_of_many_false_positives_are_classified_and_the_rest_causes_a_warning(kind: str) -> None:
     classified = 0

@@ -58,6 +58,7 @@ def test_the_sdk_client_lists_and_calls_tools(home: Path, mode: Mode, version: s
     with_client(home, mode, work)
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
 def test_the_sdk_clients_form_approves_a_call(home: Path, mode: Mode) -> None:
     configure(home, ASK)

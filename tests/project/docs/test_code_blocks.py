@@ -30,7 +30,18 @@ _CHECKED = {"python", "sh", "json", "toml"}
 _SHOWN = {"text", "wit", "c"}
 """Languages of blocks that are not run: drawings, output, excerpts."""
 
-_SLOW = ("code-mode", "agents", "first-party-tools", "second-wall", "flows", "operating")
+_SLOW = (
+    "code-mode",
+    "agents",
+    "first-party-tools",
+    "second-wall",
+    "flows",
+    "operating",
+    "maintenance",
+    "serving",
+    "receipts",
+    "shell",
+)
 """Pages whose blocks take several seconds."""
 _WITH_BLOCKS = [page for page in PAGES if any(block.language in _CHECKED for block in blocks(page))]
 

@@ -6,6 +6,8 @@ import ast
 import re
 from functools import cache
 
+import pytest
+
 from tests.project.docs.pages import ROOT
 
 _TEST = re.compile(r"`(tests/[\w/]+\.py)::(test_\w+)`")
@@ -41,6 +43,7 @@ def _problem(line: str) -> str | None:
     return None
 
 
+@pytest.mark.ci("slow")
 def test_each_statement_names_a_test_that_exists_or_a_difference() -> None:
     lines = (ROOT / "docs/mission.md").read_text(encoding="utf-8").splitlines()
     rows = [line for line in lines[4:] if line and not line.startswith("## ")]

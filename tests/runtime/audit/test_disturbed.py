@@ -150,6 +150,7 @@ CLOCKS: dict[str, Callable[[int], Iterator[int]]] = {
 }
 
 
+@pytest.mark.ci("slow")
 @pytest.mark.parametrize("clock", CLOCKS.values(), ids=CLOCKS)
 def test_the_order_of_receipts_does_not_depend_on_the_clock(
     chain: Chain, clock: Callable[[int], Iterator[int]], monkeypatch: pytest.MonkeyPatch
