@@ -23,7 +23,7 @@ from wasmrt.agent.builtin.extensions.tools import ExtensionTools
 from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory_tools import memory_tools
 from wasmrt.agent.builtin.plugins import load_plugins
-from wasmrt.agent.builtin.shell import ShellTool, lacking
+from wasmrt.agent.builtin.shell import ShellTool, missing_requirement
 from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.policy import ApproverKind, ToolPolicy
@@ -250,7 +250,7 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
             registry.register(tool, builtin=True, group=group)
     if config.code_mode:
         registry.add_code_mode()
-    if runtime.config.workspace is not None and (why := lacking(config.shell)):
+    if runtime.config.workspace is not None and (why := missing_requirement(config.shell)):
         registry._services.store.absent = dict.fromkeys((SHELL_NAME, *SHELL_ALIASES), why)
     elif runtime.config.workspace is not None:
         shell = ShellTool(

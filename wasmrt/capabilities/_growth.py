@@ -131,7 +131,7 @@ def _capability(addition: Addition) -> Capability:
 
 
 def _entry(asked: Addition, text: str) -> str:
-    """Convert the text of a user to the JSON of an entry."""
+    """Convert text that a user entered to the JSON of the requested entry."""
     try:
         read = json.loads(text)
     except (ValueError, RecursionError):

@@ -156,7 +156,7 @@ def is_package(path: Path) -> bool:
 
 
 def _stale(beside: Path, used: bytes | None) -> Iterator[str]:
-    """Yield a warning if the capability file in the build folder, a copy, differs from the file of the project.
+    """Yield a warning if the copy of the capability file in the build folder differs from the project's file.
 
     `beside` is the path of the copy, and `used` its contents or None if the copy is missing.
     """

@@ -32,7 +32,7 @@ class TooMuchMemoryError(ValueError):
     """The values of a text take too much memory."""
 
 
-def needs_steps(text: str) -> bool:
+def needs_counting_decoder(text: str) -> bool:
     """Return whether the C reader could hold the GIL for more than 20 ms, or exceed the bound of memory."""
     return text.count(":") > _MANY_NAMES or text.count('"') > _MANY_QUOTES
 

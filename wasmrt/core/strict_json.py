@@ -18,7 +18,7 @@ from math import isinf
 from sys import getsizeof
 from typing import Any
 
-from wasmrt.core.large_json import LARGE_CHARS, StepReader, TooMuchMemoryError, counting_decoder, needs_steps
+from wasmrt.core.large_json import LARGE_CHARS, StepReader, TooMuchMemoryError, counting_decoder, needs_counting_decoder
 
 _MAX_EXPONENT = 1000
 """Of a number in JSON text; a double's exponent ends at 308."""
@@ -102,7 +102,7 @@ def parse_json(
     try:
         if len(text) > LARGE_CHARS:
             _check_width(text)
-            if needs_steps(text) or (decoder is not _decoder and text.count(",") > _MANY_NUMBERS):
+            if needs_counting_decoder(text) or (decoder is not _decoder and text.count(",") > _MANY_NUMBERS):
                 return StepReader(text, decoder, check or _never).read()
             if decoder is _decoder:
                 decoder = counting_decoder(check or _never, _finite, parse_constant=_refuse_constant)

@@ -79,7 +79,7 @@ def test_a_created_routine_is_listed_with_its_next_time(agent: Agent) -> None:
         ({"at": "2030-12-24T18:00:00"}, "at requires trigger_type once, got manual"),
         ({"trigger_type": "system_event"}, "system_event trigger requires 'event_source'"),
         ({"trigger_type": "system_event", "event_source": "a"}, "system_event trigger requires 'event_type'"),
-        ({**EVENT, "event_filters": {"a": [1]}}, "expected texts of at most 128 characters, numbers or booleans"),
+        ({**EVENT, "event_filters": {"a": [1]}}, "expected numbers, booleans, or strings of at most 128 characters"),
         ({"event_filters": {"a": 1}}, "event_filters requires trigger_type system_event, got manual"),
         ({"notify_user": "x\ny"}, "expected printable characters in notify_user"),
         ({"event_pattern": "x"}, "event_pattern requires trigger_type event, got manual"),

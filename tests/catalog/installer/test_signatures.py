@@ -135,7 +135,7 @@ def test_a_signature_of_other_content_is_refused(installer: Installer, tool_file
     first = publisher.sign(tool_file(sidecar=HTTP))
     for data, sidecar in ((component(answer=2), HTTP), (None, {}), (None, None)):
         path = tool_file(data, sidecar=sidecar)
-        with pytest.raises(SourceError, match="signature of other content"):
+        with pytest.raises(SourceError, match="signature is for different content"):
             installer.plan(WithSignature(FileSource(path), first), key=publisher.signer)
         if data is not None:
             assert installer.plan(WithSignature(FileSource(path), first)).problem.startswith("signed with an unknown")
@@ -148,7 +148,7 @@ def test_a_moved_bundle_is_refused_without_a_key_as_well(
     first = publisher.sign(path)
     installer.accept(installer.plan(FileSource(path), key=publisher.signer))
     path = tool_file(component(answer=2))
-    with pytest.raises(SourceError, match="signature of other content"):
+    with pytest.raises(SourceError, match="signature is for different content"):
         installer.plan(WithSignature(FileSource(path), first))
 
 
@@ -276,7 +276,7 @@ def test_a_signature_of_the_bytes_alone_is_verified_as_well(
     }
     bundle = changed(changed(bundle, ("dsseEnvelope",), None), ("messageSignature",), message)
     assert installer.plan(Signed(bundle), key=publisher.signer).new.provenance.signer == publisher.signer
-    with pytest.raises(SourceError, match="signature of other content"):
+    with pytest.raises(SourceError, match="signature is for different content"):
         installer.plan(WithSignature(FileSource(tool_file(component(answer=2))), bundle), key=publisher.signer)
 
 
@@ -295,5 +295,5 @@ def test_content_without_digests_to_sign_is_never_signed(installer: Installer, p
             return replace(super().fetch(max_bytes=max_bytes), signed=())
 
     bundle = sign({"component": digests_to_sign(component())[0]}, publisher.private)[0]
-    with pytest.raises(SourceError, match="signature of other content"):
+    with pytest.raises(SourceError, match="signature is for different content"):
         installer.plan(Unnamed(bundle), key=publisher.signer)

@@ -89,7 +89,7 @@ def test_a_hello_in_parts_is_read_completely_before_it_is_relayed() -> None:
     for cut in (1, 7, len(ours) - 1):
         assert joined(ours[:cut], ours[cut:], b"what follows") == ([], ours + b"what follows")
         (refused,), carried = joined(another[:cut], another[cut:])
-        assert "the server name in the ClientHello is 'b.example'" in refused.rule and carried == b""
+        assert "as server name in the ClientHello, got 'b.example'" in refused.rule and carried == b""
         (refused,), carried = joined(ours[:cut])
         assert refused.rule.endswith("no ClientHello was received") and carried == b""
 
@@ -101,7 +101,7 @@ def test_a_hello_that_could_be_for_another_host_is_refused() -> None:
         (hello("a.example", extensions=other + other), "a duplicate extension"),
         (hello("a.example", "b.example"), "more than one server name"),
         (hello("a.example", kind=1), "a server name of an unknown kind"),
-        (hello(), "the server name in the ClientHello is missing"),
+        (hello(), "as server name in the ClientHello, got none"),
         (b"GET / HTTP/1.1\r\n\r\n", "the data is not TLS"),
     ):
         (refused,), carried = joined(first)

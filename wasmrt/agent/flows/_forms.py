@@ -134,7 +134,7 @@ def iter_readings(text: str) -> Iterator[str]:
 
 
 def iter_block_readings(text: str) -> Iterator[str]:
-    """Yield the readings of one block; the first is its skeleton."""
+    """Yield each text that one block can be read as; the first is its skeleton."""
     plain = skeleton(text)
     yield plain
     for word in decode_words(text):

@@ -110,7 +110,7 @@ class FlowTrace:
 
     @property
     def labels(self) -> frozenset[Label]:
-        """The labels of the content that was recorded so far."""
+        """The labels of the content recorded so far."""
         return self._labels
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.policy._decide import decide_filter, decide_guard, decide_permission, decide_preset
+from wasmrt.agent.policy._decide import decide_exfiltration, decide_filter, decide_permission, decide_preset
 from wasmrt.agent.policy._flows import (
     FLOW_PRESETS,
     OUTGOING,
@@ -50,9 +50,9 @@ __all__ = [
     "Preset",
     "ToolPolicy",
     "ToolRule",
+    "decide_exfiltration",
     "decide_filter",
     "decide_flow",
-    "decide_guard",
     "decide_permission",
     "decide_preset",
     "first_name",

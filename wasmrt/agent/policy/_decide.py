@@ -53,7 +53,7 @@ def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
 
 
-def decide_guard(guard: ExfiltrationGuard, names: Names, traits: Traits) -> Decision | None:
+def decide_exfiltration(guard: ExfiltrationGuard, names: Names, traits: Traits) -> Decision | None:
     """Decide whether the guard against exfiltration allows a tool; None if the guard does not apply to the tool."""
     what, tool = "tool.exfiltration_guard", first_name(names)
     if not guard.enabled or not traits.network_outbound:

@@ -71,7 +71,7 @@ class FlowRule:
     def finds(self, flow: Flow, effects: frozenset[Effect]) -> tuple[Traced, ...] | None:
         """Return the destinations of a call that match the rule, or None if the rule does not apply to the call.
 
-        The result is empty if the rule applies to the call, but not because of a certain destination.
+        The result is empty if the rule applies to the call as a whole, not because of a particular destination.
         """
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None

@@ -15,7 +15,7 @@ from wasmrt.agent.policy import (
     Names,
     Preset,
     ToolPolicy,
-    decide_guard,
+    decide_exfiltration,
     decide_preset,
     first_name,
     fits,
@@ -217,7 +217,7 @@ class ToolRestrictions(NamedTuple):
         """Decide whether the policy's guard and the view's guards allow the tool."""
         decision = None
         for each in (guard, *self.guards):
-            found = decide_guard(each, names, traits)
+            found = decide_exfiltration(each, names, traits)
             if found is not None and each is not guard and not found.allowed:
                 found = found._replace(suggestion=Step("call it outside of the view without network (--no-network)"))
             if found is not None:

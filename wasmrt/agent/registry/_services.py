@@ -67,7 +67,7 @@ class Trace:
         self._flows.user_said(text)
 
     def user_said(self, text: str) -> None:
-        """Add a message of the user: an alias of `add_user_message`."""
+        """Add a message from the user. Alias of `add_user_message`."""
         self.add_user_message(text)
 
     def add_content(self, text: Any, labels: Iterable[Label | str] = (Label.UNTRUSTED,), *, source: str = "") -> None:

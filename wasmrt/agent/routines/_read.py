@@ -170,8 +170,8 @@ def _check_filters(filters: Mapping[str, Any]) -> None:
         valid = isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
         if not 0 < len(key) <= MAX_EVENT_NAME_CHARS or not valid or len(str(value)) > MAX_EVENT_NAME_CHARS:
             raise InvalidParametersError(
-                f"expected texts of at most {MAX_EVENT_NAME_CHARS} characters, numbers or booleans in event_filters, "
-                f"got {key!r:.60}"
+                "expected numbers, booleans, or strings of at most "
+                f"{MAX_EVENT_NAME_CHARS} characters in event_filters; {key!r:.60} differs"
             )
 
 

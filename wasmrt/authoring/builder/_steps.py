@@ -88,7 +88,8 @@ class ProjectSteps:
     def _check_links(self) -> None:
         if found := find_links_outside(self._project.folder):
             raise BuildError(
-                f"the project has symbolic links out of its folder: {', '.join(found[:5])}", code="link-outside",
+                f"the project has symbolic links that point outside its folder: {', '.join(found[:5])}",
+                code="link-outside",
                 hint="delete them",
             )  # fmt: skip
 

@@ -43,7 +43,7 @@ def write_wrapper(project: Project, template: Template, wasm_tools: WasmTools, v
     wit = wasm_tools.resolve_wit(project.wit.parent)
     world = next((world for world in reversed(wit["worlds"]) if world["name"] == _WORLD), None)
     if world is None:
-        raise BuildError(f"wit/tool.wit has no world {_WORLD}", hint=f"name the world of the component {_WORLD}")
+        raise BuildError(f"wit/tool.wit has no world {_WORLD}", hint=f"rename the component's world to {_WORLD}")
     packages = [package["name"] for package in wit["packages"]]
     exports = _list_exports(wit, world)
     folder = project.build / WRAPPER

@@ -147,7 +147,7 @@ class Capability(ABC):
 
     @classmethod
     def read_entry(cls, text: str, asked: str) -> str:
-        """Return the JSON of the entry that a user wrote in plain spelling instead of the requested entry `asked`.
+        """Return, as JSON, the entry that a user typed in its short form to replace the requested entry `asked`.
 
         Raises:
             ConfigurationError: the text is not a valid entry.

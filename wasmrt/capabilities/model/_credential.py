@@ -35,8 +35,10 @@ _ENCODINGS = ("hex", "base64")
 
 
 def _check_header(name: str, prefix: str) -> None:
-    if not _HEADER_NAME.match(name) or not _VISIBLE.match(prefix):
-        raise ConfigurationError(f"invalid header name {name!r}, or invalid header prefix")
+    if not _HEADER_NAME.match(name):
+        raise ConfigurationError(f"invalid header name {name!r}")
+    if not _VISIBLE.match(prefix):
+        raise ConfigurationError(f"invalid prefix for the header {name!r}: expected at most 256 ASCII characters")
     if is_host_header(name):
         raise ConfigurationError(f"header {name!r} is reserved for the host")
 

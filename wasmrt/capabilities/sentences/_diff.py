@@ -50,7 +50,7 @@ def _all_added(
 ) -> Iterator[Change]:
     """Yield a change for everything that `after` allows and `before` does not.
 
-    `narrower` is true if `after` is the old version, so that the changes make the new version narrower.
+    With `narrower`, `after` is the old version, so each change is something that the new version no longer allows.
     """
     numbers = Numbers(narrower=narrower)
     yield from _added(before, after, defaults, numbers)

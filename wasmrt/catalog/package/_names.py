@@ -22,7 +22,9 @@ def check_name(name: str) -> str:
         raise PackageError(f"the package contains {shown}, which is an absolute path", code="package-name")
     segments = name.split("/")
     if ".." in segments or ".." in name.split("\\"):
-        raise PackageError(f"the package contains {shown}, which is outside of the package", code="package-name")
+        raise PackageError(
+            f"the package has an entry {shown}, whose path is outside of the package", code="package-name"
+        )
     fits = len(name) <= MAX_PACKAGE_NAME_BYTES and len(segments) <= MAX_PACKAGE_DEPTH
     if not fits or not all(_SEGMENT.match(segment) and not _DEVICES.match(segment) for segment in segments):
         raise PackageError(

@@ -35,7 +35,7 @@ class PackageSource:
 
 
 def fetch_archive(data: bytes, origin: str, *, max_bytes: int) -> Fetched:
-    """Read the package in the bytes of an archive. `origin` is the source, as text for users.
+    """Read a package from the bytes of an archive. `origin` names the source in messages.
 
     Raises:
         SourceError, ManifestError, PackageError, CapabilityFileError: see `PackageSource.fetch`.

@@ -62,7 +62,7 @@ class OciSource:
             sidecar, warnings = _fetch_request(registry, artifact)
             data = registry.get_blob(*_limited(artifact, max_bytes))
         if self.sidecar is not None and (sidecar is not None or artifact.is_package):
-            raise SourceError("the tool has its own capability file", hint="narrow it with --grant FILE")
+            raise SourceError("the tool has its own capability file", hint="to grant less, use --grant FILE")
         if artifact.is_package:
             fetched = fetch_archive(data, str(reference), max_bytes=max_bytes)
         else:

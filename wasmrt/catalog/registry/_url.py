@@ -45,7 +45,10 @@ class UrlSource:
                 hint="download the file, and install it from its path",
             )
         if self.is_package and self.sidecar is not None:
-            raise SourceError("a package has its own capability file", hint="narrow it with --grant FILE")
+            raise SourceError(
+                "a package contains its capability file, so a separate one cannot be used",
+                hint="to grant less, use --grant FILE",
+            )
 
     @property
     def is_package(self) -> bool:

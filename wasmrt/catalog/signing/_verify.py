@@ -59,7 +59,7 @@ def _verify_bundle(data: bytes, keys: Mapping[str, Signer], signed: tuple[str, .
     """Verify one bundle of content with the digests `signed`, of which the first is the component or archive.
 
     Raises:
-        BundleError: the bundle is malformed, was not signed with its key, or is the signature of other content.
+        BundleError: the bundle is malformed, was not signed with its key, or is a signature for different content.
     """
     bundle = read_bundle(data)
     signer = None if bundle.hint is None else keys.get(bundle.hint)
@@ -74,7 +74,7 @@ def _verify_bundle(data: bytes, keys: Mapping[str, Signer], signed: tuple[str, .
         return Verified(signer, data.decode())
     if bundle.covers == {*signed[:1]}:
         return Verified(problem=f"the signature by {signer} does not cover the capability file")
-    raise BundleError("it is the signature of other content")
+    raise BundleError("the signature is for different content")
 
 
 def _describe_key(hint: str | None) -> str:

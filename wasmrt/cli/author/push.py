@@ -41,7 +41,9 @@ def push(url: str, file: Path, capabilities: Path | None, quiet: bool, as_json: 
     """
     if file.name.endswith(ARCHIVE_SUFFIXES):
         if capabilities is not None:
-            raise ConfigurationError("a package has its own capability file", hint="omit --capabilities")
+            raise ConfigurationError(
+                "a package contains its capability file, so a separate one cannot be used", hint="omit --capabilities"
+            )
         archive = read_source(file, "package", max_bytes=MAX_ARCHIVE_BYTES)
         fetch_archive(archive, f"file {file.name}", max_bytes=COMPONENT_MAX_BYTES)
         resolved = push_package(url, registry_access(), archive)

@@ -71,7 +71,9 @@ def _create_keys(name: Path, *, as_json: bool) -> None:
 def _sign(file: Path, key: Path, capabilities: Path | None, *, as_json: bool) -> None:
     if is_package(file):
         if capabilities is not None:
-            raise ConfigurationError("a package has its own capability file", hint="omit --capabilities")
+            raise ConfigurationError(
+                "a package contains its capability file, so a separate one cannot be used", hint="omit --capabilities"
+            )
         fetched = PackageSource(file).fetch(max_bytes=COMPONENT_MAX_BYTES)
         if not fetched.signed:
             raise SourceError("a folder cannot be signed", hint="create an archive: wasmrt pack")

@@ -258,7 +258,10 @@ def _source(text: str, capabilities: str | None) -> Source:
     path = Path(text)
     if is_package(path):
         if capabilities is not None:
-            raise ConfigurationError("a package has its own capability file", hint="narrow it with --grant FILE")
+            raise ConfigurationError(
+                "a package contains its capability file, so a separate one cannot be used",
+                hint="to grant less, use --grant FILE",
+            )
         return PackageSource(path)
     if capabilities is not None and "://" in capabilities:
         raise ConfigurationError("a file's capabilities must be a file too", hint="download the capability file first")

@@ -26,7 +26,7 @@ def value_at(tree: Any, path: KeyPath) -> Any:
 
 
 def read_value(setting: Setting, text: str) -> Any:
-    """Return the data of a value on the command line: TOML, or text without quotes if the setting is text."""
+    """Parse a value of the command line: TOML, or for a text setting text that needs no quotes."""
     if isinstance(setting.example, str) and not text.startswith(('"', "'")):
         return text
     try:

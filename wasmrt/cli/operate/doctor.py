@@ -271,7 +271,7 @@ def _memory(places: Places) -> tuple[str, str]:
 
 
 def _database(places: Places) -> tuple[str, str]:
-    """Open the stores that several hosts can share."""
+    """Check that the database of shared stores can be opened; return the check's result and detail."""
     from wasmrt.agent.access import AccessStore
     from wasmrt.agent.approvals import ApprovalStore, ConfirmationTokens
     from wasmrt.agent.config import read_config_file

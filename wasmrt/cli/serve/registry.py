@@ -42,7 +42,7 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     """
     settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
     runtime = stack.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
-    registry, parked = _registry(runtime, _pages_of(options.user, own_pages))
+    registry, parked = _registry(runtime, _find_pages(options.user, own_pages))
     stack.enter_context(registry)
     register_configured_servers(registry)
     _remove_managing_tools(options, registry)
@@ -83,7 +83,7 @@ def _view_of(options: ServeOptions, registry: ToolView) -> ToolView:
     return view.only(options.patterns) if options.patterns else view
 
 
-def _pages_of(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
+def _find_pages(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
     """Return a function that returns the URL of the approval pages for a user, preferring `wasmrt approvals --web`.
 
     SECURITY: answers on the pages count as given by the owner, so other users get no URL (MCP 2025-11-25,

@@ -45,7 +45,7 @@ def list(with_all: bool, as_json: bool) -> None:
       wasmrt list --json --all
     """
     if with_all and not as_json:
-        raise click.UsageError("--all requires --json; the list without --json has all tools")
+        raise click.UsageError("--all requires --json; without --json, the list already has all tools")
     tools = Catalog(find_places().data).tools()
     if as_json:
         others = _find_others() if with_all else _Kinds((), (), (), ())

@@ -103,8 +103,8 @@ class Tunnel:
             raise NotAHelloError("the ClientHello contains an encrypted server name (ECH), which cannot be checked")
         is_address = self._url.address is not None
         if hello.server_name.rstrip(".") != ("" if is_address else self._url.host):
-            shown = f"{hello.server_name!r:.100}" if hello.server_name else "missing"
-            raise NotAHelloError(f"the server name in the ClientHello is {shown}")
+            shown = f"{hello.server_name!r:.100}" if hello.server_name else "none"
+            raise NotAHelloError(f"expected the requested host as server name in the ClientHello, got {shown}")
 
     def _parse(self, target: str) -> ParsedUrl:
         try:

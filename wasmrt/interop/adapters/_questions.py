@@ -112,7 +112,7 @@ class QuestionsShown:
             return bool(question.version) and question.version in self._answered
 
     def pass_on(self, token: str, response: Mapping[str, Any]) -> None:
-        """Store an answer that arrived with a different call."""
+        """Store the answer to the question of `token`; the answer arrived with a different call."""
         with self._lock:
             _put(self._passed_on, token, response)
 

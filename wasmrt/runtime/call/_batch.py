@@ -29,7 +29,7 @@ Start = Callable[[Any], "tuple[Lifetime, Future[ToolOutput]]"]
 
 
 class Batch:
-    """The calls of a batch. At most `parallel` calls run at a time. Params are taken when their call starts.
+    """The calls of a batch. At most `parallel` calls run at a time. The params of a call are read when it starts.
 
     Ending the iteration early cancels the calls in flight. A failed call does not stop the others.
     """

@@ -33,10 +33,10 @@ class SchemaError(Exception):
 
 
 def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema unchanged after checking its bounds; whether it is a valid schema is not checked.
+    """Return a schema unchanged after checking its size and depth, but not that it is a valid schema.
 
     Raises:
-        SchemaError: the schema is not a JSON object, is over a bound, or uses an unsupported keyword.
+        SchemaError: the schema is not a JSON object, exceeds a limit, or uses an unsupported keyword.
     """
     try:
         text = schema if isinstance(schema, str) else write_json(schema)

@@ -141,8 +141,8 @@ def _unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
 def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
     """Return the fields that a schema lists, and whether it also has patterns.
 
-    Fields of schemas in allOf, anyOf, oneOf, if, then and else are included down to `applied` levels;
-    `additionalProperties` ignores them.
+    Fields of schemas in allOf, anyOf, oneOf, if, then and else are included down to `applied` levels.
+    The keyword `additionalProperties` does not consider such fields.
     """
     if not isinstance(owner, dict):
         return [], False

@@ -42,7 +42,7 @@ def inline_references(
         if gaps is not None:
             gaps.update(inliner.gaps)
         return {"$schema": schema["$schema"], **written} if "$schema" in schema else written
-    raise SchemaError(f"has references that write out to over {MAX_SCHEMA_PARTS:,} parts")
+    raise SchemaError(f"has references that expand to more than {MAX_SCHEMA_PARTS:,} parts")
 
 
 class _TooLargeError(Exception):

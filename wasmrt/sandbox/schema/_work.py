@@ -117,7 +117,7 @@ def _walk_ns(schema: Any, params: Any) -> float:
 
 
 def _applications(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each subschema with each value that it applies to, at most: a choice may end before its last branch."""
+    """Yield each subschema with each value that it may be applied to. A choice may end before its last branch."""
     for keyword, name, inner in _places(schema):
         if keyword in _SAME_VALUE:
             yield inner, value

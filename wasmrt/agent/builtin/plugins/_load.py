@@ -98,7 +98,7 @@ def load_plugins(
         folder: The folder of the manifests and programs.
         workspace: The folder that plugins may read, at `/workspace`; None for no folder.
         config: Settings of the runtime for WASI plugins, except its workspace.
-        unsafe_native_plugins: Whether native plugins may run, which only the kernel confines.
+        unsafe_native_plugins: Whether to allow native plugins, which only the kernel confines.
         write_paths: Folders that plugins may write, each at `/write/<name of the folder>`. WASI plugins are refused
             unless all these folders are in the workspace.
         allow_network: Whether native plugins that require the network may use it.
@@ -106,7 +106,7 @@ def load_plugins(
             `wasmrt.authoring.project.adapt_program` with an adapter.
 
     Raises:
-        ConfigurationError: a folder does not exist, or plugins may not write it.
+        ConfigurationError: a folder does not exist, or a folder of `write_paths` must not be written by plugins.
         SourceError: the folder cannot be read, or has too many plugins.
 
     Examples:

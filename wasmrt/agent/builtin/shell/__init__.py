@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.builtin.shell._backend import Backend, HeadAndTail, choose_backend, lacking, shell_command
+from wasmrt.agent.builtin.shell._backend import Backend, HeadAndTail, choose_backend, missing_requirement, shell_command
 from wasmrt.agent.builtin.shell._tool import ShellTool
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.runtime.config_values import ShellSettings
@@ -15,6 +15,6 @@ __all__ = [
     "ShellTool",
     "Verdict",
     "choose_backend",
-    "lacking",
+    "missing_requirement",
     "shell_command",
 ]

@@ -79,7 +79,7 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
 
     SECURITY: if the machine cannot confine commands, none runs. The host requires an explicit setting.
     """
-    if why := lacking(settings):
+    if why := missing_requirement(settings):
         return Backend.DISABLED, why
     if settings.unsafe_host:
         return Backend.HOST, ""
@@ -89,7 +89,7 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
     return (Backend.SESSION if settings.session else Backend.CONFINED), ""
 
 
-def lacking(settings: ShellSettings) -> str:
+def missing_requirement(settings: ShellSettings) -> str:
     """Return the reason if no command can run, without testing confinement; otherwise an empty string."""
     if not settings.enabled:
         return f"it is disabled; to enable it: {set_command('shell.enabled', True)}"

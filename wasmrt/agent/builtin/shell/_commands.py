@@ -72,7 +72,7 @@ class Command(CommandContext):
         return self.words[1:]
 
     def running(self, words: tuple[Field, ...], by: str = "") -> Command:
-        """Return the command that this one starts with `words`."""
+        """Return the command of `words` that this command starts."""
         return replace(self, words=words, inherited=self.inherited | {by} if by else self.inherited)
 
 

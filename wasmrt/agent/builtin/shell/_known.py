@@ -293,7 +293,7 @@ def _begins(operands: list[str], wanted: str) -> bool:
 
 
 def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
-    """Yield the names of the files that commands write and that other programs may run, with the command."""
+    """Yield each name of a file that a command writes and that programs may run, with the fact about the command."""
     for fact in facts:
         command = fact.command
         if command.name in COMPILERS and not command.redirects and command.name not in _UNPACKERS:

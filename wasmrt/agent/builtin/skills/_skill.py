@@ -87,7 +87,7 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
     parts = split_front(text)
     if parts is None:
         hint = "begin it with --- and a line `name: ...`, a line `description: ...`, and end it with ---"
-        raise SkillError(f"{SKILL_FILE} has no front matter that ends", hint=hint)
+        raise SkillError(f"{SKILL_FILE} has no complete front matter", hint=hint)
     values, wrong, notes = read_front(parts[0])
     problems = [(f"line {mistake.line}", mistake.problem) for mistake in wrong]
     fields = {} if values is None else _fields(values, problems, notes)

@@ -92,7 +92,7 @@ _POINTERS = f"""(local $i i32) (local.set $i (i32.const {_AT}))
 
 
 def _build_list_function(takes: str, gives: str, count: int, before: str = "") -> Callable[[], bytes]:
-    """Return a function that builds a component, whose only function returns a list of `count` entries."""
+    """Return a builder of a component whose only export returns a list of `count` entries."""
     param, core_param = (f'(param "x" {takes})', "(param i32 i32)") if takes else ("", "")
     return lambda: wat2wasm(
         f"""(component

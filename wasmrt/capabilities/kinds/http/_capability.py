@@ -165,7 +165,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if outer is not None:  # the component's allowlist determines the usual ports
             known = tuple(with_ports(mapping, outer.allowlist) for mapping in known)
         rate = replace(usual.rate_limit, **tree.get("rate_limit", {}))
-        numbers = {name: tree.get(name, value) for name, value in usual._own_numbers().items()}
+        numbers = {name: tree.get(name, value) for name, value in usual._request_limits().items()}
         return attempt(place, problems, lambda: cls(allowlist, known, rate, **numbers))
 
     def as_json(self, outer: Self | None) -> Any:
@@ -176,7 +176,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
             if each["ports"] == list(usual_ports(each["host_patterns"], allowlist)):
                 del each["ports"]
         usual = outer or HttpCapability()
-        own, most = self._own_numbers(), usual._own_numbers()
+        own, most = self._request_limits(), usual._request_limits()
         return (
             tree
             | ({"credentials": credentials} if credentials else {})
@@ -202,7 +202,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
     def within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
         return endpoint_within(inner, outer)
 
-    def _own_numbers(self) -> dict[str, float]:
+    def _request_limits(self) -> dict[str, float]:
         return {
             "max_request_bytes": self.max_request_bytes,
             "max_response_bytes": self.max_response_bytes,
@@ -210,7 +210,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         }
 
     def numbers(self) -> dict[str, float]:
-        return self.rate_limit.numbers() | self._own_numbers()
+        return self.rate_limit.numbers() | self._request_limits()
 
     def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
         yield from ListedCapability.beyond(self, outer)

@@ -244,7 +244,10 @@ NOTHING = Trusted()
 
 
 def trust_server(server: McpServerConfig, tools: Iterable[Definition], before: Trusted = NOTHING) -> Trusted:
-    """Return the approval of a server's current configuration; logins and the offer stay as in `before`."""
+    """Return the approval of a server's current configuration.
+
+    Logins, and whether its tools are offered, stay as in `before`.
+    """
     return replace(
         before,
         consent=server.consent_digest,

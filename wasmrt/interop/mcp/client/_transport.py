@@ -136,7 +136,7 @@ class _Body(httpx2.AsyncByteStream):
                 for mark, most in _MAX_MARKS.items():
                     counts[mark] += message.count(mark)
                     if counts[mark] > most:
-                        raise broken(f"sent a message with over {most:,} of the character {mark.decode()}")
+                        raise broken(f"sent a message with more than {most:,} characters {mark.decode()}")
                 if message is not last:
                     counts = dict.fromkeys(_MAX_MARKS, 0)
             yield piece

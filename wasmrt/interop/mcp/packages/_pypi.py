@@ -92,7 +92,7 @@ def _find_distribution(request: PackageRequest, place: Path) -> Distribution:
 
 
 def _command(request: PackageRequest, main: Distribution, place: Path) -> tuple[str, ...]:
-    """Return the command of the requested program, or of the package's namesake, or of its only program."""
+    """Return the command of the requested program, or of the one named like the package, or of the only one."""
     scripts = [entry.name for entry in main.entry_points if entry.group == "console_scripts"]
     wanted = request.program or request.name
     program = next((name for name in scripts if _normalized(name) == _normalized(wanted)), None)

@@ -159,7 +159,7 @@ def _description(text: str, problems: list[str]) -> str:
 
 
 def _checkable(text: str, problems: list[str]) -> str:
-    """Return a schema that only describes the params, without patterns that cannot be checked. The guest decides."""
+    """Return a schema without the patterns that the host cannot check; the guest checks its params itself."""
     problem = schema_problem(text)
     if problem is None or schema_problem(reduced := without_unusable_patterns(text)) is not None:
         return text

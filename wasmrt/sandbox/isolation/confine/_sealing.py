@@ -91,8 +91,8 @@ class Prepared:
         Args:
             before_filter: Called before the last limits and the filter are applied, to start threads.
                 A process that already has threads is rejected.
-            data_in_use: Bytes of private memory in use, if the process was confined before and cannot read this
-                itself; it must then have a single thread.
+            data_in_use: Bytes of private memory in use, for a process that is already confined and cannot read
+                this itself. Such a process must have a single thread.
             keep: Descriptors that stay open, in addition to the declared ones.
 
         Raises:

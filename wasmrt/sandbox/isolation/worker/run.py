@@ -76,7 +76,7 @@ class RemoteServices:
         """Send a request to the host and wait for its reply.
 
         Raises:
-            HostFailure: the host refuses, or failed.
+            HostFailure: the host refused the request, or failed to handle it.
             HostEndedError: the call has ended.
         """
         head, tail = write_request(request, self.max_request_bytes, self.max_write_bytes)

@@ -236,7 +236,7 @@ class Connection:
             channel.open = False
 
     def _cancel(self, notification: Notification) -> None:
-        """Cancel a request. Unknown requests have already been answered; `initialize` cannot be cancelled."""
+        """Cancel a request. Unknown requests are ignored: they have been answered. `initialize` cannot be cancelled."""
         known = notification.params.get("requestId")
         if isinstance(known, (str, int)) and not isinstance(known, bool):
             task = self._running.get((type(known), known))

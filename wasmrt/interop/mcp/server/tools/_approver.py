@@ -74,7 +74,7 @@ class ServedApprover:
     def __init__(self, parked: ParkedRequests, kind: ApproverKind, pages_of: PagesOf = lambda _: None) -> None:
         self._parked = parked
         self._clients_answer = kind is ApproverKind.AUTO
-        self._pages_of = pages_of
+        self._find_pages = pages_of
         self._watching: set[asyncio.Task[None]] = set()
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
@@ -124,7 +124,7 @@ class ServedApprover:
         """Return the form for the client's user if the client is trusted to answer, otherwise the request's page."""
         if self._clients_answer and caller.forms:
             return form_of(request)
-        pages = self._pages_of(caller.user) if caller.urls else None
+        pages = self._find_pages(caller.user) if caller.urls else None
         return None if pages is None else page_of(request, pages)
 
     def _show(self, call: ServedCall, parked: Parked, question: dict[str, Any] | None) -> None:
