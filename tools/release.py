@@ -97,7 +97,7 @@ def _build(folder: Path, surroundings: dict[str, str]) -> list[Path]:
 
 
 def _hatchling(kind: str, source: Path, out: Path, env: dict[str, str], umask: int) -> None:
-    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", out]
+    command = [sys.executable, "-m", "hatchling", "build", "-t", kind, "-d", str(out)]
     done = subprocess.run(command, cwd=source, env=env, umask=umask, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ReleaseError(f"hatchling cannot build the {kind}:\n{done.stdout}{done.stderr}")
