@@ -43,6 +43,10 @@ bench *args:
 ci:
     .ci/run
 
+# Build a release of the last commit twice, compare the builds, and write an SBOM: `just release out`
+release folder:
+    .ci/release build {{folder}}
+
 # Pin the development environment anew where pyproject.toml asks for it; `just lock --upgrade`: everything
 lock *args:
     uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock" --all-extras --group dev pyproject.toml -o requirements-dev.txt {{args}}

@@ -21,7 +21,7 @@ KINDS = {
     "soak": "thousands of calls",
     "postgres": "stores in PostgreSQL",
     "kills": "processes killed again and again",
-    "wheel": "sdist and wheel",
+    "wheel": "sdist, wheel and container",
     "slow": "more than a second of processor time",
     "table": "cases of long tables",
 }

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from packaging.metadata import Metadata
 
+from wasmrt.core.version import VERSION
+
 pytestmark = pytest.mark.ci("wheel")
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -123,7 +125,7 @@ def test_the_only_command_of_the_wheel_is_importable(wheel: dict[str, bytes]) ->
 
 def test_the_metadata_is_valid_and_matches_the_project_file(metadata: Metadata) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert (metadata.name, str(metadata.version)) == (project["name"], project["version"])
+    assert (metadata.name, str(metadata.version)) == (project["name"], VERSION)
     assert (metadata.summary, metadata.keywords) == (project["description"], sorted(project["keywords"]))
     assert (metadata.license_expression, metadata.license_files) == ("MIT", ["LICENSE"])
     assert metadata.author == "The wasmrt authors"

@@ -1,4 +1,4 @@
-"""The package version, as a constant because `importlib.metadata` is slow; a test compares both."""
+"""The package version, which hatchling reads; a constant, because `importlib.metadata` is slow."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from wasmrt.interop.mcp.server.http._headers import (
     is_modern,
     legacy_version,
 )
+from wasmrt.interop.mcp.server.http._health import check_health
 from wasmrt.interop.mcp.server.protocol import (
     BATCH_VERSION,
     HEADER_MISMATCH,
@@ -79,9 +80,11 @@ class Endpoint:
         self._running: Counter[str] = Counter()
 
     async def gate(self, web: WebRequest) -> WebResponse | None:
-        """Refuse requests before their body is read: unknown paths and methods, and missing tokens."""
+        """Answer health checks; refuse unknown paths and methods, and missing tokens, before the body is read."""
         if (document := self._entrance.document(web, PATH)) is not None:
             return document
+        if (health := check_health(web, is_ready=self._server.is_ready)) is not None:
+            return health
         if web.path != PATH:
             return self._refuse(Refusal.NO_SUCH_PATH, plain(404))
         try:

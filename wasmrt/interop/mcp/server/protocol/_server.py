@@ -124,6 +124,11 @@ class Server:
             self._telemetry = telemetry
             self.refusals.open(tools.refused)
 
+    @property
+    def is_ready(self) -> bool:
+        """True if the tools are available, and the server is not closing."""
+        return self._tools.done() and self._tools.exception() is None and not self._closing
+
     async def opened(self) -> None:
         """Wait until tools are available, or loading them has failed."""
         await asyncio.wait({self._tools})
