@@ -131,7 +131,7 @@ def test_all_front_matter_mistakes_are_reported_with_their_lines() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("# no front matter", "no front matter"),
+        ("# no front matter", "no complete front matter"),
         ("---\nname: release-notes\n", "no complete front matter"),
         (WHOLE.replace("release-notes", "other"), "expected release-notes"),
         (WHOLE.replace("release-notes", "../x"), "is not a valid skill name"),
