@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from tests.cli.registry import COMPONENT, REQUEST, config_of, serve_registry
 from wasmrt.catalog import Catalog
 
 Run = Callable[..., Result]
@@ -81,6 +82,38 @@ def test_update_shows_the_difference_and_more_waits(wasmrt: Run, tool_file: Writ
     wasmrt("update", "parrot", "--yes")
     after = json.loads(Path("wasmrt.lock").read_text())["tools"][0]
     assert after["digest"] == row["digest"] != before["digest"] and after["source"] == "parrot.wasm"
+
+
+def test_locked_resolves_no_tag_of_a_registry_and_only_update_notices_that_one_has_moved(
+    wasmrt: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    with serve_registry(home) as registry:
+        first = registry.publish(config_of(REQUEST), (COMPONENT, "application/wasm"))
+        wasmrt("install", registry.url(), "--yes", "--lock")
+        (entry,) = json.loads(Path("wasmrt.lock").read_text())["tools"]
+        assert (entry["source"], entry["resolved"]) == (registry.url(), registry.url(f"@{first}"))
+        assert (entry["digest"], entry["capabilities_digest"]) == (first, "")
+        assert "parrot is up to date" in wasmrt("update", "--check").stderr
+
+        moved = registry.publish(config_of(json.dumps(WIDER).encode()), (COMPONENT, "application/wasm"))
+        wasmrt("remove", "parrot", "--yes")
+        registry.server.requests.clear()
+        assert "api.example.com" in wasmrt("install", "--locked", "--yes").stderr
+        assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
+        assert not any("1.0.0" in request.target for request in registry.server.requests)
+        assert json.loads(wasmrt("install", "--locked", "--json").stdout)[0]["unchanged"]
+        (row,) = json.loads(wasmrt("update", "--check", "--json").stdout)
+        assert row["digest"] == moved and "may GET https://*.example.com" in row["new"][0]
+        assert "version 1 stays active" in wasmrt("update", code=3).stderr
+        assert json.loads(Path("wasmrt.lock").read_text())["tools"] == [entry]
+        wasmrt("update", "--yes")
+        assert json.loads(Path("wasmrt.lock").read_text())["tools"][0]["digest"] == moved
+
+        registry.manifests[moved] = registry.manifests[first]
+        wasmrt("remove", "parrot", "--yes")
+        refused = json.loads(wasmrt("install", "--locked", "--yes", "--json", code=2).stderr)
+        assert refused["code"] == "digest-mismatch"
 
 
 def test_update_of_a_file_leads_to_install(wasmrt: Run) -> None:

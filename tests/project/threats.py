@@ -62,6 +62,11 @@ THREATS = (
             "agent/extensions/test_extension_tools.py::test_the_operators_policy_for_installations_applies_to_agents",
             "cli/test_cli_lock.py::test_locked_installs_exactly_the_locked_content",
             "cli/test_cli_install_urls.py::test_hosts_that_the_operator_did_not_list_are_never_contacted",
+            "cli/test_cli_install_urls.py::test_redirects_lead_only_to_hosts_that_the_operator_listed",
+            "cli/test_cli_registries.py::test_redirects_of_a_registry_lead_only_to_hosts_that_the_operator_listed",
+            "cli/test_cli_lock.py::test_locked_resolves_no_tag_of_a_registry_and_only_update_notices_that_one_has_moved",
+            "agent/extensions/test_extension_tools.py::"
+            "test_a_tool_of_a_registry_is_installed_without_a_grant_and_only_from_allowed_hosts",
         ),
     ),
     Threat(

@@ -253,7 +253,7 @@ def _source(text: str, capabilities: str | None) -> Source:
         configured_policy().check_source(text)  # SECURITY: before any request
         sidecar = None if capabilities is None else _read_capabilities(capabilities)
         if text.startswith(SCHEME):
-            return OciSource(text, registry_access(), sidecar)
+            return OciSource(text, registry_access(configured_policy()), sidecar)
         return UrlSource(text, _download, sidecar)
     path = Path(text)
     if is_package(path):
@@ -286,10 +286,10 @@ def _read_signature(text: str) -> bytes:
 def _download(url: str, max_bytes: int) -> bytes:
     from wasmrt.egress.gateway import download_for_user  # loads the network modules
 
-    configured_policy().check_source(url)
+    check = configured_policy().check_source  # SECURITY: also checks redirects
     shown = url.partition("?")[0]  # a query may contain a signature
     with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"downloading {shown}"):
-        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes)
+        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes, check=check)
 
 
 def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
