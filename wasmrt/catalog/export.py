@@ -14,8 +14,9 @@ from typing import Any, NamedTuple
 
 from wasmrt.capabilities import kind_of
 from wasmrt.catalog._catalog import Catalog
+from wasmrt.catalog._exported_tools import read_tools
 from wasmrt.catalog._model import Kept, ToolVersion, TypedSource
-from wasmrt.catalog._stored import dump_tools, read_tools
+from wasmrt.catalog._stored import dump_tools
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.package import DIGESTS, ArchiveFiles, check_digests, read_archive, write_archive
 from wasmrt.catalog.policy import InstallPolicy

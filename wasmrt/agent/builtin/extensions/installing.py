@@ -114,10 +114,10 @@ def _open_source(url: str, sources: ToolSources, runtime: WasmToolRuntime, user:
             return download(gateway, address, sources.hosts, name=_TOOL, user=user, max_bytes=limit, check=check)
 
     def send(
-        method: str, address: str, headers: tuple[tuple[str, str], ...], body: bytes | None, max_bytes: int
+        method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, max_bytes: int
     ) -> HttpResponse:
-        check(address)
-        request, limit = HttpRequest(method, address, headers, body), min(max_bytes, _MAX_FETCHED_BYTES)
+        check(url)
+        request, limit = HttpRequest(method, url, headers, body), min(max_bytes, _MAX_FETCHED_BYTES)
         with runtime.open_gateway() as gateway:
             return send_for_model(gateway, request, sources.hosts, name=_TOOL, user=user, max_bytes=limit)
 
