@@ -171,3 +171,12 @@ def test_hosts_that_the_operator_did_not_list_are_never_contacted(wasmrt: Run, s
         error = json.loads(wasmrt("install", *arguments, "--yes", "--json", code=2).stderr)
         assert error["code"] == "policy", arguments
     assert site.server.connections == 0
+
+
+def test_redirects_lead_only_to_hosts_that_the_operator_listed(wasmrt: Run, site: Site, home: Path) -> None:
+    with (home / "data/config.toml").open("a") as file:
+        file.write(f'[install]\nhosts = ["127.0.0.1:{site.server.port}"]\n')
+    site.responses[:] = [moved_to("https://files.example.com/parrot.wasm")]
+    assert json.loads(wasmrt("install", site.url(), "--json", code=2).stderr)["code"] == "policy"
+    site.responses[:] = [moved_to("/b"), http_response(COMPONENT)]
+    wasmrt("install", site.url())

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from wasmrt.catalog import Catalog
+from tests.cli.registry import COMPONENT, REQUEST, config_of, serve_registry
 
 Run = Callable[..., Result]
 Write = Callable[..., Path]
@@ -83,39 +78,40 @@ def test_update_shows_the_difference_and_more_waits(wasmrt: Run, tool_file: Writ
     assert after["digest"] == row["digest"] != before["digest"] and after["source"] == "parrot.wasm"
 
 
+def test_locked_resolves_no_tag_of_a_registry_and_only_update_notices_that_one_has_moved(
+    wasmrt: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    with serve_registry(home) as registry:
+        first = registry.publish(config_of(REQUEST), (COMPONENT, "application/wasm"))
+        wasmrt("install", registry.url(), "--yes", "--lock")
+        (entry,) = json.loads(Path("wasmrt.lock").read_text())["tools"]
+        assert (entry["source"], entry["resolved"]) == (registry.url(), registry.url(f"@{first}"))
+        assert (entry["digest"], entry["capabilities_digest"]) == (first, "")
+        assert "parrot is up to date" in wasmrt("update", "--check").stderr
+
+        moved = registry.publish(config_of(json.dumps(WIDER).encode()), (COMPONENT, "application/wasm"))
+        wasmrt("remove", "parrot", "--yes")
+        registry.server.requests.clear()
+        assert "api.example.com" in wasmrt("install", "--locked", "--yes").stderr
+        assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
+        assert not any("1.0.0" in request.target for request in registry.server.requests)
+        assert json.loads(wasmrt("install", "--locked", "--json").stdout)[0]["unchanged"]
+        (row,) = json.loads(wasmrt("update", "--check", "--json").stdout)
+        assert row["digest"] == moved and "may GET https://*.example.com" in row["new"][0]
+        assert "version 1 stays active" in wasmrt("update", code=3).stderr
+        assert json.loads(Path("wasmrt.lock").read_text())["tools"] == [entry]
+        wasmrt("update", "--yes")
+        assert json.loads(Path("wasmrt.lock").read_text())["tools"][0]["digest"] == moved
+        same = registry.publish(config_of(json.dumps(WIDER).encode(), author="ann"), (COMPONENT, "application/wasm"))
+        assert "version 2 is already installed" in wasmrt("install", registry.url(), "--lock").stderr
+        assert json.loads(Path("wasmrt.lock").read_text())["tools"][0]["digest"] == same != moved
+
+        registry.manifests[same] = registry.manifests[first]
+        wasmrt("remove", "parrot", "--yes")
+        refused = json.loads(wasmrt("install", "--locked", "--yes", "--json", code=2).stderr)
+        assert refused["code"] == "digest-mismatch"
+
+
 def test_update_of_a_file_leads_to_install(wasmrt: Run) -> None:
     assert "wasmrt install ./a.wasm" in wasmrt("update", "./a.wasm", code=2).stderr
-
-
-COMMAND = "import sys; from wasmrt.__main__ import main; sys.argv = ['wasmrt', *sys.argv[1:]]; main()"
-
-
-@pytest.mark.ci("kills")
-def test_a_kill_during_install_and_update_leaves_the_old_or_the_new_version(
-    wasmrt: Run, tool_file: Write, home: Path
-) -> None:
-    seconds = 0.0
-    for sidecar, of in ((HTTP, "time"), (WIDER, "echo"), (HTTP, "time")):  # the third run finds compiled code
-        path, start = tool_file(sidecar=sidecar, of=of), time.monotonic()
-        subprocess.run([sys.executable, "-c", COMMAND, "install", path, "--yes"], stderr=subprocess.DEVNULL, check=True)
-        seconds = time.monotonic() - start
-    kills, seen = 0, set()
-    for turn in range(24):
-        path = tool_file(sidecar=WIDER if turn % 4 < 2 else HTTP, of="echo" if turn % 4 < 2 else "time")
-        arguments = ["update"] if turn % 2 else ["install", str(path)]
-        process = subprocess.Popen([sys.executable, "-c", COMMAND, *arguments, "--yes"], stderr=subprocess.DEVNULL)
-        try:
-            process.wait(seconds * (0.5 + turn / 24))
-        except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
-            kills += 1
-        catalog = Catalog(home / "data")
-        assert all(finding.problem is None for finding in catalog.verify())
-        assert catalog.get("parrot").active
-        for version in catalog.versions("parrot"):
-            wide = "*.example.com" in (version.sidecar or "")
-            seen.add((wide, version.provenance.digest))
-            assert version.grant and ("*.example.com" in version.grant) is wide
-    assert len(seen) == 2, "each component has its own capability file"
-    assert kills

@@ -169,3 +169,24 @@ def test_a_pushed_component_is_installed_with_its_capability_file(
     if login == "with_tokens":  # the realm issues tokens for pulls without a login
         (tmp_path / "docker/config.json").unlink()
         assert "already installed" in wasmrt("install", url, "--yes").stderr
+
+
+def test_locked_keeps_the_content_of_a_tag_that_has_moved(
+    wasmrt: Run, tmp_path: Path, with_passwords: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    log_in(tmp_path / "docker", with_passwords)
+    url = f"oci://{with_passwords}/acme/parrot:latest"
+    (tmp_path / "parrot.wasm").write_bytes(COMPONENT)
+    first = json.loads(wasmrt("push", url, tmp_path / "parrot.wasm", "--json").stdout)["resolved"]
+    wasmrt("install", url, "--lock")
+    (tmp_path / "parrot.capabilities.json").write_bytes(REQUEST)
+    second = json.loads(wasmrt("push", url, tmp_path / "parrot.wasm", "--json").stdout)["resolved"]
+    assert first != second
+    wasmrt("remove", "parrot", "--yes")
+    assert json.loads(wasmrt("install", "--locked", "--json").stdout)[0]["resolved"] == first
+    (row,) = json.loads(wasmrt("update", "--check", "--json").stdout)
+    assert second.endswith(row["digest"]) and row["new"]
+    assert "version 1 stays active" in wasmrt("update", code=3).stderr
+    wasmrt("update", "--yes")
+    assert json.loads((tmp_path / "wasmrt.lock").read_text())["tools"][0]["resolved"] == second

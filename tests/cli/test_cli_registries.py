@@ -88,6 +88,24 @@ def test_a_moved_tag_is_an_update_that_waits_for_its_grant(wasmrt: Run, registry
     assert json.loads(wasmrt("inspect", "parrot", "--json").stdout)["version"] == 1
 
 
+def test_redirects_of_a_registry_lead_only_to_hosts_that_the_operator_listed(
+    wasmrt: Run, registry: FakeRegistry, home: Path
+) -> None:
+    registry.publish(config_of(None), (COMPONENT, WASM))
+    moved = http_response(status=307, headers=(("Location", f"https://127.0.0.1:{registry.inner.port}/blob"),))
+    registry.lies = {digest_of(COMPONENT): moved}
+    config = home / "data/config.toml"
+    settings = config.read_text()
+    config.write_text(f'{settings}[install]\nhosts = ["{registry.host}"]\n')
+    error = json.loads(wasmrt("install", registry.url(), "--json", code=2).stderr)
+    assert error["code"] == "policy" and registry.inner.connections == 0
+    registry.lies = {}
+    registry.challenge = f'Bearer realm="https://127.0.0.1:{registry.inner.port}/token"'
+    assert json.loads(wasmrt("install", registry.url(), "--json", code=2).stderr)["code"] == "policy"
+    registry.challenge = ""
+    wasmrt("install", registry.url())
+
+
 def test_a_component_without_a_capability_file_gets_the_named_one(
     wasmrt: Run, registry: FakeRegistry, tmp_path: Path
 ) -> None:

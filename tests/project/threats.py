@@ -61,7 +61,13 @@ THREATS = (
             "catalog/installer/test_install_policy.py::test_only_tools_with_a_required_signer_are_planned",
             "agent/extensions/test_extension_tools.py::test_the_operators_policy_for_installations_applies_to_agents",
             "cli/test_cli_lock.py::test_locked_installs_exactly_the_locked_content",
+            "cli/test_cli_export.py::test_an_unverified_signer_satisfies_neither_a_pin_nor_the_operators_policy",
             "cli/test_cli_install_urls.py::test_hosts_that_the_operator_did_not_list_are_never_contacted",
+            "cli/test_cli_install_urls.py::test_redirects_lead_only_to_hosts_that_the_operator_listed",
+            "cli/test_cli_registries.py::test_redirects_of_a_registry_lead_only_to_hosts_that_the_operator_listed",
+            "cli/test_cli_lock.py::test_locked_resolves_no_tag_of_a_registry_and_only_update_notices_that_one_has_moved",
+            "agent/extensions/test_extension_tools.py::"
+            "test_a_tool_of_a_registry_is_installed_without_a_grant_and_only_from_allowed_hosts",
         ),
     ),
     Threat(
@@ -823,6 +829,9 @@ THREATS = (
             "agent/extensions/test_servers.py::test_server_without_approval_is_neither_started_nor_stored",
             "catalog/packages/test_archive_attacks.py::test_a_tar_archive_with_a_trick_is_not_installed",
             "catalog/packages/test_archive_attacks.py::test_a_zip_archive_with_a_trick_is_not_installed",
+            "cli/test_cli_export.py::test_no_manipulated_archive_is_imported",
+            "cli/test_cli_export.py::test_a_grant_in_an_archive_never_exceeds_the_request",
+            "cli/test_cli_export.py::test_one_answer_imports_all_tools_or_none",
         ),
     ),
     Threat(

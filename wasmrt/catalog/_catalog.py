@@ -12,7 +12,7 @@ from pathlib import Path
 
 from wasmrt.catalog._components import ComponentFolder
 from wasmrt.catalog._index import Index
-from wasmrt.catalog._model import Finding, Kept, Listed, NewVersion, ToolVersion
+from wasmrt.catalog._model import Finding, Kept, Listed, NewInstall, NewVersion, ToolVersion
 from wasmrt.catalog._rows import (
     activate,
     digests,
@@ -115,37 +115,52 @@ class Catalog:
             GrantRequiredError: the tool is not installed yet, and `grant` is None.
             InstallError: the catalog cannot be written, or the active version is no longer as in `replaces`.
         """
+        return self.add_all([NewInstall(new, grant, replaces, for_agents)])[0]
+
+    def add_all(self, installs: Iterable[NewInstall]) -> tuple[ToolVersion, ...]:
+        """Store several new versions in one transaction: all of them, or none. See `add`.
+
+        Raises:
+            GrantRequiredError, InstallError: see `add`; nothing is stored.
+        """
+        added, unused = [], set()
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
-            before = versions_of(db, new.name)
-            if not before and grant is None:
-                raise GrantRequiredError(
-                    f"{new.name} is not installed: its request was not granted",
-                    hint="confirm the installation in a terminal, or pass --yes",
-                )
-            same = [v for v in before if _is_same(v, new)]
-            stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
-            if stored is None and replaces is not None and replaces != tuple(v for v in before if v.active):
-                raise InstallError(
-                    f"{new.name} was updated by another process", code="changed", hint="run the command again"
-                )
-            self._components.write(new.component)  # also replaces a damaged file of the same component
-            if for_agents is None:
-                for_agents = any(v.active and v.for_agents for v in before)
-            if stored is not None:
-                set_provenance(db, new.name, stored.number, new.provenance)  # the same content from another source
-                if stored.active:
-                    _set_for_agents(db, new.name, stored.number, for_agents=for_agents)
-                return stored._replace(for_agents=stored.active and for_agents, provenance=new.provenance)
-            # A pending update keeps its number when it is granted.
-            pending = next((v.number for v in same if v.pending), None)
-            # SECURITY: a pending version is not offered; `grant` decides about it.
-            offered = for_agents and grant is not None
-            store(db, new, pending or max((v.number for v in before), default=0) + 1, grant, for_agents=offered)
-            after = versions_of(db, new.name)
-        self._forget({v.digest for v in before} - {v.digest for v in after})
-        return after[-1]
+            for install in installs:
+                before = versions_of(db, install.new.name)
+                added.append(self._add(db, install, before))
+                unused |= {v.digest for v in before} - {v.digest for v in versions_of(db, install.new.name)}
+        self._forget(unused)
+        return tuple(added)
+
+    def _add(self, db: sqlite3.Connection, install: NewInstall, before: tuple[ToolVersion, ...]) -> ToolVersion:
+        new, grant, replaces, for_agents = install
+        if not before and grant is None:
+            raise GrantRequiredError(
+                f"{new.name} is not installed: its request was not granted",
+                hint="confirm the installation in a terminal, or pass --yes",
+            )
+        same = [v for v in before if _is_same(v, new)]
+        stored = next((v for v in same if v.grant == grant and (v.active or v.pending)), None)
+        if stored is None and replaces is not None and replaces != tuple(v for v in before if v.active):
+            raise InstallError(
+                f"{new.name} was updated by another process", code="changed", hint="run the command again"
+            )
+        self._components.write(new.component)  # also replaces a damaged file of the same component
+        if for_agents is None:
+            for_agents = any(v.active and v.for_agents for v in before)
+        if stored is not None:
+            set_provenance(db, new.name, stored.number, new.provenance)  # the same content from another source
+            if stored.active:
+                _set_for_agents(db, new.name, stored.number, for_agents=for_agents)
+            return stored._replace(for_agents=stored.active and for_agents, provenance=new.provenance)
+        # A pending update keeps its number when it is granted.
+        pending = next((v.number for v in same if v.pending), None)
+        # SECURITY: a pending version is not offered; `grant` decides about it.
+        offered = for_agents and grant is not None
+        store(db, new, pending or max((v.number for v in before), default=0) + 1, grant, for_agents=offered)
+        return versions_of(db, new.name)[-1]
 
     def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
         """Grant a pending version and make it the active one. It is offered to agents if the active version was.

@@ -91,6 +91,17 @@ class NewVersion(NamedTuple):
     tools: int = 1
     """The number of tools."""
     provenance: Provenance = Provenance()
+    kept: tuple[Kept, ...] = ()
+    """Entries beyond the request, from an export."""
+
+
+class NewInstall(NamedTuple):
+    """A version to store, with a user's decisions about it. See `Catalog.add`."""
+
+    new: NewVersion
+    grant: str | None
+    replaces: tuple[ToolVersion, ...] | None = None
+    for_agents: bool | None = None
 
 
 class Kept(NamedTuple):

@@ -64,7 +64,7 @@ def insert(db: sqlite3.Connection, new: NewVersion, number: int, grant: str | No
         new.sidecar,
         grant,
         new.package,
-        None,
+        kept_text(new.kept) if new.kept else None,
         for_agents,
         new.provenance.dump(),
     )

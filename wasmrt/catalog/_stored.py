@@ -16,7 +16,7 @@ def dump_tools(tools: tuple[ToolSpec, ...]) -> str:
 
 def load_tools(text: str) -> tuple[ToolSpec, ...]:
     """Return the tools from the text of `dump_tools`."""
-    return tuple(_tool(values) for values in json.loads(text))
+    return tuple(map(load_tool, json.loads(text)))
 
 
 def _changed(tool: ToolSpec) -> dict[str, Any]:
@@ -25,7 +25,8 @@ def _changed(tool: ToolSpec) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name == "name" or value != getattr(plain, name)}
 
 
-def _tool(values: dict[str, Any]) -> ToolSpec:
+def load_tool(values: dict[str, Any]) -> ToolSpec:
+    """Return a tool from its values in the text of `dump_tools`."""
     values["problems"] = tuple(values.get("problems", ()))
     values["origins"] = tuple((origin, gate) for origin, gate in values.get("origins", ()))
     return ToolSpec(**values)

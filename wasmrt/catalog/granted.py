@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from wasmrt.capabilities import Capabilities, grown, merge
-from wasmrt.catalog._model import ToolVersion
+from wasmrt.catalog._model import Kept, ToolVersion
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
 
@@ -16,9 +16,17 @@ _NOTHING = "{}"
 
 def request_of(version: ToolVersion) -> Capabilities:
     """Return the request of a stored version: its capability file, with the entries that users permanently added."""
-    asked = _read(version.sidecar)
-    for kept in version.kept:
-        asked = grown(asked, (kept.addition,), kept.tool)
+    return with_kept(_read(version.sidecar), version.kept)
+
+
+def with_kept(asked: Capabilities, kept: Iterable[Kept]) -> Capabilities:
+    """Add the entries that users permanently added to a request.
+
+    Raises:
+        ConfigurationError: see `grown`.
+    """
+    for each in kept:
+        asked = grown(asked, (each.addition,), each.tool)
     return asked
 
 

@@ -6,29 +6,27 @@ stores the version with its grant, or `store_pending` stores it as an update tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, explain_added
 from wasmrt.catalog._catalog import Catalog
-from wasmrt.catalog._model import ComponentInfo, NewVersion, Provenance, ToolVersion, TypedSource
+from wasmrt.catalog._model import ComponentInfo, Kept, NewInstall, NewVersion, Provenance, ToolVersion, TypedSource
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.find import described_by_sidecar
-from wasmrt.catalog.granted import granted_to, only_tools, request_of
+from wasmrt.catalog.granted import granted_to, only_tools, request_of, with_kept
 from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.signing import Signer, Verified, verify
 from wasmrt.catalog.sources import Fetched, Source
-from wasmrt.catalog.trust import describe_origin, trust_changes
+from wasmrt.catalog.trust import describe_origin, loosened_permissions, trust_changes
 from wasmrt.catalog.validator import ValidationResult, WasmValidator, refuse_broken_schemas
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import InvalidNameError
 from wasmrt.core.names import check_installed_name
 from wasmrt.sandbox.component import ToolSpec
 
-_STRICTER = ("", "allow", "ask", "deny")
-"""Permissions that a package can set for a tool, from least to most strict."""
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
 """Compiles a component and returns facts about it. The sequence has the tools that the package lists, if any."""
 
@@ -92,7 +90,7 @@ class InstallPlan:
 
 
 def _shown_to_models(package: str | None) -> list[ToolSpec]:
-    """Return a package's tools without their permissions, which `_loosened` compares."""
+    """Return a package's tools without their permissions, which `loosened_permissions` compares."""
     tools = () if package is None else load_tools(package)
     return [replace(tool, permission="", hidden=False, origins=()) for tool in tools]
 
@@ -122,12 +120,13 @@ class Installer:
         only: Sequence[str] = (),
         key: Signer | None = None,
         typed: TypedSource | None = None,
+        kept: tuple[Kept, ...] = (),
     ) -> InstallPlan:
         """Fetch, validate and compile a component, and compare it with the installed version.
 
         `grant` is a capability file that narrows the request. `only` has patterns for the names of the tools that get
         access; by default all tools get access. `key` is the signer that the source must have. `typed` is
-        stored for updates.
+        stored for updates. `kept` has entries that are requested beyond the capability file.
 
         Raises:
             SourceError: the source cannot be read, its signature is invalid, or its signer is not `key` or not allowed.
@@ -144,7 +143,8 @@ class Installer:
         result = self._validator.validate(fetched.data)
         result.raise_first()
         file = parse(fetched.sidecar or b"{}")
-        given = _narrow(file.capabilities, grant, only)
+        asked = with_kept(file.capabilities, kept)
+        given = _narrow(asked, grant, only)
         component = ComponentBytes(fetched.data)
         sidecar = None if fetched.sidecar is None else fetched.sidecar.decode()
         tools = None if fetched.package is None else load_tools(fetched.package)
@@ -159,8 +159,9 @@ class Installer:
             package=fetched.package,
             tools=info.tools,
             provenance=_provenance(fetched, verified, typed),
+            kept=kept,
         )
-        changes, more = ((), 0) if previous is None else _compare(previous, new, file.capabilities, given)
+        changes, more = ((), 0) if previous is None else _compare(previous, new, asked, given)
         return InstallPlan(
             new=new,
             grant=given,
@@ -186,10 +187,19 @@ class Installer:
         Raises:
             InstallError: the catalog cannot be written, or has changed since the plan was made.
         """
-        seen = () if plan.previous is None else (plan.previous,)
-        if plan.is_installed and seen == (self._catalog.get(plan.new.name),):
+        seen = _seen(plan)
+        # The same content at another place, such as a moved tag, is stored, so that a lock file names the new place.
+        where = plan.new.provenance
+        is_same_place = not where.source or where in [each.provenance for each in seen]
+        if plan.is_installed and is_same_place and seen == (self._catalog.get(plan.new.name),):
             return seen[0] if for_agents is None else self._catalog.offer(seen[0], for_agents=for_agents)
         return self._catalog.add(plan.new, format_file(plan.grant), replaces=seen, for_agents=for_agents)
+
+    def accept_all(self, decisions: Iterable[tuple[InstallPlan, bool | None]]) -> tuple[ToolVersion, ...]:
+        """Store several planned versions with their grants: all of them, or none. See `accept`."""
+        return self._catalog.add_all(
+            NewInstall(plan.new, format_file(plan.grant), _seen(plan), for_agents) for plan, for_agents in decisions
+        )
 
     def store_pending(self, plan: InstallPlan) -> ToolVersion:
         """Store an update that waits for a grant. The active version remains active.
@@ -198,6 +208,10 @@ class Installer:
             GrantRequiredError: the tool is not installed yet; nothing is stored.
         """
         return self._catalog.add(plan.new, None)
+
+
+def _seen(plan: InstallPlan) -> tuple[ToolVersion, ...]:
+    return () if plan.previous is None else (plan.previous,)
 
 
 def _provenance(fetched: Fetched, verified: Verified, typed: TypedSource | None) -> Provenance:
@@ -228,7 +242,7 @@ def _compare(
     wider = trust_changes(old, new)
     wider += [f"asks for more: {change.sentence}" for change in granted.widened if change in known]
     wider += [f"would be granted: {change.sentence}" for change in granted.widened if change not in known]
-    wider += [] if new.package == old.package else _loosened(old.package, new.package)
+    wider += [] if new.package == old.package else loosened_permissions(old.package, new.package)
     found = [f"no longer asks: {change.sentence}" for change in requested.narrowed]
     gone = set(requested.narrowed)
     found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed if change not in gone]
@@ -259,25 +273,6 @@ def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
     if info.schema_digest != old.schema_digest:
         found.append("different schema: the parameters have changed")
     return found
-
-
-def _loosened(old: str | None, new: str | None) -> list[str]:
-    """Return a sentence for each tool that the old package restricts more than the new package."""
-    before = {} if old is None else {tool.name: tool for tool in load_tools(old)}
-    after = () if new is None else load_tools(new)
-    sentences = []
-    for tool in after:
-        was = before.get(tool.name)
-        if was is None:
-            continue
-        if _STRICTER.index(was.permission) > _STRICTER.index(tool.permission):
-            sentences.append(
-                f"{tool.name}: the package's permission was {was.permission!r} and is now {tool.permission!r}"
-            )
-        if was.hidden and not tool.hidden:
-            sentences.append(f"{tool.name} was hidden from models and is now offered to them")
-    gone = [tool.name for tool in before.values() if tool.permission in _STRICTER[2:]] if new is None else []
-    return sentences + [f"{name}: the package no longer restricts its calls" for name in gone]
 
 
 def _suggested(text: str) -> str:

@@ -41,7 +41,7 @@ class InstallPolicy(NamedTuple):
     signers: tuple[RequiredSigner, ...] = ()
 
     def check_source(self, url: str) -> None:
-        """Check the URL of a source before anything is fetched from it. Redirects are not checked.
+        """Check the URL of a source or of a redirect, before anything is fetched from it.
 
         Raises:
             SourceError: the URL is invalid, or its host is not allowed.

@@ -1,4 +1,4 @@
-"""Compare the signer and the version of an update with the installed version, and describe both for users."""
+"""Compare the signer, version and permissions of an update with the installed version, and describe them for users."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import re
 
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog._model import NewVersion, ToolVersion
+from wasmrt.catalog._stored import load_tools
 
 _SHOWN_DIGITS = 12
+_STRICTER = ("", "allow", "ask", "deny")
+"""Permissions that a package can set for a tool, from least to most strict."""
 _VERSION = re.compile(r"v?(\d{1,9}(?:\.\d{1,9}){0,3})(?:-([0-9A-Za-z.-]{1,64}))?(?:\+[0-9A-Za-z.-]{1,64})?")
 
 
@@ -26,6 +29,25 @@ def trust_changes(old: ToolVersion, new: NewVersion | ToolVersion) -> list[str]:
         elif new_order < order:
             found.append(f"lower version: {was} became {now}")
     return found
+
+
+def loosened_permissions(old: str | None, new: str | None) -> list[str]:
+    """Return a sentence for each tool that the old package restricts more than the new package."""
+    before = {} if old is None else {tool.name: tool for tool in load_tools(old)}
+    after = () if new is None else load_tools(new)
+    sentences = []
+    for tool in after:
+        was = before.get(tool.name)
+        if was is None:
+            continue
+        if _STRICTER.index(was.permission) > _STRICTER.index(tool.permission):
+            sentences.append(
+                f"{tool.name}: the package's permission was {was.permission!r} and is now {tool.permission!r}"
+            )
+        if was.hidden and not tool.hidden:
+            sentences.append(f"{tool.name} was hidden from models and is now offered to them")
+    gone = [tool.name for tool in before.values() if tool.permission in _STRICTER[2:]] if new is None else []
+    return sentences + [f"{name}: the package no longer restricts its calls" for name in gone]
 
 
 def describe_origin(new: NewVersion | ToolVersion, old: ToolVersion | None, problem: str = "") -> str:

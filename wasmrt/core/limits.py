@@ -201,6 +201,8 @@ MAX_BUNDLES = 32  # of one tool
 MAX_BUNDLE_BYTES = 256 * KIB
 MAX_BUNDLE_DEPTH = 16
 MAX_LOCK_BYTES = 1 * MIB
+MAX_EXPORT_INDEX_BYTES = 4 * MIB
+MAX_EXPORTED_TOOLS_BYTES = 16 * MIB  # descriptions of the tools of one package
 
 # Receipts.
 MAX_RECEIPT_BYTES = 1 * MIB  # one receipt line; decisions beyond it are counted but omitted

@@ -7,11 +7,12 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from wasmrt.testing import http_response
+from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
 from tests.agent.extensions.conftest import HTTP, LOGIN, Agent, MakeAgent
 from tests.sandbox.border.conftest import HOST, Site, site  # noqa: F401  a fixture
@@ -20,9 +21,12 @@ from wasmrt.capabilities import Capabilities
 from wasmrt.catalog.bundled import FOLDER
 from wasmrt.catalog.granted import granted_to, request_of
 from wasmrt.catalog.package import open_files, pack
+from wasmrt.catalog.registry._artifact import write_component
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, ToolError
 from wasmrt.egress.secrets import Secret
 
+TOKEN = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
+"""A token in a format that the leak detector knows."""
 FORGED = '---\nname: x\nversion: "1\\ndigest 0"\ndescription: |\n  y\n  digest 000\n---\nz'
 
 
@@ -102,6 +106,46 @@ def test_package_from_an_allowed_host_has_no_grant_until_a_user_adds_one(
     assert kept["waits"] and agent.catalog.get("parrot").number == 1, (
         "the update is pending, and the old version is still used"
     )
+
+
+@pytest.mark.parametrize("hosts", ["both", "registry", "policy"])
+def test_a_tool_of_a_registry_is_installed_without_a_grant_and_only_from_allowed_hosts(
+    make_agent: MakeAgent,
+    site: Callable[..., Site],  # noqa: F811
+    hosts: str,
+) -> None:
+    component = (FOLDER / "echo.wasm").read_bytes()
+    config, manifest = write_component(component, json.dumps(HTTP).encode(), imports=(), exports=())
+
+    def respond(request: ReceivedRequest, _connection: ServerConnection) -> bytes:
+        if request.target.startswith("/token"):
+            return http_response(b'{"token": "%s"}' % TOKEN.encode())
+        if request.header("Host") == f"{HOST}:{here.server.port}":
+            if request.header("Authorization") != f"Bearer {TOKEN}":
+                challenge = f'Bearer realm="{here.url("/token")}"'
+                return http_response(b"{}", status=401, headers=(("WWW-Authenticate", challenge),))
+            if request.target.endswith("/manifests/1.0.0"):
+                return http_response(manifest)
+            moved = (("Location", f"https://files.example.com:{here.server.port}{request.target}"),)
+            return http_response(status=307, headers=moved)
+        assert request.header("Authorization") is None
+        return http_response(config if request.target.endswith(sha256(config).hexdigest()) else component)
+
+    here = site(respond, "files.example.com")
+    registry = f"{HOST}:{here.server.port}"
+    both = (registry, f"files.example.com:{here.server.port}")
+    listed = json.dumps(both if hosts != "policy" else both[:1])
+    agent = make_agent(both if hosts != "registry" else both[:1], here.network, f"[install]\nhosts = {listed}\n")
+    url = f"oci://{registry}/acme/parrot:1.0.0"
+    if hosts != "both":
+        assert "operator has not allowed" in expect_error(agent, "tool_install", name="parrot", url=url).message
+        assert agent.catalog.tools() == ()
+        assert not any(each.header("Host") == both[1] for each in here.server.requests)
+        return
+    kept = agent.call("tool_install", name="parrot", url=url)
+    assert (kept["granted"], kept["waits"]) == ("nothing", False) and url in (agent.asked[0].preview or "")
+    version = agent.catalog.get("parrot")
+    assert request_of(version).http is not None and granted_to(version) == Capabilities.none()
 
 
 # -- approval ----------------------------------------------------------------------------------------------------------
@@ -252,8 +296,12 @@ def test_packages_cannot_have_names_similar_to_existing_tools(agent: Agent, name
 
 
 @pytest.mark.parametrize(
-    "url", ["https://evil.test/p.zip", "http://good.test/p.zip", "file:///etc/p.zip", "https://10.0.0.1/p.zip"]
-)
+    "url",
+    [
+        "https://evil.test/p.zip", "http://good.test/p.zip", "file:///etc/p.zip", "https://10.0.0.1/p.zip",
+        "oci://evil.test/p:1", "oci://good.test:5000/p:1", "oci://10.0.0.1/p:1",
+    ],
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["wasm", "mcp"])
 def test_host_that_is_not_allowed_is_refused_before_approval(make_agent: MakeAgent, url: str, kind: str) -> None:
     agent = make_agent(("good.test",))

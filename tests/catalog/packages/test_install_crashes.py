@@ -22,7 +22,7 @@ KILL_AT_EVERY_MOMENT = textwrap.dedent("""
     import json, os, select, shutil, signal, sys, time
     from pathlib import Path
     from click.testing import CliRunner
-    import wasmrt.cli.grant.install as install
+    import wasmrt.cli.grant.plans as plans
     from wasmrt.cli import cli
     from wasmrt.core.errors import SecretNotFoundError
     from wasmrt.catalog import Catalog
@@ -31,7 +31,7 @@ KILL_AT_EVERY_MOMENT = textwrap.dedent("""
 
     home, old, new, kills = Path(sys.argv[1]), sys.argv[2], sys.argv[3], int(sys.argv[4])
     SETTINGS = {"desk_oauth_client_id": "an-id", "desk_oauth_client_secret": "its-secret"}
-    install.is_interactive = lambda: True
+    plans.is_interactive = lambda: True
 
     def started(folder, package, answers):
         child = os.fork()

@@ -392,7 +392,7 @@ def test_the_parameter_schema_of_a_sidecar_applies_to_a_tool_without_a_package(
 
 def test_settings_are_requested_from_the_user_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")
-    monkeypatch.setattr("wasmrt.cli.grant.install.is_interactive", lambda: True)
+    monkeypatch.setattr("wasmrt.cli.grant.plans.is_interactive", lambda: True)
 
     def install(answers: str) -> Result:
         return CliRunner().invoke(cli, ["install", str(folder)], input=answers)

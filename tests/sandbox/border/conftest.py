@@ -127,17 +127,17 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def site(authority: trustme.CA, tmp_path: Path) -> Iterator[Callable[[Script], Site]]:
-    """Creates a server with scripted responses."""
+def site(authority: trustme.CA, tmp_path: Path) -> Iterator[Callable[..., Site]]:
+    """Creates a server with scripted responses, which may have more names than `HOST`."""
     ca_file = tmp_path / "ca.pem"
     authority.cert_pem.write_to_path(str(ca_file))
     with ExitStack() as stack:
 
-        def make(script: Script) -> Site:
+        def make(script: Script, *names: str) -> Site:
             tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            authority.issue_cert(HOST).configure_cert(tls)
+            authority.issue_cert(HOST, *names).configure_cert(tls)
             server = stack.enter_context(ScriptedServer(script, tls=tls))
-            resolver = FakeResolver({HOST: ["127.0.0.1"]})
+            resolver = FakeResolver({name: ["127.0.0.1"] for name in (HOST, *names)})
             return Site(
                 server, NetworkConfig(unsafe_allowed_networks=("127.0.0.0/8",), resolver=resolver, ca_file=ca_file)
             )

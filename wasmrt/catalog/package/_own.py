@@ -172,15 +172,19 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
         contents[own.capabilities] = capabilities
     for name in own.named:
         contents[name] = files.read(name, max_bytes=MAX_PACKAGE_BYTES)
-    digests = {name: digest_of(data) for name, data in sorted(contents.items())}
-    contents[DIGESTS] = (json.dumps(digests, indent=2) + "\n").encode()
-    data = _zip(contents)
+    data = write_archive(contents)
     made = read_own_package(ArchiveFiles(read_archive(data), "the archive"))  # check that it can be installed
     for tool in made.tools or ():
         if tool.schema_problem:
             raise PackageError(f"{tool.name}: {tool.schema_problem}", code="broken-schema", hint="fix the JSON Schema")
     version = own.values.get("version")
     return f"{own.name}-{version}.zip" if version else f"{own.name}.zip", data
+
+
+def write_archive(contents: Mapping[str, bytes]) -> bytes:
+    """Return an archive of files and their digests, for `check_digests`. Equal files result in equal bytes."""
+    digests = {name: digest_of(data) for name, data in sorted(contents.items())}
+    return _zip({**contents, DIGESTS: (json.dumps(digests, indent=2) + "\n").encode()})
 
 
 def check_digests(files: PackageFiles) -> dict[str, str]:

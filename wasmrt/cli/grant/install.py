@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 
 from wasmrt.agent.builtin.extensions.installing import component_info
-from wasmrt.agent.builtin.extensions.missing import MissingSecret
-from wasmrt.capabilities.file import parse
-from wasmrt.catalog import Catalog, ComponentInfo, ToolVersion, TypedSource
-from wasmrt.catalog.bundled import bundled_names
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog import Catalog, ComponentInfo, TypedSource
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.lock import LOCK_FILE, LockedSource, lock_entry, read_lock, write_lock
 from wasmrt.catalog.package import PackageSource
@@ -29,23 +25,10 @@ from wasmrt.catalog.sources import (
     read_signature,
 )
 from wasmrt.catalog.validator import WasmValidator
-from wasmrt.cli.grant.package_settings import ask_settings
+from wasmrt.cli.grant.plans import apply_plan
 from wasmrt.cli.grant.programs import ProgramSource
-from wasmrt.cli.shared.consent import (
-    NotGrantedError,
-    ask,
-    ask_for_new,
-    describe_tool,
-    explain_grant,
-    explain_more,
-    missing_secrets,
-    print_difference,
-    print_missing,
-    print_offer,
-    print_request,
-)
 from wasmrt.cli.shared.options import json_option, quiet_option
-from wasmrt.cli.shared.output import is_interactive, print_message, show_json
+from wasmrt.cli.shared.output import show_json
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registries import registry_access
 from wasmrt.cli.shared.runtime import open_runtime, prepare
@@ -213,26 +196,6 @@ def _install_locked(
         show_json(reports)
 
 
-def apply_plan(
-    installer: Installer, plan: InstallPlan, *, yes: bool, offer: bool | None, is_named: bool, as_json: bool
-) -> dict[str, Any]:
-    """Show a plan, ask for consent unless `yes`, store it, and return a report for `--json`.
-
-    `is_named` is whether the user chose the name, which may then be the name of a bundled tool.
-    """
-    shadowing = _shadow_warnings(plan)
-    warnings = [*plan.warnings, *shadowing]
-    may_ask = is_interactive() and not as_json
-    if not as_json:
-        _print_plan(plan, warnings)
-    if shadowing and not is_named and not yes:
-        _confirm_shadowing(plan.new.name, may_ask=may_ask)
-    version = _decide(installer, plan, granted=yes, offer=offer, may_ask=may_ask)
-    if may_ask and plan.new.package is not None:
-        ask_settings(version)
-    return _report(version, plan, warnings, as_json=as_json)
-
-
 def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
     with open_runtime() as runtime:
         return component_info(prepare(runtime, name, component, tools=tools))
@@ -253,7 +216,7 @@ def _source(text: str, capabilities: str | None) -> Source:
         configured_policy().check_source(text)  # SECURITY: before any request
         sidecar = None if capabilities is None else _read_capabilities(capabilities)
         if text.startswith(SCHEME):
-            return OciSource(text, registry_access(), sidecar)
+            return OciSource(text, registry_access(configured_policy()), sidecar)
         return UrlSource(text, _download, sidecar)
     path = Path(text)
     if is_package(path):
@@ -289,10 +252,10 @@ def _read_signature(text: str) -> bytes:
 def _download(url: str, max_bytes: int) -> bytes:
     from wasmrt.egress.gateway import download_for_user  # loads the network modules
 
-    configured_policy().check_source(url)
+    check = configured_policy().check_source  # SECURITY: also checks redirects
     shown = url.partition("?")[0]  # a query may contain a signature
     with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"downloading {shown}"):
-        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes)
+        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes, check=check)
 
 
 def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
@@ -300,95 +263,3 @@ def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) ->
     if isinstance(inner, PackageSource) or (isinstance(inner, UrlSource) and inner.is_package):
         raise ConfigurationError("a package is not a program", hint="omit --command")
     return ProgramSource(file=file, adapter=adapter, yes=yes, as_json=as_json)
-
-
-def _report(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> dict[str, Any]:
-    missing = _missing(plan)
-    outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
-    report = version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]}
-    if as_json:
-        return report
-    if plan.is_installed:
-        print_message(f"{version.name} version {version.number} is already installed")
-    else:
-        print_message(f"installed {version.name} version {version.number} ({version.digest[:12]})")
-    print_missing(missing)
-    print_offer(version.name, [version.name], version.offer)
-    return report
-
-
-def _shadow_warnings(plan: InstallPlan) -> list[str]:
-    name = plan.new.name
-    if plan.previous is not None or name not in bundled_names():
-        return []
-    return [f"a bundled tool is also named {name}; wasmrt run {name} will run the installed one instead"]
-
-
-def _confirm_shadowing(name: str, *, may_ask: bool) -> None:
-    if may_ask and click.confirm(f"Replace the bundled {name}?", default=False, err=True):
-        return
-    raise ConfigurationError(
-        f"nothing was installed: a bundled tool is named {name}",
-        code="bundled-name",
-        hint=f"choose another name with --name, or pass --name {name} to replace the bundled tool",
-    )
-
-
-def _missing(plan: InstallPlan) -> list[MissingSecret]:
-    sidecar = plan.new.sidecar
-    if sidecar is None:
-        return []
-    return missing_secrets(parse(sidecar), granted=plan.grant, tool=plan.new.name)
-
-
-def _print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
-    for warning in warnings:
-        print_message(f"warning: {warning}")
-    if plan.is_installed:
-        return
-    if plan.previous is not None:
-        title = f"{plan.new.name} differs from version {plan.previous.number}:"
-        print_difference(title, plan.changes[: plan.more], plan.changes[plan.more :])
-    sidecar = plan.new.sidecar
-    written = None if sidecar is None else parse(sidecar).description
-    print_message(plan.summary)
-    title = describe_tool(plan.new.name, written or plan.new.info.description)
-    print_request(title, explain_grant(plan.grant), _new_sentences(plan))
-
-
-def _new_sentences(plan: InstallPlan) -> tuple[str, ...]:
-    return () if plan.previous is None else explain_more(granted_to(plan.previous), plan.grant)
-
-
-def _decide(
-    installer: Installer, plan: InstallPlan, *, granted: bool, offer: bool | None, may_ask: bool
-) -> ToolVersion:
-    """Store the plan after the user's consent.
-
-    SECURITY: only consent offers a new tool to agents: an answer, --yes or --offer. An update keeps the decision about
-    the active version, unless --offer or --no-offer changes it.
-    """
-    name, previous = plan.new.name, plan.previous
-    if granted:
-        return installer.accept(plan, for_agents=True if offer is None and previous is None else offer)
-    if may_ask and previous is None and offer is None:
-        return installer.accept(plan, for_agents=ask_for_new(name, grants=plan.needs_decision))
-    if not plan.needs_decision:
-        return installer.accept(plan, for_agents=offer)
-    if may_ask:
-        ask(name, for_agents=previous is not None and previous.for_agents if offer is None else offer)
-        return installer.accept(plan, for_agents=offer)
-    if previous is None:
-        raise NotGrantedError(
-            f"{name} was not installed: confirming its grant requires a terminal",
-            hint="review its request, then install it with --yes",
-            asks=explain_grant(plan.grant),
-        )
-    pending = installer.store_pending(plan)
-    raise NotGrantedError(
-        f"version {pending.number} of {name} awaits a grant; version {previous.number} stays active",
-        hint=f"wasmrt grant {name}",
-        asks=explain_grant(plan.grant),
-        changes=plan.changes,
-        new=_new_sentences(plan),
-    )

@@ -11,7 +11,8 @@ from wasmrt.catalog import Catalog, ToolVersion, TypedSource
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.lock import LOCK_FILE, lock_entry, read_lock, write_lock
-from wasmrt.cli.grant.install import apply_plan, make_absolute, open_installer, open_source
+from wasmrt.cli.grant.install import make_absolute, open_installer, open_source
+from wasmrt.cli.grant.plans import apply_plan
 from wasmrt.cli.shared.consent import explain_more, print_difference
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
+from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.registry import Access, Reference, Send
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.runtime import open_runtime
@@ -12,9 +14,12 @@ from wasmrt.core.limits import KIB
 from wasmrt.egress.secrets import DEFAULT_USER, find_registry_login
 
 
-def registry_access() -> Access:
-    """Return how a registry is reached: through the gateway, and with the logins in Docker's configuration."""
-    return Access(_connect, _find_login)
+def registry_access(policy: InstallPolicy | None = None) -> Access:
+    """Return how a registry is reached: through the gateway, and with the logins in Docker's configuration.
+
+    Every request, also after a redirect, must be to a host that `policy` allows; None allows all hosts.
+    """
+    return Access(partial(_connect, policy=policy or InstallPolicy()), _find_login)
 
 
 def _find_login(host: str) -> str | None:
@@ -23,7 +28,7 @@ def _find_login(host: str) -> str | None:
 
 
 @contextmanager
-def _connect(reference: Reference) -> Iterator[Send]:
+def _connect(reference: Reference, *, policy: InstallPolicy) -> Iterator[Send]:
     from wasmrt.egress.gateway import HttpRequest, HttpResponse, send_for_user  # loads the network modules
 
     with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"waiting for {reference.host}") as line:
@@ -34,6 +39,7 @@ def _connect(reference: Reference) -> Iterator[Send]:
             def show(done: int) -> None:
                 line.update(f"KiB from {reference.host}", done // KIB, max(1, max_bytes // KIB))
 
+            policy.check_source(url)
             request = HttpRequest(method, url, headers, body)
             return send_for_user(
                 gateway, reference.origin, request,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from keyword import iskeyword
 from typing import Any
 
 import click
@@ -29,7 +30,9 @@ COMMANDS = {
     "config": "Show, change and explain settings.",
     "dev": "Build and test the tool in DIR after every change.",
     "doctor": "Check this installation: engine, isolation, files, secrets.",
+    "export": "Write installed tools with their grants to an archive.",
     "grant": "Change a tool's grant, or grant what an update requests.",
+    "import": "Install the tools of an archive of wasmrt export.",
     "inspect": "Show a tool's description, imports and permissions.",
     "install": "Install a tool from a component file or a package.",
     "leaks": "Scan files for secrets.",
@@ -59,7 +62,7 @@ COMMANDS = {
 FOLDERS = {
     "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
     "author": ("new", "build", "test", "dev", "pack", "sign", "push"),
-    "grant": ("install", "update", "remove", "rollback", "grant", "approvals", "caps", "policy"),
+    "grant": ("install", "update", "remove", "rollback", "grant", "approvals", "caps", "policy", "export", "import"),
     "serve": ("serve", "mcp", "routines"),
     "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),
 }
@@ -149,7 +152,11 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
 
 @click.group(
     cls=Root,
-    modules={name: f"wasmrt.cli.{folder}.{name}" for folder, names in FOLDERS.items() for name in names},
+    modules={
+        name: f"wasmrt.cli.{folder}.{f'{name}_' if iskeyword(name) else name}"
+        for folder, names in FOLDERS.items()
+        for name in names
+    },
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(

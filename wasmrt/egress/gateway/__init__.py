@@ -14,6 +14,7 @@ from wasmrt.egress.gateway._host import (
     download,
     download_for_user,
     read_host,
+    send_for_model,
     send_for_user,
 )
 from wasmrt.egress.gateway._injector import Credential, CredentialInjector, Injected
@@ -35,5 +36,5 @@ __all__ = [
     "HttpFailure", "HttpRequest", "HttpResponse", "Injected", "NetworkConfig", "ResolveError", "Resolver",
     "ResolverForUsers", "Response", "SecretValue", "SecretsView", "SystemResolver", "Transport", "WaitTimeouts",
     "WholeBody", "WireRequest", "WireResponse", "decide_download", "download", "download_for_user", "read_host",
-    "send_for_user",
+    "send_for_model", "send_for_user",
 ]  # fmt: skip

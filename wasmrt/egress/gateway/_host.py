@@ -22,6 +22,8 @@ from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.leaks import Action, Direction, LeakDetector, LeakScanner, WatchedSecrets
 
 OnDecision = Callable[[Decision], object]
+CheckUrl = Callable[[str], object]
+"""Checks the URL of each request of a download, redirects included. Raises `SourceError` to refuse it."""
 
 
 @dataclass(slots=True)
@@ -149,7 +151,16 @@ def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | 
     return Decision(False, decision.reason, f"the address is denied: {decision.rule}", hint, "tool.source", "url")
 
 
-def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: str, user: str, max_bytes: int) -> bytes:
+def download(
+    gateway: EgressGateway,
+    url: str,
+    hosts: Iterable[str],
+    *,
+    name: str,
+    user: str,
+    max_bytes: int,
+    check: CheckUrl | None = None,
+) -> bytes:
     """Download the file at a URL with GET over https, without credentials. The target of every redirect is checked.
 
     `name` identifies the caller in rate limits.
@@ -159,10 +170,12 @@ def download(gateway: EgressGateway, url: str, hosts: Iterable[str], *, name: st
     """
     grant = Capabilities.none().with_http(_capability(hosts, max_bytes))
     # SECURITY: a model wrote the URL, so check it like a guest's request, which is searched for secrets.
-    return _get(gateway, HostCall(name, user, grant, None, WatchedSecrets(LeakDetector())), url, Face.GUEST)
+    return _get(gateway, HostCall(name, user, grant, None, WatchedSecrets(LeakDetector())), url, Face.GUEST, check)
 
 
-def download_for_user(gateway: EgressGateway, url: str, *, name: str, user: str, max_bytes: int) -> bytes:
+def download_for_user(
+    gateway: EgressGateway, url: str, *, name: str, user: str, max_bytes: int, check: CheckUrl | None = None
+) -> bytes:
     """Download the file at a URL that a user typed, with GET over https, without credentials.
 
     The URL's own host follows the operator's network settings. Redirects to other hosts, such as the storage of a
@@ -173,7 +186,7 @@ def download_for_user(gateway: EgressGateway, url: str, *, name: str, user: str,
         SourceError: an address is not public, or the download failed.
     """
     call = _user_call(url, ("GET",), name=name, user=user, max_bytes=max_bytes)
-    return _get(gateway, call, url, Face.HOST)
+    return _get(gateway, call, url, Face.HOST, check)
 
 
 def send_for_user(
@@ -196,7 +209,6 @@ def send_for_user(
     """
     most = max(max_bytes, _MIN_RESPONSE_BYTES)
     call = _user_call(origin, ("GET", "HEAD"), name=name, user=user, max_bytes=most)
-    body = BytesIO()
     is_own = parse_url(request.url).origin == origin
     try:
         if is_own and request.method in ("POST", "PUT"):
@@ -204,19 +216,51 @@ def send_for_user(
             return gateway.send_own(
                 request.method, request.url, request.headers, request.body, timeout_seconds=_SECONDS
             )
-        with gateway.open(call, replace(request, identity=True), face=Face.HOST) as response:
-            while response.status == 200 and (piece := response.read()):
-                if body.tell() + len(piece) > max_bytes:
-                    message = f"the response of {origin} has more than {max_bytes} bytes"
-                    raise SourceError(message, code="response-too-large", hint=_REGISTRY_HINT)
-                body.write(piece)
-                if on_read is not None:
-                    on_read(body.tell())
-            return HttpResponse(response.status, response.headers, body.getvalue())
+        return _read_response(gateway, call, request, max_bytes, on_read)
     except HttpFailure as failure:
         # Only the hint of an address denial fits: other hints name settings of grants, or the target of a redirect.
         hint = failure.hint if is_own and failure.decision is not None else _REGISTRY_HINT
         raise SourceError(f"the request failed: {failure.message}", code=failure.code, hint=hint) from None
+
+
+def send_for_model(
+    gateway: EgressGateway, request: HttpRequest, hosts: Iterable[str], *, name: str, user: str, max_bytes: int
+) -> HttpResponse:
+    """Send a GET request to a registry that a model named, and return the response without redirects.
+
+    Only the operator's `hosts` are allowed. The body is read as in `send_for_user`.
+
+    Raises:
+        SourceError: the request was denied or failed, or the body has more than `max_bytes`.
+    """
+    if (denial := decide_download(request.url, hosts, "extensions")) is not None:
+        raise SourceError(f"the download failed: {denial.rule}", code=str(denial.reason), hint=denial.hint)
+    grant = Capabilities.none().with_http(_capability(hosts, max(max_bytes, _MIN_RESPONSE_BYTES)))
+    # SECURITY: a model wrote the registry's name, so the request is searched for secrets. A login header is not.
+    call = HostCall(name, user, grant, None, WatchedSecrets(_detector()))
+    try:
+        return _read_response(gateway, call, request, max_bytes)
+    except HttpFailure as failure:
+        raise SourceError(f"the download failed: {failure.message}", code=failure.code, hint=failure.hint) from None
+
+
+def _read_response(
+    gateway: EgressGateway,
+    call: HostCall,
+    request: HttpRequest,
+    max_bytes: int,
+    on_read: Callable[[int], object] | None = None,
+) -> HttpResponse:
+    body = BytesIO()
+    with gateway.open(call, replace(request, identity=True), face=Face.HOST) as response:
+        while response.status == 200 and (piece := response.read()):
+            if body.tell() + len(piece) > max_bytes:
+                message = f"the response of {parse_url(request.url).origin} has more than {max_bytes} bytes"
+                raise SourceError(message, code="response-too-large", hint=_REGISTRY_HINT)
+            body.write(piece)
+            if on_read is not None:
+                on_read(body.tell())
+        return HttpResponse(response.status, response.headers, body.getvalue())
 
 
 def _user_call(origin: str, methods: tuple[str, ...], *, name: str, user: str, max_bytes: int) -> HostCall:
@@ -234,8 +278,10 @@ def _user_call(origin: str, methods: tuple[str, ...], *, name: str, user: str, m
     return HostCall(name, user, Capabilities.none().with_http(http), None, WatchedSecrets(_open_detector()))
 
 
-def _get(gateway: EgressGateway, call: HostCall, url: str, face: Face) -> bytes:
+def _get(gateway: EgressGateway, call: HostCall, url: str, face: Face, check: CheckUrl | None) -> bytes:
     for _ in range(_MAX_REDIRECTS + 1):
+        if check is not None:
+            check(url)
         try:
             with gateway.open(call, HttpRequest("GET", url), face=face) as response:
                 status, headers = response.status, dict(response.headers)

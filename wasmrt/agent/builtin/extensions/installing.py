@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from wasmrt.agent.builtin.extensions.sources import source_of
+from wasmrt.agent.builtin.extensions.sources import ToolSources, source_of
 from wasmrt.agent.builtin.host_tool import Plan
 from wasmrt.catalog import ComponentInfo, ToolVersion
 from wasmrt.catalog.bundled import shipped_names
 from wasmrt.catalog.installer import Installer, InstallPlan
+from wasmrt.catalog.sources import Source
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import InvalidNameError
 from wasmrt.core.limits import MIB
 from wasmrt.core.names import check_installed_name, folded
-from wasmrt.egress.gateway import download
+from wasmrt.egress.gateway import HttpRequest, HttpResponse, download, send_for_model
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -23,6 +24,7 @@ from wasmrt.sandbox.component import functions_by_interface, qualified_names
 _MAX_FETCHED_BYTES = 64 * MIB
 _NOTHING = b"{}"
 _SHOWN_CHARS = 190
+_TOOL = "tool_install"
 
 
 def check_free_name(name: str, taken: Iterable[str]) -> None:
@@ -78,21 +80,16 @@ def describe_removal(versions: tuple[ToolVersion, ...]) -> str:
     return "\n".join([f"remove {versions[0].name} and its grant, but not its secrets:", *lines])
 
 
-def plan_fetch(installer: Installer, name: str, url: str, hosts: tuple[str, ...], runtime: WasmToolRuntime) -> Plan:
+def plan_fetch(installer: Installer, name: str, url: str, sources: ToolSources, runtime: WasmToolRuntime) -> Plan:
     """Plan the download and installation of a package without a grant, since its requests are not known yet.
 
     Raises:
-        SourceError: the URL's path has an unknown suffix.
+        SourceError: the URL is not a registry's reference, and its path has an unknown suffix.
     """
-    source_of(url, lambda _address, _max_bytes: b"")  # checks the URL before the approval
+    _open_source(url, sources, runtime, "")  # checks the URL before the approval
 
     def apply(context: ToolContext) -> dict[str, object]:
-        def fetch(address: str, max_bytes: int) -> bytes:
-            limit = min(max_bytes, _MAX_FETCHED_BYTES)
-            with runtime.open_gateway() as gateway:
-                return download(gateway, address, hosts, name="tool_install", user=context.user, max_bytes=limit)
-
-        plan = installer.plan(source_of(url, fetch), name=name, grant=_NOTHING)
+        plan = installer.plan(_open_source(url, sources, runtime, context.user), name=name, grant=_NOTHING)
         # SECURITY: an update is granted nothing either, and replaces the installed version only after an approval.
         version = installer.accept(plan) if plan.previous is None else installer.store_pending(plan)
         grant = f"wasmrt grant {name}"
@@ -106,6 +103,25 @@ def plan_fetch(installer: Installer, name: str, url: str, hosts: tuple[str, ...]
         f"download {url}\nand install it as {name} without a grant, hidden from agents; a user can change both later",
         apply,
     )
+
+
+def _open_source(url: str, sources: ToolSources, runtime: WasmToolRuntime, user: str) -> Source:
+    check = sources.policy.check_source
+
+    def fetch(address: str, max_bytes: int) -> bytes:
+        limit = min(max_bytes, _MAX_FETCHED_BYTES)
+        with runtime.open_gateway() as gateway:
+            return download(gateway, address, sources.hosts, name=_TOOL, user=user, max_bytes=limit, check=check)
+
+    def send(
+        method: str, url: str, headers: tuple[tuple[str, str], ...], body: bytes | None, max_bytes: int
+    ) -> HttpResponse:
+        check(url)
+        request, limit = HttpRequest(method, url, headers, body), min(max_bytes, _MAX_FETCHED_BYTES)
+        with runtime.open_gateway() as gateway:
+            return send_for_model(gateway, request, sources.hosts, name=_TOOL, user=user, max_bytes=limit)
+
+    return source_of(url, fetch, send)
 
 
 def component_info(tool: PreparedTool) -> ComponentInfo:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.sources import MANIFESTS, FileSource, Source, is_package
 from wasmrt.core.errors import NotInstalledError, SourceError
 from wasmrt.core.limits import ARCHIVE_SUFFIXES
 from wasmrt.core.names import check_installed_name, did_you_mean
+
+if TYPE_CHECKING:
+    from wasmrt.catalog.registry import Send
 
 _MAX_LISTED = 1024
 SUFFIXES = (*ARCHIVE_SUFFIXES, ".wasm")
@@ -84,15 +88,33 @@ def source_at(path: Path) -> Source:
     return FileSource(path)
 
 
-def source_of(url: str, download: Callable[[str, int], bytes]) -> Source:
-    """Return the package or component at a URL as a source; a component requests nothing.
+def source_of(url: str, download: Callable[[str, int], bytes], send: Send) -> Source:
+    """Return the package or component at a URL or in a registry as a source. A component at a URL requests nothing.
 
     Raises:
-        SourceError: the URL is not an https URL of a package or component.
+        SourceError: the URL is neither a registry's reference nor an https URL of a package or component.
     """
-    from wasmrt.catalog.registry import UrlSource  # as in `source_at`
+    from wasmrt.catalog.registry import SCHEME, Access, OciSource, UrlSource, parse_reference  # as in `source_at`
 
-    return UrlSource(url, download)
+    if not url.startswith(SCHEME):
+        return UrlSource(url, download)
+    parse_reference(url)
+    # SECURITY: a model chose the registry, so it gets no login of the user.
+    return OciSource(url, Access(lambda _: nullcontext(send), lambda _host: None))
+
+
+def first_address(url: str) -> str:
+    """Return the https address to which the first request for a source is sent.
+
+    Raises:
+        SourceError: the URL begins with `oci://` and is not a registry's reference.
+    """
+    from wasmrt.catalog.registry import SCHEME, parse_reference  # as in `source_at`
+
+    if not url.startswith(SCHEME):
+        return url
+    reference = parse_reference(url)
+    return f"{reference.origin}/v2/{reference.name}/"
 
 
 def _is_source(path: Path) -> bool:

@@ -21,7 +21,7 @@ from wasmrt.agent.builtin.extensions.installing import (
 )
 from wasmrt.agent.builtin.extensions.missing import missing_from
 from wasmrt.agent.builtin.extensions.servers import Servers
-from wasmrt.agent.builtin.extensions.sources import ToolSources
+from wasmrt.agent.builtin.extensions.sources import ToolSources, first_address
 from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
 from wasmrt.agent.builtin.ranking import rank_rows
 from wasmrt.capabilities.file import parse
@@ -88,7 +88,11 @@ class ExtensionTools:
 
     def all(self) -> list[HostTool]:
         """Return the tools."""
-        url = {"type": "string", "maxLength": 2048, "description": "The URL of a package or an MCP server."}
+        url = {
+            "type": "string",
+            "maxLength": 2048,
+            "description": "A package's URL or oci:// reference, or an MCP server's URL.",
+        }
         return [
             HostTool(
                 "tool_search", "Search installed and installable tools by name and description.",
@@ -163,7 +167,7 @@ class ExtensionTools:
     def _check_source(self, params: Params) -> Decision | None:
         name, url = check_installed_name(params["name"]), params.get("url")
         if url is not None:
-            denial = decide_download(url, self._sources.hosts, "extensions")
+            denial = decide_download(first_address(url), self._sources.hosts, "extensions")
             return self._decide_host(params) if denial is None else denial
         if params.get("kind") == "mcp":
             return None
@@ -191,7 +195,7 @@ class ExtensionTools:
             check_free_name(name, (*self._protected, *self._registry.all_names()))
         installer = Installer(self._catalog, prepare=self._prepare, policy=self._sources.policy)
         if url is not None:
-            return plan_fetch(installer, name, url, self._sources.hosts, self._runtime)
+            return plan_fetch(installer, name, url, self._sources, self._runtime)
         plan = installer.plan(self._sources.source(name), name=name)
 
         def apply(_: ToolContext) -> dict[str, Any]:
@@ -216,6 +220,8 @@ class ExtensionTools:
         if params.get("kind") == "mcp":
             return f"wasmrt mcp trust {name}" if url is None else f"wasmrt mcp add {name} {quote(url)}"
         if url is not None:
+            if url.startswith("oci://"):
+                return f"wasmrt install {quote(url)} --name {name}"
             return f"wasmrt install FILE --name {name}, after downloading the file"
         try:
             path: Path | str = self._sources.path(name)
