@@ -200,6 +200,8 @@ MAX_CAPABILITY_ENTRIES = 256
 MAX_BUNDLES = 32  # of one tool
 MAX_BUNDLE_BYTES = 256 * KIB
 MAX_BUNDLE_DEPTH = 16
+MAX_REFERRER_BYTES = 64 * KIB  # the manifest of a signature in a registry
+MAX_TRUSTED_ROOT_BYTES = 1 * MIB
 MAX_LOCK_BYTES = 1 * MIB
 
 # Receipts.

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from wasmrt.core.limits import MAX_BUNDLE_BYTES, MAX_BUNDLE_DEPTH
 from wasmrt.core.strict_json import JsonError, read_json
 
-_MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
-_PAYLOAD_TYPE = "application/vnd.in-toto+json"
+BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+_BUNDLE_TYPES = {BUNDLE_TYPE, *(f"application/vnd.dev.sigstore.bundle+json;version=0.{n}" for n in (1, 2, 3))}
+PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
-_PREDICATE = "https://sigstore.dev/cosign/sign/v1"
+PREDICATE = "https://sigstore.dev/cosign/sign/v1"
 _MAX_SUBJECTS = 32
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -41,24 +42,24 @@ def write_bundle(statement: bytes, signature: bytes, hint: str) -> bytes:
     """Return the bundle of a signed statement."""
     envelope = {
         "payload": _encode(statement),
-        "payloadType": _PAYLOAD_TYPE,
+        "payloadType": PAYLOAD_TYPE,
         "signatures": [{"sig": _encode(signature)}],
     }
     material = {"publicKey": {"hint": hint}}
-    bundle = {"mediaType": _MEDIA_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
+    bundle = {"mediaType": BUNDLE_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
     return (json.dumps(bundle, indent=2) + "\n").encode()
 
 
 def write_statement(subjects: Mapping[str, str]) -> bytes:
     """Return the statement that names each subject with its SHA-256 digest."""
     named = [{"name": name, "digest": {"sha256": digest}} for name, digest in subjects.items()]
-    statement = {"_type": _STATEMENT, "subject": named, "predicateType": _PREDICATE, "predicate": {}}
+    statement = {"_type": _STATEMENT, "subject": named, "predicateType": PREDICATE, "predicate": {}}
     return json.dumps(statement, separators=(",", ":")).encode()
 
 
 def digest_to_sign(statement: bytes) -> bytes:
     """Return the SHA-256 digest of the bytes that are signed for a statement (DSSE's pre-authentication encoding)."""
-    kind = _PAYLOAD_TYPE.encode()
+    kind = PAYLOAD_TYPE.encode()
     return hashlib.sha256(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(statement), statement)).digest()
 
 
@@ -69,8 +70,8 @@ def read_bundle(data: bytes) -> Bundle:
         BundleError: the bundle is too large, malformed, or has a statement of another kind.
     """
     tree = _read_object(data, "bundle")
-    if tree.get("mediaType") != _MEDIA_TYPE:
-        raise BundleError(f"expected a bundle of type {_MEDIA_TYPE}")
+    if tree.get("mediaType") not in _BUNDLE_TYPES:
+        raise BundleError(f"expected a bundle of type {BUNDLE_TYPE}")
     key = _table(tree, "verificationMaterial").get("publicKey")
     hint = None if key is None else _text(_table({"publicKey": key}, "publicKey"), "hint")
     if "messageSignature" in tree:
@@ -81,8 +82,8 @@ def read_bundle(data: bytes) -> Bundle:
     signatures = envelope.get("signatures")
     if not isinstance(signatures, list) or len(signatures) != 1 or not isinstance(signatures[0], dict):
         raise BundleError("expected exactly one signature")
-    if envelope.get("payloadType") != _PAYLOAD_TYPE:
-        raise BundleError(f"expected a payload of type {_PAYLOAD_TYPE}")
+    if envelope.get("payloadType") != PAYLOAD_TYPE:
+        raise BundleError(f"expected a payload of type {PAYLOAD_TYPE}")
     statement = _decode(envelope, "payload")
     return Bundle(hint, _decode(signatures[0], "sig"), digest_to_sign(statement), read_statement(statement))
 
@@ -94,8 +95,8 @@ def read_statement(statement: bytes) -> frozenset[str]:
         BundleError: the statement is malformed, or of another kind.
     """
     tree = _read_object(statement, "statement")
-    if (tree.get("_type"), tree.get("predicateType")) != (_STATEMENT, _PREDICATE):
-        raise BundleError(f"expected a statement with the predicate {_PREDICATE}")
+    if (tree.get("_type"), tree.get("predicateType")) != (_STATEMENT, PREDICATE):
+        raise BundleError(f"expected a statement with the predicate {PREDICATE}")
     subjects = tree.get("subject")
     if not isinstance(subjects, list) or not 0 < len(subjects) <= _MAX_SUBJECTS:
         raise BundleError(f"expected 1 to {_MAX_SUBJECTS} subjects")
