@@ -32,6 +32,7 @@ WORKFLOW = f"{REPOSITORY}/.github/workflows/release.yml"
 IDENTITY = f"{WORKFLOW}@refs/tags/v1.2.0"
 SIGNER = Signer("", f"{WORKFLOW}@refs/tags/*", ISSUER, REPOSITORY, f"{WORKFLOW}@refs/tags/*")
 START = datetime(2026, 5, 4, 12, tzinfo=UTC)
+V03 = "application/vnd.dev.sigstore.bundle.v0.3+json"
 KIND = b"application/vnd.in-toto+json"
 
 
@@ -128,8 +129,7 @@ class Instance:
         minutes: int = 1,
         statement: bytes | None = None,
         kind: bytes = KIND,
-        version: str = "application/vnd.dev.sigstore.bundle.v0.3+json",
-        **extensions: str,
+        version: str = V03,
     ) -> bytes:
         """Return a bundle over content with these SHA-256 digests, logged some minutes after the certificate."""
         key = generate_private_key(SECP256R1())
@@ -146,16 +146,26 @@ class Instance:
                 "signatures": [{"signature": b64(signature), "verifier": pem}],
             },
         })  # fmt: skip
-        raw = {"rawBytes": b64(certificate.public_bytes(Encoding.DER))}
-        is_old = "version=0.1" in version or "version=0.2" in version
-        certified = {"x509CertificateChain": {"certificates": [raw]}} if is_old else {"certificate": raw}
         envelope = {"payload": b64(payload), "payloadType": kind.decode(), "signatures": [{"sig": b64(signature)}]}
-        material = certified | {"tlogEntries": [self._entry(body, START + timedelta(minutes=minutes))]}
-        return json.dumps({
-            "mediaType": version, "verificationMaterial": material, "dsseEnvelope": envelope,
-        }).encode()  # fmt: skip
+        entry = self._entry(body, "dsse", START + timedelta(minutes=minutes))
+        return _bundle(version, certificate, entry, {"dsseEnvelope": envelope})
 
-    def _entry(self, body: bytes, at: datetime) -> dict[str, Any]:
+    def sign_bytes(self, content: bytes) -> bytes:
+        """Return a bundle over bytes, as `cosign sign-blob` and `sigstore sign` write it."""
+        key = generate_private_key(SECP256R1())
+        certificate = self.certify(key, IDENTITY, {8: ISSUER, 12: REPOSITORY, 18: IDENTITY})
+        signature, digest = sign_with(key, content), hashlib.sha256(content).digest()
+        pem = {"content": b64(certificate.public_bytes(Encoding.PEM))}
+        spec = {
+            "data": {"hash": {"algorithm": "sha256", "value": digest.hex()}},
+            "signature": {"content": b64(signature), "publicKey": pem},
+        }
+        body = canonical({"apiVersion": "0.0.1", "kind": "hashedrekord", "spec": spec})
+        message = {"messageDigest": {"algorithm": "SHA2_256", "digest": b64(digest)}, "signature": b64(signature)}
+        entry = self._entry(body, "hashedrekord", START + timedelta(minutes=1))
+        return _bundle(V03, certificate, entry, {"messageSignature": message})
+
+    def _entry(self, body: bytes, kind: str, at: datetime) -> dict[str, Any]:
         """Return the entry of the log, which is the second of two."""
         first, leaf = hashlib.sha256(b"\0first").digest(), hashlib.sha256(b"\0" + body).digest()
         top = hashlib.sha256(b"\1" + first + leaf).digest()
@@ -165,7 +175,7 @@ class Instance:
         seconds = int(at.timestamp())
         promised = {"body": b64(body), "integratedTime": seconds, "logID": identity.hex(), "logIndex": 1}
         return {
-            "logIndex": "1", "logId": {"keyId": b64(identity)}, "kindVersion": {"kind": "dsse", "version": "0.0.1"},
+            "logIndex": "1", "logId": {"keyId": b64(identity)}, "kindVersion": {"kind": kind, "version": "0.0.1"},
             "integratedTime": str(seconds), "canonicalizedBody": b64(body),
             "inclusionPromise": {"signedEntryTimestamp": b64(sign_with(self.log, canonical(promised)))},
             "inclusionProof": {
@@ -186,6 +196,14 @@ def changed(bundle: bytes, *keys: str | int, value: object) -> bytes:
     else:
         at[keys[-1]] = value
     return json.dumps(tree).encode()
+
+
+def _bundle(version: str, certificate: x509.Certificate, entry: dict[str, Any], content: dict[str, Any]) -> bytes:
+    raw = {"rawBytes": b64(certificate.public_bytes(Encoding.DER))}
+    is_old = "version=0.1" in version or "version=0.2" in version
+    certified = {"x509CertificateChain": {"certificates": [raw]}} if is_old else {"certificate": raw}
+    material = certified | {"tlogEntries": [entry]}
+    return json.dumps({"mediaType": version, "verificationMaterial": material} | content).encode()
 
 
 def _organization() -> list[x509.NameAttribute[str]]:

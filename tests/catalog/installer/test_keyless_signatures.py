@@ -191,6 +191,20 @@ def test_every_older_form_of_a_bundle_is_verified(make: Make, instance: Instance
         assert make().plan(Signed(bundle)).new.provenance.signer == SIGNER
 
 
+def test_a_signature_of_the_bytes_alone_is_verified_as_well(make: Make, instance: Instance) -> None:
+    good = instance.sign_bytes(component())
+    assert make().plan(Signed(good)).new.provenance.signer == SIGNER
+    digest = ("messageSignature", "messageDigest", "digest")
+    for bundle in (
+        instance.sign_bytes(b"other"),
+        changed(instance.sign_bytes(b"other"), *digest, value=b64(bytes.fromhex(DIGEST))),
+        _moved(good, instance.sign_bytes(component()), *ENTRY),
+        Instance().sign_bytes(component()),
+    ):
+        with pytest.raises(SourceError, match="the signature is not valid"):
+            make().plan(Signed(bundle))
+
+
 Break = Callable[[Instance, bytes, bytes], bytes]
 MATERIAL, ENVELOPE, PROOF = "verificationMaterial", "dsseEnvelope", (*ENTRY, "inclusionProof")
 
