@@ -15,7 +15,7 @@ from wasmrt.core.strict_json import JsonError, read_json
 
 BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 _BUNDLE_TYPES = {BUNDLE_TYPE, *(f"application/vnd.dev.sigstore.bundle+json;version=0.{n}" for n in (1, 2, 3))}
-PAYLOAD_TYPE = "application/vnd.in-toto+json"
+_PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
 PREDICATE = "https://sigstore.dev/cosign/sign/v1"
 _MAX_SUBJECTS = 32
@@ -42,7 +42,7 @@ def write_bundle(statement: bytes, signature: bytes, hint: str) -> bytes:
     """Return the bundle of a signed statement."""
     envelope = {
         "payload": _encode(statement),
-        "payloadType": PAYLOAD_TYPE,
+        "payloadType": _PAYLOAD_TYPE,
         "signatures": [{"sig": _encode(signature)}],
     }
     material = {"publicKey": {"hint": hint}}
@@ -59,7 +59,7 @@ def write_statement(subjects: Mapping[str, str]) -> bytes:
 
 def digest_to_sign(statement: bytes) -> bytes:
     """Return the SHA-256 digest of the bytes that are signed for a statement (DSSE's pre-authentication encoding)."""
-    kind = PAYLOAD_TYPE.encode()
+    kind = _PAYLOAD_TYPE.encode()
     return hashlib.sha256(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(statement), statement)).digest()
 
 
@@ -82,8 +82,8 @@ def read_bundle(data: bytes) -> Bundle:
     signatures = envelope.get("signatures")
     if not isinstance(signatures, list) or len(signatures) != 1 or not isinstance(signatures[0], dict):
         raise BundleError("expected exactly one signature")
-    if envelope.get("payloadType") != PAYLOAD_TYPE:
-        raise BundleError(f"expected a payload of type {PAYLOAD_TYPE}")
+    if envelope.get("payloadType") != _PAYLOAD_TYPE:
+        raise BundleError(f"expected a payload of type {_PAYLOAD_TYPE}")
     statement = _decode(envelope, "payload")
     return Bundle(hint, _decode(signatures[0], "sig"), digest_to_sign(statement), read_statement(statement))
 
