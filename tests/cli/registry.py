@@ -20,6 +20,7 @@ from tests.cli.conftest import BUNDLED
 COMPONENT = (BUNDLED / "echo.wasm").read_bytes()
 REQUEST = json.dumps({"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}}, indent=1).encode()
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 CONFIG_TYPE = "application/vnd.wasm.config.v0+json"
 USER, PASSWORD = "ann", "a password" + " of ann"
 BASIC = "Basic " + base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
@@ -43,6 +44,17 @@ def config_of(capabilities: bytes | None, **others: object) -> bytes:
     return json.dumps(tree | others).encode()
 
 
+def index_of(*manifests: bytes, subject: str = "") -> bytes:
+    """Return an index of manifests, by default of all, or of those that refer to a subject."""
+    trees = {digest_of(data): (data, json.loads(data)) for data in manifests}
+    entries = [
+        descriptor(data, MANIFEST_TYPE) | {"artifactType": tree.get("artifactType")}
+        for data, tree in trees.values()
+        if not subject or tree.get("subject", {}).get("digest") == subject
+    ]
+    return json.dumps({"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": entries}).encode()
+
+
 @dataclass
 class FakeRegistry:
     """A registry with one repository, `acme/parrot`."""
@@ -53,6 +65,8 @@ class FakeRegistry:
     blobs: dict[str, bytes] = field(default_factory=dict)
     lies: dict[str, Answer] = field(default_factory=dict)
     """Responses by the end of a path, instead of the correct ones."""
+    has_referrers: bool = False
+    """Whether it has the API of referrers; otherwise it only stores the index under a tag."""
     challenge: str = ""
     """The challenge that requests without a login get; empty if none is required."""
 
@@ -99,6 +113,8 @@ class FakeRegistry:
             (digest,) = parse_qs(urlsplit(request.target).query)["digest"]
             self.blobs[digest] = request.body
             return http_response(status=201 if digest == digest_of(request.body) else 400)
+        if kind == "referrers" and self.has_referrers and request.method == "GET":
+            return http_response(index_of(*self.manifests.values(), subject=version))
         found = (self.manifests if kind == "manifests" else self.blobs).get(version)
         if request.method == "HEAD":
             return http_response(status=404 if found is None else 200)

@@ -51,11 +51,12 @@ def test_a_tag_is_resolved_once_and_the_capability_file_comes_from_the_config(
     wasmrt: Run, registry: FakeRegistry
 ) -> None:
     config = config_of(REQUEST)
-    registry.publish(config, (COMPONENT, WASM))
+    digest = registry.publish(config, (COMPONENT, WASM))
     shown = wasmrt("install", registry.url(), "--yes")
     assert "may GET https://api.example.com, every path" in shown.stderr
     assert paths(registry) == [
-        "/manifests/1.0.0", f"/blobs/{digest_of(config)}", f"/blobs/{digest_of(COMPONENT)}",
+        "/manifests/1.0.0", f"/referrers/{digest}", f"/manifests/{digest.replace(':', '-')}",
+        f"/blobs/{digest_of(config)}", f"/blobs/{digest_of(COMPONENT)}",
     ]  # fmt: skip
     assert {request.header("Accept-Encoding") for request in registry.server.requests} == {"identity"}
     (tool,) = json.loads(wasmrt("list", "--json").stdout)

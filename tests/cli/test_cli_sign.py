@@ -15,6 +15,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from tests.sigstore_instance import SIGNER, Instance
+from wasmrt.catalog.sources import FileSource
+
 Run = Callable[..., Result]
 Write = Callable[..., Path]
 FILE = {"version": "1.0.0", "http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}}
@@ -64,3 +67,26 @@ def test_an_encrypted_key_and_wrong_arguments_are_explained(wasmrt: Run, tool_fi
     assert "already exists" in wasmrt("sign", "--new-key", key.with_suffix(""), code=2).stderr
     assert "either FILE with --key" in wasmrt("sign", path, code=2).stderr
     assert "expected ECDSA" in wasmrt("install", path, "--key", key, code=2).stderr
+
+
+@pytest.mark.ci("slow")
+def test_a_keyless_signature_is_shown_with_the_age_of_the_trusted_root(
+    wasmrt: Run, tool_file: Write, home: Path
+) -> None:
+    pytest.importorskip("sigstore", reason="needs the extra wasmrt[sigstore]")
+    path, instance = tool_file(sidecar=FILE), Instance()
+    digests = FileSource(path).fetch(max_bytes=10**6).signed
+    bundle = path.with_name("bundle.json")
+    bundle.write_bytes(instance.sign(*digests))
+    assert "the signature is not valid" in wasmrt("install", path, "--signature", bundle, "--yes", code=2).stderr
+    (home / "data").mkdir(exist_ok=True)
+    (home / "data/root.json").write_text(json.dumps(instance.trusted_root()))
+    wasmrt("config", "set", "install.trusted_root", "root.json")
+    first = wasmrt("install", path, "--signature", bundle, "--yes").stderr.splitlines()[0]
+    assert f"signed by {SIGNER} (first use: the signer will be pinned)" in first and "days old)" in first
+    checks = {each["name"]: each for each in json.loads(wasmrt("doctor", "--json").stdout)}
+    found = checks["signatures"]
+    assert found["state"] == "ok" and "root.json, newest key " in found["found"] and "days old" in found["found"]
+    bundle.write_bytes(instance.sign(*digests, identity="eve@example.com"))
+    waits = wasmrt("update", "parrot", code=3).stderr
+    assert "+ signed by another signer, eve@example.com" in waits and f"signed by {SIGNER}" in waits

@@ -47,11 +47,13 @@ class InstallPlan:
     """The number of sentences in `changes` about differences that grant more access, or reduce the trust in it."""
     problem: str = ""
     """The reason why an existing signature does not count, else empty."""
+    root: str = ""
+    """The trusted root that verified a keyless signature, with its age, as text for users."""
 
     @property
     def summary(self) -> str:
         """One line with the name, version, digest, source and signer."""
-        return describe_origin(self.new, self.previous, self.problem)
+        return describe_origin(self.new, self.previous, self.problem or self.root)
 
     @property
     def wider(self) -> bool:
@@ -170,12 +172,14 @@ class Installer:
             changes=changes,
             more=more,
             problem=verified.problem,
+            root=verified.root,
         )
 
     def _verify(self, fetched: Fetched, previous: ToolVersion | None, key: Signer | None) -> Verified:
         pinned = None if previous is None else previous.provenance.signer
         required = self._policy.signers_for(fetched.resolved) if key is None else (key,)
-        verified = verify(fetched, known=() if pinned is None else (pinned,), required=required)
+        known = () if pinned is None else (pinned,)
+        verified = verify(fetched, known, required, self._policy.trusted_root)
         self._policy.check_signer(fetched.resolved, verified.signer)
         return verified
 

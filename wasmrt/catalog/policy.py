@@ -17,8 +17,12 @@ class RequiredSigner(NamedTuple):
 
     source: str
     """The beginning of a URL, or an absolute folder."""
-    key: Path
-    """The file with the public key."""
+    key: Path | None = None
+    """The file with the public key, or None for a keyless signer."""
+    identity: str = ""
+    issuer: str = ""
+    repository: str = ""
+    """The fields of a keyless signer, as in `Signer`; the repository is optional."""
 
     def read(self) -> Signer:
         """Return the signer.
@@ -26,6 +30,8 @@ class RequiredSigner(NamedTuple):
         Raises:
             SourceError: the key cannot be read.
         """
+        if self.key is None:
+            return Signer("", self.identity, self.issuer, self.repository)
         from wasmrt.catalog.signing.keys import read_signer  # loads cryptography
 
         return read_signer(self.key)
@@ -39,6 +45,8 @@ class InstallPolicy(NamedTuple):
     require_signatures: bool = False
     """True to refuse tools that count as unsigned."""
     signers: tuple[RequiredSigner, ...] = ()
+    trusted_root: Path | None = None
+    """The file with the trusted root for keyless signatures; None for the one in the package `sigstore`."""
 
     def check_source(self, url: str) -> None:
         """Check the URL of a source or of a redirect, before anything is fetched from it.
@@ -72,7 +80,7 @@ class InstallPolicy(NamedTuple):
             SourceError: the policy requires a signature, or another signer.
         """
         needed = self.signers_for(source)
-        if needed and signer not in needed:
+        if needed and not (signer and any(map(signer.satisfies, needed))):
             raise SourceError(
                 f"the operator requires that this source is signed by {' or '.join(map(str, needed))}, "
                 f"got {'no signature' if signer is None else signer}",

@@ -50,16 +50,16 @@ def loosened_permissions(old: str | None, new: str | None) -> list[str]:
     return sentences + [f"{name}: the package no longer restricts its calls" for name in gone]
 
 
-def describe_origin(new: NewVersion | ToolVersion, old: ToolVersion | None, problem: str = "") -> str:
+def describe_origin(new: NewVersion | ToolVersion, old: ToolVersion | None, note: str = "") -> str:
     """Describe in one line what is installed: name, version, digest, source and signer.
 
-    `problem` is the reason why an existing signature does not count.
+    `note` is the reason why an existing signature does not count, or the trusted root that verified it.
     """
     where = new.provenance
     named = f"{new.name} {declared_version(new.sidecar)}".rstrip()
     kind, _, digits = where.digest.partition(":")
     digest = f"{kind}:{digits[:_SHOWN_DIGITS]}, " if digits else ""
-    return f"{named}, {digest}from {new.origin}, {describe_signer(new, old)}" + (f" ({problem})" if problem else "")
+    return f"{named}, {digest}from {new.origin}, {describe_signer(new, old)}" + (f" ({note})" if note else "")
 
 
 def describe_signer(new: NewVersion | ToolVersion, old: ToolVersion | None) -> str:

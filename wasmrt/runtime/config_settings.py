@@ -141,8 +141,14 @@ RUNTIME_SETTINGS = (
     Setting("install.hosts", "Hosts in URLs of sources; without the setting, all.", [_HOST]),
     Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
     Setting(
-        "install.signers", "Public keys that must have signed tools from a source: a URL or folder, and all below it.",
+        "install.signers",
+        "Public keys, or identities and issuers, that must have signed tools from a source: a URL or folder, and all "
+        "below it.",
         {"acme": {"source": f"https://{_HOST}/acme/", "key": "acme.pub"}}, {},
+    ),
+    Setting(
+        "install.trusted_root", "File with the trusted root for keyless signatures; default: the one of sigstore.",
+        "trusted_root.json",
     ),
     Setting("extensions.sources", "Folders of packages that models may request.", [_FOLDER], []),
     Setting("extensions.hosts", "Hosts from which models may request packages or MCP servers.", [_HOST], []),

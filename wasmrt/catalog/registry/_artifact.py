@@ -40,6 +40,10 @@ class Descriptor(NamedTuple):
         return {"mediaType": self.media_type, "digest": self.digest, "size": self.size}
 
 
+EMPTY = b"{}"
+EMPTY_CONFIG = Descriptor("application/vnd.oci.empty.v1+json", digest_of(EMPTY), len(EMPTY))
+
+
 @dataclass(frozen=True, slots=True)
 class Artifact:
     """The blobs of a tool: a component or the archive of a package, and where its request is."""
@@ -62,20 +66,20 @@ def read_manifest(data: bytes) -> Artifact:
     Raises:
         SourceError: the manifest is malformed, or is not the manifest of a tool.
     """
-    tree = _read(data, MAX_MANIFEST_BYTES, "the manifest")
+    tree = read_tree(data, MAX_MANIFEST_BYTES, "the manifest")
     if tree.get("schemaVersion") != 2 or tree.get("mediaType", MANIFEST_TYPE) != MANIFEST_TYPE:
-        raise _invalid(f"expected an OCI image manifest, got {tree.get('mediaType')!r:.100}")
+        raise invalid_artifact(f"expected an OCI image manifest, got {tree.get('mediaType')!r:.100}")
     listed = tree.get("layers")
     if not isinstance(listed, list) or len(listed) > _MAX_LAYERS:
-        raise _invalid(f"it must have a list of at most {_MAX_LAYERS} layers")
-    config, *layers = (_read_descriptor(value) for value in (tree.get("config"), *listed))
+        raise invalid_artifact(f"it must have a list of at most {_MAX_LAYERS} layers")
+    config, *layers = (read_descriptor(value) for value in (tree.get("config"), *listed))
     contents = [layer for layer in layers if layer.media_type in (COMPONENT_TYPE, PACKAGE_TYPE)]
     policies = [layer for layer in layers if layer.media_type == POLICY_TYPE]
     if len(contents) != 1 or len(policies) > 1 or len(layers) != len(contents) + len(policies):
         types = ", ".join(layer.media_type for layer in layers) or "none"
-        raise _invalid(f"expected one layer {COMPONENT_TYPE} or {PACKAGE_TYPE}, got layers: {types[:300]}")
+        raise invalid_artifact(f"expected one layer {COMPONENT_TYPE} or {PACKAGE_TYPE}, got layers: {types[:300]}")
     if policies and contents[0].media_type == PACKAGE_TYPE:
-        raise _invalid("a package must not have a policy layer")
+        raise invalid_artifact("a package must not have a policy layer")
     has_config = contents[0].media_type == COMPONENT_TYPE and config.media_type == CONFIG_TYPE
     return Artifact(contents[0], config if has_config else None, policies[0] if policies else None)
 
@@ -86,7 +90,7 @@ def read_config(data: bytes) -> bytes | None:
     Raises:
         SourceError: the blob is malformed.
     """
-    entry = _read(data, MAX_WASM_CONFIG_BYTES, "the config").get("wasmrt")
+    entry = read_tree(data, MAX_WASM_CONFIG_BYTES, "the config").get("wasmrt")
     if entry is None:
         return None
     match entry:
@@ -95,7 +99,7 @@ def read_config(data: bytes) -> bytes | None:
             is_intact = digest == digest_of(content) and len(content) <= MAX_CAPABILITY_FILE_BYTES
             if mediatype == _CAPABILITIES_TYPE and is_intact:
                 return content
-    raise _invalid("the capability file in its config is malformed, too large, or of another version")
+    raise invalid_artifact("the capability file in its config is malformed, too large, or of another version")
 
 
 def write_component(
@@ -116,10 +120,7 @@ def write_component(
 
 def write_package(archive: bytes) -> tuple[bytes, bytes]:
     """Return the config blob and the manifest of a package's archive."""
-    config = b"{}"
-    empty = Descriptor("application/vnd.oci.empty.v1+json", digest_of(config), len(config))
-    layer = Descriptor(PACKAGE_TYPE, digest_of(archive), len(archive))
-    return config, _write_manifest(empty, layer)
+    return EMPTY, _write_manifest(EMPTY_CONFIG, Descriptor(PACKAGE_TYPE, digest_of(archive), len(archive)))
 
 
 def _write_manifest(config: Descriptor, layer: Descriptor) -> bytes:
@@ -128,26 +129,36 @@ def _write_manifest(config: Descriptor, layer: Descriptor) -> bytes:
     return json.dumps(head | {"config": config.as_dict(), "layers": [layer.as_dict()]}, separators=(",", ":")).encode()
 
 
-def _read(data: bytes, max_bytes: int, label: str) -> dict[str, Any]:
+def read_tree(data: bytes, max_bytes: int, label: str) -> dict[str, Any]:
+    """Return the JSON object in a manifest or config; errors call it `label`.
+
+    Raises:
+        SourceError: the JSON is malformed, or not an object.
+    """
     try:
         tree = read_json(data, max_bytes=max_bytes, max_depth=16, max_parts=10_000, distinct=True)
     except JsonError as error:
-        raise _invalid(f"{label} is {error}") from None
+        raise invalid_artifact(f"{label} is {error}") from None
     if not isinstance(tree, dict):
-        raise _invalid(f"{label} is not a JSON object")
+        raise invalid_artifact(f"{label} is not a JSON object")
     return tree
 
 
-def _read_descriptor(value: object) -> Descriptor:
+def read_descriptor(value: object) -> Descriptor:
+    """Return a descriptor of a manifest or index.
+
+    Raises:
+        SourceError: the descriptor is malformed.
+    """
     match value:
         case {"mediaType": str(kind), "digest": str(digest), "size": int(size)} if (
             _TYPE.fullmatch(kind) and DIGEST.fullmatch(digest) and 0 <= size < _MAX_BLOB_BYTES
         ):
             return Descriptor(kind, digest, size)
-    raise _invalid("a descriptor must have a mediaType, a sha256 digest and a size")
+    raise invalid_artifact("a descriptor must have a mediaType, a sha256 digest and a size")
 
 
-def _invalid(problem: str) -> SourceError:
+def invalid_artifact(problem: str) -> SourceError:
     return SourceError(
         f"the reference is not a tool: {problem}", code="artifact", hint="check the reference, or ask the publisher"
     )

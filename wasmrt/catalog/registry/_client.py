@@ -19,6 +19,7 @@ from wasmrt.core.url import InvalidUrlError, parse_url
 
 SCHEME = "oci://"
 MANIFEST_TYPE = "application/vnd.oci.image.manifest.v1+json"
+INDEX_TYPE = "application/vnd.oci.image.index.v1+json"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 # The grammar of names and tags in the distribution specification 1.1, "Pulling manifests".
 _NAME = re.compile(r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*)*")
@@ -26,6 +27,7 @@ _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
 _MAX_NAME_CHARS = 255
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")  # RFC 6750 2.1
 _PARAMETER = re.compile(r'([a-zA-Z]{1,32})="([^"\\]{0,2048})"')
+_NOT_SUPPORTED = (400, 404, 405)  # of registries without the API of referrers
 _REDIRECTS = (301, 302, 303, 307, 308)
 Headers = tuple[tuple[str, str], ...]
 
@@ -152,13 +154,29 @@ class Registry:
         Raises:
             SourceError: the blob has another digest or size, or cannot be fetched.
         """
-        data = self._get(f"{self._base}/blobs/{digest}", (), size, f"the blob {digest}")
-        if len(data) != size:
-            message = f"the blob {digest} has a different size: expected {size} bytes, got {len(data)}"
-            raise SourceError(message, code="size-mismatch", hint="ask the publisher to push the tool again")
-        if (got := digest_of(data)) != digest:
-            raise _mismatch("a blob", digest, got)
-        return data
+        return self._get_exactly(f"blobs/{digest}", (), size)
+
+    def get_referrer(self, digest: str, size: int) -> bytes:
+        """Return the manifest with a digest and a size, which the caller has limited.
+
+        Raises:
+            SourceError: the manifest has another digest or size, or cannot be fetched.
+        """
+        return self._get_exactly(f"manifests/{digest}", (("Accept", MANIFEST_TYPE),), size)
+
+    def find_index(self, path: str) -> tuple[bytes | None, bool]:
+        """Return the index at a path of the repository, or None if the registry has none, and whether it is cut.
+
+        Raises:
+            SourceError: the index cannot be fetched.
+        """
+        url, accept = f"{self._base}/{path}", (("Accept", INDEX_TYPE),)
+        reply = self._request("GET", url, accept, max_bytes=MAX_MANIFEST_BYTES)
+        if reply.status in _NOT_SUPPORTED:
+            return None, False
+        if reply.status != 200:
+            raise _unexpected("the registry did not list the signatures", reply)
+        return reply.body, bool(_header(reply, "link"))
 
     def put_blob(self, data: bytes) -> None:
         """Upload a blob in one request, unless the repository has it.
@@ -178,17 +196,27 @@ class Registry:
         if reply.status != 201:
             raise _unexpected("the registry did not store a blob", reply)
 
-    def put_manifest(self, data: bytes) -> str:
-        """Store a manifest under the tag of the reference, and return its digest.
+    def put_manifest(self, data: bytes, version: str = "", kind: str = MANIFEST_TYPE) -> str:
+        """Store a manifest under a tag or its digest, by default the tag of the reference, and return its digest.
 
         Raises:
             SourceError: the registry refused the manifest.
         """
-        url, kind = f"{self._base}/manifests/{self._reference.version}", (("Content-Type", MANIFEST_TYPE),)
-        reply = self._request("PUT", url, kind, data)
+        url = f"{self._base}/manifests/{version or self._reference.version}"
+        reply = self._request("PUT", url, (("Content-Type", kind),), data)
         if reply.status != 201:
             raise _unexpected("the registry did not store the manifest", reply)
         return digest_of(data)
+
+    def _get_exactly(self, path: str, headers: Headers, size: int) -> bytes:
+        digest = path.rpartition("/")[2]
+        data = self._get(f"{self._base}/{path}", headers, size, f"the blob {digest}")
+        if len(data) != size:
+            message = f"the blob {digest} has a different size: expected {size} bytes, got {len(data)}"
+            raise SourceError(message, code="size-mismatch", hint="ask the publisher to push the tool again")
+        if (got := digest_of(data)) != digest:
+            raise _mismatch("a blob", digest, got)
+        return data
 
     def _get(self, url: str, headers: Headers, max_bytes: int, label: str) -> bytes:
         reply = self._request("GET", url, headers, max_bytes=max_bytes)

@@ -18,7 +18,8 @@ from wasmrt.catalog.registry._artifact import (
     write_component,
     write_package,
 )
-from wasmrt.catalog.registry._client import FindLogin, Reference, Registry, Send, parse_reference
+from wasmrt.catalog.registry._client import FindLogin, Reference, Registry, Send, digest_of, parse_reference
+from wasmrt.catalog.registry._referrers import attach_bundle, fetch_bundles
 from wasmrt.catalog.sources import Fetched, digests_to_sign
 from wasmrt.core.errors import ComponentTooLargeError, SourceError
 from wasmrt.core.limits import MAX_ARCHIVE_BYTES, MAX_CAPABILITY_FILE_BYTES, MAX_WASM_CONFIG_BYTES
@@ -32,6 +33,10 @@ class Access(NamedTuple):
     find_login: FindLogin
 
 
+Sign = Callable[[str], bytes]
+"""Returns the signature of the manifest with a SHA-256 digest, in hexadecimal."""
+
+
 @dataclass(frozen=True, slots=True)
 class OciSource:
     """A tool in a registry.
@@ -40,11 +45,13 @@ class OciSource:
         url: `oci://HOST/NAME:TAG` or `oci://HOST/NAME@sha256:HEX`.
         access: How the registry is reached.
         sidecar: A capability file for a component that was published without one.
+        finds_signatures: Whether signatures in the registry are fetched.
     """
 
     url: str
     access: Access = field(repr=False)
     sidecar: bytes | None = field(default=None, repr=False)
+    finds_signatures: bool = True
 
     def fetch(self, *, max_bytes: int) -> Fetched:
         """Download the tool. A tag is resolved once, and everything else is fetched and compared by its digest.
@@ -59,6 +66,7 @@ class OciSource:
             registry = Registry(reference, send, self.access.find_login)
             manifest, digest = registry.get_manifest()
             artifact = read_manifest(manifest)
+            bundles = fetch_bundles(registry, digest) if self.finds_signatures else ()
             sidecar, warnings = _fetch_request(registry, artifact)
             data = registry.get_blob(*_limited(artifact, max_bytes))
         if self.sidecar is not None and (sidecar is not None or artifact.is_package):
@@ -70,41 +78,53 @@ class OciSource:
             file = self.sidecar if sidecar is None else sidecar
             fetched = Fetched(data=data, name=name, origin=str(reference), sidecar=file, warnings=warnings)
         resolved, signed = replace(reference, version=digest), digests_to_sign(manifest, self.sidecar)
-        return replace(fetched, resolved=str(resolved), digest=digest, signed=signed)
+        return replace(fetched, resolved=str(resolved), digest=digest, bundles=bundles, signed=signed)
 
 
 def push_component(
-    url: str, access: Access, fetched: Fetched, *, imports: tuple[str, ...], exports: tuple[str, ...]
+    url: str,
+    access: Access,
+    fetched: Fetched,
+    *,
+    imports: tuple[str, ...],
+    exports: tuple[str, ...],
+    sign: Sign | None = None,
 ) -> str:
-    """Publish a component with its capability file, and return the reference with the digest.
+    """Publish a component with its capability file and signature, and return the reference with the digest.
 
     Raises:
-        SourceError: the reference has no tag, or the registry refused the upload.
+        SourceError: the reference has no tag, or `sign` or the registry refused.
         CapabilityFileError: the capability file is invalid.
     """
     if fetched.sidecar is not None:
         parse(fetched.sidecar)
     config, manifest = write_component(fetched.data, fetched.sidecar, imports=imports, exports=exports)
-    return _push(url, access, fetched.data, config, manifest)
+    return _push(url, access, fetched.data, (config, manifest), sign)
 
 
-def push_package(url: str, access: Access, archive: bytes) -> str:
-    """Publish the archive of a package, and return the reference with the digest.
+def push_package(url: str, access: Access, archive: bytes, *, sign: Sign | None = None) -> str:
+    """Publish the archive of a package with its signature, and return the reference with the digest.
 
     Raises:
-        SourceError: the reference has no tag, or the registry refused the upload.
+        SourceError: the reference has no tag, or `sign` or the registry refused.
     """
-    return _push(url, access, archive, *write_package(archive))
+    return _push(url, access, archive, write_package(archive), sign)
 
 
-def _push(url: str, access: Access, content: bytes, config: bytes, manifest: bytes) -> str:
+def _push(url: str, access: Access, content: bytes, written: tuple[bytes, bytes], sign: Sign | None) -> str:
     reference = parse_reference(url)
     if reference.is_pinned:
         raise SourceError("a tool is published under a tag", hint="write oci://HOST/NAME:TAG")
+    config, manifest = written
+    (digest,) = digests_to_sign(manifest)
+    bundle = None if sign is None else sign(digest)
     with access.connect(reference) as send:
         registry = Registry(reference, send, access.find_login, actions="pull,push")
         registry.put_blob(config)
         registry.put_blob(content)
+        if bundle is not None:  # first, so that the tag never names a tool whose signature is missing
+            registry.put_manifest(manifest, digest_of(manifest))
+            attach_bundle(registry, manifest, bundle)
         return str(replace(reference, version=registry.put_manifest(manifest)))
 
 

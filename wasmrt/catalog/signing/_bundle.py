@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 from wasmrt.core.limits import MAX_BUNDLE_BYTES, MAX_BUNDLE_DEPTH
 from wasmrt.core.strict_json import JsonError, read_json
 
-_MEDIA_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+BUNDLE_TYPE = "application/vnd.dev.sigstore.bundle.v0.3+json"
+_BUNDLE_TYPES = {BUNDLE_TYPE, *(f"application/vnd.dev.sigstore.bundle+json;version=0.{n}" for n in (1, 2, 3))}
 _PAYLOAD_TYPE = "application/vnd.in-toto+json"
 _STATEMENT = "https://in-toto.io/Statement/v1"
-_PREDICATE = "https://sigstore.dev/cosign/sign/v1"
+PREDICATE = "https://sigstore.dev/cosign/sign/v1"
 _MAX_SUBJECTS = 32
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -45,14 +46,14 @@ def write_bundle(statement: bytes, signature: bytes, hint: str) -> bytes:
         "signatures": [{"sig": _encode(signature)}],
     }
     material = {"publicKey": {"hint": hint}}
-    bundle = {"mediaType": _MEDIA_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
+    bundle = {"mediaType": BUNDLE_TYPE, "verificationMaterial": material, "dsseEnvelope": envelope}
     return (json.dumps(bundle, indent=2) + "\n").encode()
 
 
 def write_statement(subjects: Mapping[str, str]) -> bytes:
     """Return the statement that names each subject with its SHA-256 digest."""
     named = [{"name": name, "digest": {"sha256": digest}} for name, digest in subjects.items()]
-    statement = {"_type": _STATEMENT, "subject": named, "predicateType": _PREDICATE, "predicate": {}}
+    statement = {"_type": _STATEMENT, "subject": named, "predicateType": PREDICATE, "predicate": {}}
     return json.dumps(statement, separators=(",", ":")).encode()
 
 
@@ -69,8 +70,8 @@ def read_bundle(data: bytes) -> Bundle:
         BundleError: the bundle is too large, malformed, or has a statement of another kind.
     """
     tree = _read_object(data, "bundle")
-    if tree.get("mediaType") != _MEDIA_TYPE:
-        raise BundleError(f"expected a bundle of type {_MEDIA_TYPE}")
+    if tree.get("mediaType") not in _BUNDLE_TYPES:
+        raise BundleError(f"expected a bundle of type {BUNDLE_TYPE}")
     key = _table(tree, "verificationMaterial").get("publicKey")
     hint = None if key is None else _text(_table({"publicKey": key}, "publicKey"), "hint")
     if "messageSignature" in tree:
@@ -94,8 +95,8 @@ def read_statement(statement: bytes) -> frozenset[str]:
         BundleError: the statement is malformed, or of another kind.
     """
     tree = _read_object(statement, "statement")
-    if (tree.get("_type"), tree.get("predicateType")) != (_STATEMENT, _PREDICATE):
-        raise BundleError(f"expected a statement with the predicate {_PREDICATE}")
+    if (tree.get("_type"), tree.get("predicateType")) != (_STATEMENT, PREDICATE):
+        raise BundleError(f"expected a statement with the predicate {PREDICATE}")
     subjects = tree.get("subject")
     if not isinstance(subjects, list) or not 0 < len(subjects) <= _MAX_SUBJECTS:
         raise BundleError(f"expected 1 to {_MAX_SUBJECTS} subjects")

@@ -33,7 +33,7 @@ def sign(file: Path | None, key: Path | None, capabilities: Path | None, new_key
     """Sign a component with its capability file, or an archive.
 
     The signature is written to FILE.sigstore.json, as a Sigstore bundle, and covers the component and its capability
-    file. Publish it next to FILE, and your public key elsewhere.
+    file. Publish it next to FILE, and your public key elsewhere. To sign a tool in a registry, use wasmrt push --sign.
 
     --new-key creates a pair of keys. The private key NAME.key is not encrypted; to encrypt it, use openssl pkcs8.
 
@@ -80,7 +80,7 @@ def _sign(file: Path, key: Path, capabilities: Path | None, *, as_json: bool) ->
     else:
         fetched = FileSource(file, capabilities).fetch(max_bytes=COMPONENT_MAX_BYTES)
     names = (file.name, f"{fetched.name}.capabilities.json")
-    bundle, signer = _sign_with(key, dict(zip(names, fetched.signed, strict=False)))
+    bundle, signer = sign_with(key, dict(zip(names, fetched.signed, strict=False)))
     target = file.with_name(file.name + BUNDLE_SUFFIX)
     try:
         replace_file(target, bundle, mode=0o644)
@@ -93,7 +93,12 @@ def _sign(file: Path, key: Path, capabilities: Path | None, *, as_json: bool) ->
         print_message(f"signed {file.name}{covered}: {target.name}, {signer}")
 
 
-def _sign_with(key: Path, subjects: dict[str, str]) -> tuple[bytes, Signer]:
+def sign_with(key: Path, subjects: dict[str, str]) -> tuple[bytes, Signer]:
+    """Sign content, given as names with SHA-256 digests; ask for the password of an encrypted key.
+
+    Raises:
+        SourceError: the key cannot be read, or is encrypted and there is no terminal.
+    """
     pem = read_key(key)
     try:
         try:

@@ -63,7 +63,7 @@ from wasmrt.sandbox.component import ToolSpec
 @click.option(
     "--signature",
     metavar="FILE",
-    help="Its signature, a path or an https:// URL (default: SOURCE.sigstore.json next to a file).",
+    help="Its signature, a path or an https:// URL (default: SOURCE.sigstore.json, or those in the registry).",
 )
 @click.option("--lock", "locking", is_flag=True, help="Also write it to wasmrt.lock.")
 @click.option("--locked", is_flag=True, help="Install exactly what wasmrt.lock lists; SOURCE selects one tool.")
@@ -111,8 +111,9 @@ def install(
     --command, the file may also be a WASI preview 1 module. It is turned into a component with the Bytecode
     Alliance's adapter, which is downloaded from its registry on first use.
 
-    A signature is verified with --key, or with the key of the installed version. An update by another signer, without
-    a signature or with a lower version waits for you, like one that requests more.
+    A signature is verified with --key, or with the key of the installed version. A keyless signature (Sigstore) names
+    its signer, and is verified with the extra wasmrt[sigstore]. An update by another signer, without a signature or
+    with a lower version waits for you, like one that requests more.
 
     A tool with the name of a bundled tool replaces it only with --name or --yes.
 
@@ -153,7 +154,7 @@ def open_installer(validator: WasmValidator | None = None) -> Installer:
 
 def open_source(typed: TypedSource) -> Source:
     """Return a source that a user typed, with its signature if it has one of its own."""
-    chosen = _source(typed.source, typed.capabilities)
+    chosen = _source(typed)
     return chosen if typed.signature is None else WithSignature(chosen, _read_signature(typed.signature))
 
 
@@ -211,12 +212,13 @@ def configured_policy() -> InstallPolicy:
     return read_config_file(path).install
 
 
-def _source(text: str, capabilities: str | None) -> Source:
+def _source(typed: TypedSource) -> Source:
+    text, capabilities, signature = typed
     if "://" in text:
         configured_policy().check_source(text)  # SECURITY: before any request
         sidecar = None if capabilities is None else _read_capabilities(capabilities)
         if text.startswith(SCHEME):
-            return OciSource(text, registry_access(configured_policy()), sidecar)
+            return OciSource(text, registry_access(configured_policy()), sidecar, finds_signatures=signature is None)
         return UrlSource(text, _download, sidecar)
     path = Path(text)
     if is_package(path):

@@ -226,6 +226,17 @@ def _catalog(places: Places) -> tuple[str, str]:
     return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
 
 
+def _signatures(places: Places) -> tuple[str, str]:
+    """Read the trusted root for keyless signatures."""
+    from wasmrt.agent.config import read_config_file
+
+    try:
+        from wasmrt.catalog.signing.keyless import find_root
+    except ImportError:
+        return "optional", "key pairs; keyless signatures cannot be verified: pip install 'wasmrt[sigstore]'"
+    return "ok", f"key pairs and keyless; {find_root(read_config_file(places.config).install.trusted_root)}"
+
+
 def _needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities.file import parse
@@ -345,6 +356,7 @@ _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "network": _network,
     "cache": _cache,
     "catalog": _catalog,
+    "signatures": _signatures,
     "secrets": _secrets,
     "needed secrets": _needed_secrets,
     "database": _database,
