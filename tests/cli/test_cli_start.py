@@ -132,9 +132,7 @@ def test_garbage_collector_state_is_restored(home: Path) -> None:
         assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()[-1] == enabled
 
 
-EXTRAS = (
-    "mcp mcp_types jwt redis limits psycopg opentelemetry tree_sitter playwright sqlite_vec wordllama httpx wasm_tools"
-)
+EXTRAS = "mcp mcp_types jwt redis limits psycopg opentelemetry tree_sitter playwright numpy wordllama httpx wasm_tools"
 
 
 def without_extras(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tests.agent.memory.embedder import LetterRuns
 from wasmrt.agent.builtin.memory import MemoryStore
-from wasmrt.agent.builtin.memory._search import CHUNK_CHARS, RRF_K, fuse_rankings, split_into_chunks
+from wasmrt.agent.builtin.memory._search import CHUNK_CHARS, Scored, fuse_scores, split_into_chunks
 from wasmrt.runtime.memory import MemorySettings
 
 NOTES = {
@@ -141,12 +141,16 @@ def test_chunks_cover_all_text_except_spaces_and_are_bounded(text: str) -> None:
     assert len(found) <= len(text) // (CHUNK_CHARS // 4) + 1
 
 
-@given(st.lists(st.lists(st.integers(0, 30), unique=True, max_size=20), min_size=1, max_size=3))
-def test_fusion_scores_by_the_sum_of_reciprocal_ranks(rankings: list[list[int]]) -> None:
-    found = dict(fuse_rankings(rankings))
+RANKING = st.dictionaries(st.integers(0, 30), st.floats(0.01, 100), max_size=20)
+
+
+@given(st.lists(RANKING, min_size=1, max_size=3))
+def test_fusion_scores_by_the_mean_of_relative_scores(rankings: list[dict[int, float]]) -> None:
+    ordered = [sorted(map(Scored._make, ranking.items()), key=lambda each: -each.score) for ranking in rankings]
+    found = dict(fuse_scores(ordered))
     for chunk, score in found.items():
-        ranks = [ranking.index(chunk) + 1 for ranking in rankings if chunk in ranking]
-        assert score == pytest.approx(sum(1 / (RRF_K + rank) for rank in ranks) * (RRF_K + 1) / len(rankings))
+        parts = [ranking[chunk] / max(ranking.values()) for ranking in rankings if chunk in ranking]
+        assert score == pytest.approx(sum(parts) / len(rankings))
     assert found.keys() == {chunk for ranking in rankings for chunk in ranking}
     assert list(found.values()) == sorted(found.values(), reverse=True)
 

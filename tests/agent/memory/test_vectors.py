@@ -1,88 +1,64 @@
-"""Vectors: a real model from a wheel, and comparison with sqlite-vec if a local Python can load it."""
+"""Vectors: similarity, a memory without numpy, and a real model from a wheel."""
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
+import math
+import random
 import socket
-import sqlite3
-import subprocess
-import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
+from operator import mul
 from pathlib import Path
 
 import pytest
 
+from tests.agent.memory.embedder import LetterRuns
 from tests.agent.memory.test_search import NOTES, fill, quality
-from wasmrt.agent.builtin.memory import MemoryStore, _search, vector_fallback_reason
+from wasmrt.agent.builtin.memory import MemoryStore, _search, vector_problem
 from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.runtime.memory import MemorySettings, WordLlamaEmbedder
 
 needs_model = pytest.mark.skipif(find_spec("wordllama") is None, reason="wordllama is not installed")
-COMPARE = """
-import json, random, sqlite3, sys
-from array import array
-from wasmrt.agent.builtin.memory import _search
-from wasmrt.agent.builtin.memory._search import find_nearest
-assert not _search.vector_fallback_reason(), _search.vector_fallback_reason()
-chance = random.Random(7)
-def vector(size=16):
-    return array("f", (chance.uniform(-1, 1) for _ in range(size))).tobytes()
-db = sqlite3.connect(":memory:")
-db.execute("CREATE TABLE vector (chunk INTEGER PRIMARY KEY, model TEXT, value BLOB)")
-rows = [(n, "m", vector()) for n in range(500)] + [(n, "other", vector()) for n in range(500, 600)]
-rows += [(600, "m", vector(8)), (601, "m", array("f", [0.0] * 16).tobytes())]
-db.executemany("INSERT INTO vector VALUES (?, ?, ?)", rows)
-same = 0
-for _ in range(20):
-    asked = vector()
-    found = _search.search_vectors(db, "m", asked, 50)
-    def unit(data):
-        size = sum(y * y for y in array("f", data)) ** 0.5
-        return array("f", (x / size for x in array("f", data))).tobytes()
-    expected = find_nearest(unit(asked), [(n, unit(v)) for n, m, v in rows if m == "m" and len(v) == 64 and any(v)], 50)
-    same += found == expected
-try:
-    db.execute("SELECT load_extension('/nowhere')")
-    print(json.dumps("SQL loads extensions"))
-except sqlite3.OperationalError as error:
-    print(json.dumps([same, "not authorized" in str(error)]))
-"""
 
 
-def python_that_loads_extensions() -> str | None:
-    """Return a Python of the running version whose sqlite3 can load extensions, or None."""
-    for name in (sys.executable, f"/usr/bin/python3.{sys.version_info[1]}", shutil.which("python3") or ""):
-        probe = f"import sys, sqlite3; sys.exit(sys.version_info[1] != {sys.version_info[1]} or not hasattr("
-        probe += "sqlite3.Connection, 'enable_load_extension'))"
-        if name and Path(name).exists() and subprocess.run([name, "-c", probe]).returncode == 0:
-            return name
-    return None
+class Table:
+    """An embedder that looks vectors up: of `note 7`, the vector number 7."""
+
+    name = "table"
+
+    def __init__(self, vectors: list[list[float]]) -> None:
+        self.vectors = vectors
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        return [self.vectors[int(text.split()[-1])] for text in texts]
 
 
-@pytest.mark.skipif(find_spec("sqlite_vec") is None, reason="sqlite-vec is not installed")
-def test_sqlite_vec_ranks_like_python_and_sql_cannot_load_extensions() -> None:
-    python = python_that_loads_extensions()
-    if python is None:
-        pytest.skip("no Python of this version can load SQLite extensions")
-    root = Path(__file__).parents[3]
-    env = {"PYTHONPATH": os.pathsep.join([str(root), *(path for path in sys.path if "site-packages" in path)])}
-    found = subprocess.run([python, "-c", COMPARE], env=env, capture_output=True, text=True, check=False)
-    assert found.returncode == 0, found.stderr
-    assert json.loads(found.stdout) == [20, True]
+def test_vectors_are_ranked_by_cosine_similarity(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_search, "_COMPARE_AT_ONCE", 50)
+    chance = random.Random(7)
+    vectors = [[chance.gauss(0, 1) for _ in range(64)] for _ in range(200)]
+    vectors[3] = [0.0] * 64
+    store = MemoryStore(MemorySettings(path=folder, embedder=Table([[9 * part for part in each] for each in vectors])))
+    store.import_all("ann", {f"{n}.md": f"note {n}" for n in range(200)})
+
+    def cosine(n: int, m: int) -> float:
+        product: float = sum(map(mul, vectors[n], vectors[m]))
+        return product / math.hypot(*vectors[n]) / (math.hypot(*vectors[m]) or 1)
+
+    for asked in (0, 60, 199):
+        nearest = sorted(range(200), key=lambda n: -cosine(asked, n))[:5]
+        hits = store.search("ann", f"xyz {asked}", limit=20).hits
+        found = [int(hit.path.removesuffix(".md")) for hit in hits if hit.found_by == ("vector",)]
+        assert found[:4] == nearest[1:]  # the words find `asked`
 
 
-def test_without_sqlite_vec_vectors_are_compared_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Plain:
-        pass
-
-    monkeypatch.setattr(sqlite3, "Connection", Plain)
-    assert "cannot load extensions" in vector_fallback_reason()
-    Plain.enable_load_extension = True  # type: ignore[attr-defined]
+def test_without_numpy_only_the_text_is_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_search, "find_spec", lambda name: None)
-    assert "wasmrt[vectors]" in vector_fallback_reason()
+    store = fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+    found = store.search("ann", "Aurora")
+    assert found.search == "full-text" and [hit.path for hit in found.hits] == ["work/meetings.md"]
+    assert "wasmrt[vectors]" in found.note and "wasmrt[vectors]" in vector_problem()
 
 
 @pytest.mark.ci("slow")

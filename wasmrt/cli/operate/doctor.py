@@ -267,7 +267,7 @@ def _needed_secrets(places: Places) -> tuple[str, str]:
 
 def _memory(places: Places) -> tuple[str, str]:
     """Report how memory is searched."""
-    from wasmrt.agent.builtin.memory import vector_fallback_reason
+    from wasmrt.agent.builtin.memory import vector_problem
     from wasmrt.agent.config import read_config_file
     from wasmrt.runtime.memory import MemorySettings
 
@@ -277,8 +277,9 @@ def _memory(places: Places) -> tuple[str, str]:
             "ok",
             f"text search; semantic search needs wasmrt[embeddings] and {set_command('memory.embedder', 'wordllama')}",
         )
-    reason = vector_fallback_reason()
-    return "ok", f"text search and {settings.embedder.name}; vectors use {f'Python: {reason}' if reason else 'C'}"
+    if problem := vector_problem():
+        return "warning", problem
+    return "ok", f"text search and {settings.embedder.name}"
 
 
 def _database(places: Places) -> tuple[str, str]:

@@ -123,6 +123,29 @@ def write(path: str, file: str, append: bool, user: str, as_json: bool) -> None:
     show_json(written.as_dict()) if as_json else print_message(f"wrote {written.path}, version {written.number}")
 
 
+@memory.command("import")
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@user_option
+@json_option
+def import_folder(folder: Path, user: str, as_json: bool) -> None:
+    """Write all .md and .txt files of a folder: all of them, or none. The texts are trusted; hidden files are left out.
+
+    \b
+    Examples:
+      wasmrt memory import notes
+    """
+    store = _store()
+    files = [file for suffix in ("md", "txt") for file in folder.rglob(f"*.{suffix}") if file.is_file()]
+    names = {file.relative_to(folder).as_posix(): file for file in sorted(files)}
+    texts = {
+        name: _read_text(str(file), store.settings.max_document_bytes)
+        for name, file in names.items()
+        if not any(part.startswith(".") for part in name.split("/"))
+    }
+    written = store.import_all(user, texts)
+    show_json_list(each.as_dict() for each in written) if as_json else print_message(f"wrote {len(written)} documents")
+
+
 @memory.command("history")
 @path_argument
 @user_option

@@ -14,7 +14,7 @@ from wasmrt.agent.builtin.memory._model import (
     decide_write,
     read_target,
 )
-from wasmrt.agent.builtin.memory._search import vector_fallback_reason
+from wasmrt.agent.builtin.memory._search import vector_problem
 from wasmrt.agent.builtin.memory._store import MemoryStore
 
 __all__ = [
@@ -29,5 +29,5 @@ __all__ = [
     "Trust",
     "decide_write",
     "read_target",
-    "vector_fallback_reason",
+    "vector_problem",
 ]

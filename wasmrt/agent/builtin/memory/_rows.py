@@ -163,14 +163,15 @@ def remove(db: sqlite3.Connection, row: Row) -> None:
 
 
 def _delete_chunks(db: sqlite3.Connection, document: int) -> None:
-    of_it = "(SELECT id FROM chunk WHERE document = ?)"
-    db.execute(f"DELETE FROM word WHERE rowid IN {of_it}", (document,))  # noqa: S608 - the query contains no values
-    db.execute(f"DELETE FROM vector WHERE chunk IN {of_it}", (document,))  # noqa: S608
-    db.execute("DELETE FROM chunk WHERE document = ?", (document,))
+    # One by one: without chunks, the full-text index is not touched, which would write its pending words to the disk.
+    for chunk in db.execute("SELECT id FROM chunk WHERE document = ?", (document,)).fetchall():
+        db.execute("DELETE FROM word WHERE rowid = ?", chunk)
+        db.execute("DELETE FROM vector WHERE chunk = ?", chunk)
+        db.execute("DELETE FROM chunk WHERE id = ?", chunk)
 
 
 def _create(db: sqlite3.Connection, path: str, trust: Trust) -> Row:
-    if db.execute("SELECT count(*) FROM document").fetchone()[0] >= MAX_MEMORY_DOCUMENTS:
+    if _is_full(db, "document", MAX_MEMORY_DOCUMENTS):
         raise _full_error(f"{MAX_MEMORY_DOCUMENTS:,} documents")
     named = Trust.TRUSTED if is_target(path) else trust
     made = db.execute("INSERT INTO document VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, ?)", (path_key(path), path, named))
@@ -192,10 +193,8 @@ def _separator(db: sqlite3.Connection, row: Row) -> str:
 
 
 def _add_chunks(db: sqlite3.Connection, document: int, number: int, path: str, text: str) -> None:
-    stored = db.execute("SELECT count(*) FROM chunk").fetchone()[0]
     for start, length in split_into_chunks(text):
-        stored += 1
-        if stored > MAX_MEMORY_CHUNKS:
+        if _is_full(db, "chunk", MAX_MEMORY_CHUNKS):
             raise _full_error(f"{MAX_MEMORY_CHUNKS:,} chunks of text")
         made = db.execute("INSERT INTO chunk VALUES (NULL, ?, ?, ?, ?)", (document, number, start, length))
         words = index_text(f"{path}\n{text[start : start + length]}")  # the path is searchable, too
@@ -238,6 +237,10 @@ def _enforce_size(db: sqlite3.Connection, most: int) -> None:
     Raises:
         MemoryStoreError: the documents do not fit even without old versions.
     """
+    # The file contains every byte of the texts. While it is small enough, they need not be added up.
+    (pages,), (size,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
+    if pages * size <= most:
+        return
     while db.execute("SELECT total(bytes + old_bytes) FROM document").fetchone()[0] > most:
         found = db.execute("SELECT id FROM document WHERE old_bytes > 0 ORDER BY old_bytes DESC, id LIMIT 1").fetchone()
         if found is None:
@@ -245,6 +248,14 @@ def _enforce_size(db: sqlite3.Connection, most: int) -> None:
         query = "SELECT count(*) FROM version WHERE document = ? AND number < (SELECT base FROM document WHERE id = ?)"
         old = db.execute(query, (found[0], found[0])).fetchone()[0]
         _prune(db, found[0], old // 2)
+
+
+def _is_full(db: sqlite3.Connection, table: str, most: int) -> bool:
+    """Return whether a table has `most` rows. No ID is below 1, so that rows are only counted if the highest ID is."""
+    if (db.execute(f"SELECT max(id) FROM {table}").fetchone()[0] or 0) < most:  # noqa: S608 - a constant
+        return False
+    count: int = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
+    return count >= most
 
 
 def _full_error(limit: str) -> MemoryStoreError:

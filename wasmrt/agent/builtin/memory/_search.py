@@ -1,21 +1,23 @@
-"""Search of an agent's memory: full text and vectors over chunks of documents, merged by reciprocal rank fusion."""
+"""Search of an agent's memory: full text and vectors over chunks of documents, merged by their scores."""
 
 from __future__ import annotations
 
 import heapq
-import math
 import re
 import sqlite3
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from importlib.util import find_spec
-from operator import mul
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.agent.builtin.memory._model import MemoryHit, Trust
 from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.limits import MAX_EMBEDDING_DIMENSIONS, MAX_MEMORY_QUERY_WORDS
 from wasmrt.core.normal_form import normalize
 from wasmrt.runtime.memory import Embedder
+
+if TYPE_CHECKING:
+    from numpy import float32
+    from numpy.typing import NDArray
 
 CHUNK_CHARS = 1600
 """Maximum length of a chunk: about 400 tokens."""
@@ -27,6 +29,19 @@ _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _EACH = re.compile(f"([{_UNSPACED}])")
 _WORDS = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+")
 _MAX_WORD_CHARS = 64
+CANDIDATES = 200
+"""Results of each kind of search before they are merged."""
+_COMPARE_AT_ONCE = 1024
+"""Vectors that one query joins."""
+_MAX_PART, _ZERO = 63, 64
+"""Stored numbers are integers from -63 to 63, as the characters 1 to 127."""
+
+
+class Scored(NamedTuple):
+    """A chunk found by one kind of search, or by several together."""
+
+    chunk: int
+    score: float
 
 
 def split_into_chunks(text: str) -> Iterator[tuple[int, int]]:
@@ -71,40 +86,67 @@ def _chunk_end(text: str, start: int) -> int:
     return most
 
 
-def unit_vectors(embedder: Embedder, texts: Sequence[str]) -> list[bytes]:
-    """Return the vectors of texts, normalized to length 1, as 32-bit floats.
+def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[str]:
+    """Return the vectors of texts as they are stored: an ASCII character for each number.
+
+    SQLite can join such strings, so that a search reads thousands of vectors in one row.
 
     Raises:
-        MemoryStoreError: the embedder failed, or did not return one vector for each text.
+        MemoryStoreError: numpy is missing, or the embedder failed or did not return one vector for each text.
     """
+    if problem := vector_problem():
+        raise MemoryStoreError(problem, code="embedder", hint="the full-text search still works")
+    import numpy  # takes 0.1 s, and only memories with an embedder need it
+
     try:
-        found = [array("f", map(float, vector)) for vector in embedder.embed(texts)]
-        lengths = {len(vector) for vector in found}
-        if len(found) != len(texts) or len(lengths) != 1 or not 1 <= lengths.pop() <= MAX_EMBEDDING_DIMENSIONS:
-            raise _embedder_error(f"did not return {len(texts)} vectors of one length")
-        return [_normalize(vector) for vector in found]
-    except MemoryStoreError:
-        raise
+        found = numpy.array(embedder.embed(texts), numpy.float32)
     except Exception as error:  # embedders are third-party code and may raise anything
         raise _embedder_error(f"failed with {type(error).__name__}") from error
+    if found.ndim != 2 or len(found) != len(texts) or not 1 <= found.shape[1] <= MAX_EMBEDDING_DIMENSIONS:
+        raise _embedder_error(f"did not return {len(texts)} vectors of one length")
+    if not numpy.isfinite(found).all():
+        raise _embedder_error("returned a number that is not finite")
+    largest = abs(found).max(axis=1, keepdims=True)
+    parts = numpy.rint(found / numpy.where(largest, largest, 1) * _MAX_PART) + _ZERO
+    return [row.tobytes().decode("ascii") for row in parts.astype(numpy.uint8)]
 
 
-def find_nearest(query: bytes, candidates: Iterable[tuple[int, bytes]], most: int) -> list[int]:
-    """Return the keys of the vectors nearest to `query` by cosine similarity, nearest first.
+def vector_problem() -> str:
+    """Return the reason why vectors cannot be used, or an empty string."""
+    return "" if find_spec("numpy") else 'vectors need numpy: pip install "wasmrt[vectors]"'
+
+
+def search_vectors(db: sqlite3.Connection, model: str, vector: str) -> list[Scored]:
+    """Return the chunks whose vectors are nearest to `vector` by cosine similarity, nearest first.
 
     Vectors whose similarity is not positive are omitted.
     """
-    wanted = array("f", query)
-    size = len(query)
-    scored = ((sum(map(mul, wanted, array("f", kept))), -key) for key, kept in candidates if len(kept) == size)
-    return [-key for score, key in heapq.nlargest(most, scored) if score > 0]
+    import numpy
+
+    wanted = _decode(vector.encode("ascii"), len(vector))[0]
+    found, (last,) = list[Scored](), db.execute("SELECT coalesce(max(chunk), 0) FROM vector").fetchone()
+    query = (
+        "SELECT group_concat(chunk), CAST(group_concat(value, '') AS BLOB) FROM vector "
+        "WHERE chunk BETWEEN ? AND ? AND model = ? AND length(value) = ?"
+    )
+    for first in range(1, last + 1, _COMPARE_AT_ONCE):
+        chunks, values = db.execute(query, (first, first + _COMPARE_AT_ONCE - 1, model, len(vector))).fetchone()
+        if chunks is None:
+            continue
+        names, rows = chunks.split(","), _decode(values, len(vector))
+        lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows) * (wanted @ wanted))
+        scores = rows @ wanted / numpy.maximum(lengths, 1)
+        best = numpy.argsort(-scores, kind="stable")[:CANDIDATES]
+        found += [Scored(int(names[n]), float(scores[n])) for n in best if scores[n] > 0]
+    return heapq.nsmallest(CANDIDATES, found, key=lambda each: (-each.score, each.chunk))
 
 
-def _normalize(vector: array[float]) -> bytes:
-    length = math.sqrt(sum(map(mul, vector, vector)))
-    if not math.isfinite(length):
-        raise _embedder_error("returned a number that is not finite")
-    return array("f", (part / length for part in vector)).tobytes() if length else vector.tobytes()
+def _decode(values: bytes, dimensions: int) -> NDArray[float32]:
+    import numpy
+
+    parts = numpy.frombuffer(values, numpy.uint8).astype(numpy.float32)
+    parts -= _ZERO
+    return parts.reshape(-1, dimensions)
 
 
 def _embedder_error(what: str) -> MemoryStoreError:
@@ -112,71 +154,30 @@ def _embedder_error(what: str) -> MemoryStoreError:
     return MemoryStoreError(f"the embedder {what}", code="embedder", hint=hint)
 
 
-def search_vectors(db: sqlite3.Connection, model: str, vector: bytes, most: int) -> list[int]:
-    """Return the chunks whose vectors are nearest to `vector` by cosine similarity, nearest first."""
-    if vector_fallback_reason() or not _load_extension(db):
-        kept = db.execute("SELECT chunk, value FROM vector WHERE model = ?", (model,))
-        return find_nearest(vector, kept, most)
-    found = db.execute(
-        "SELECT chunk, CASE length(value) WHEN length(?1) THEN vec_distance_cosine(value, ?1) END AS distance "
-        "FROM vector WHERE model = ?2 AND distance < 1 ORDER BY distance, chunk LIMIT ?3",
-        (vector, model, most),
-    )
-    return [chunk for chunk, _ in found]
-
-
-def vector_fallback_reason() -> str:
-    """Return the reason why vectors are compared in Python, or an empty string if sqlite-vec compares them in C."""
-    if not hasattr(sqlite3.Connection, "enable_load_extension"):
-        return "this Python's sqlite3 cannot load extensions"
-    if find_spec("sqlite_vec") is None:
-        return 'sqlite-vec is not installed: pip install "wasmrt[vectors]"'
-    return ""
-
-
-def _load_extension(db: sqlite3.Connection) -> bool:
-    """Load sqlite-vec into a connection, and return whether it could be loaded."""
-    import sqlite_vec
-
-    db.enable_load_extension(True)
-    try:
-        db.load_extension(sqlite_vec.loadable_path())
-    except sqlite3.OperationalError:  # built for a different system
-        return False
-    finally:
-        # SECURITY: while loading is enabled, SQL could load any other library.
-        db.enable_load_extension(False)
-    return True
-
-
-RRF_K = 60
-"""Cormack, Clarke and Buettcher, "Reciprocal Rank Fusion", SIGIR 2009, section 2."""
-CANDIDATES = 50
-"""Results of each kind of search before they are merged."""
-
-
-def search_text(db: sqlite3.Connection, question: str) -> list[int]:
+def search_text(db: sqlite3.Connection, question: str) -> list[Scored]:
     """Return the chunks that contain words of a question, best first (BM25)."""
     query = match_query(question)
     if query is None:
         return []
-    found = db.execute("SELECT rowid FROM word WHERE word MATCH ? ORDER BY rank, rowid LIMIT ?", (query, CANDIDATES))
-    return [chunk for (chunk,) in found]
+    select = "SELECT rowid, -rank FROM word WHERE word MATCH ? ORDER BY rank, rowid LIMIT ?"
+    return [Scored(*row) for row in db.execute(select, (query, CANDIDATES))]
 
 
-def fuse_rankings(rankings: Sequence[Sequence[int]]) -> list[tuple[int, float]]:
-    """Return the chunks of several rankings with their scores, best first. First place in all of them scores 1."""
+def fuse_scores(rankings: Sequence[Sequence[Scored]]) -> list[Scored]:
+    """Return the chunks of several rankings by the mean of their scores, best first.
+
+    Scores are relative to the best score of their ranking. First place in all rankings scores 1. Method: Bruch, Gai
+    and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", TOIS 2023.
+    """
     scores: dict[int, float] = {}
     for ranking in rankings:
-        for place, chunk in enumerate(ranking, 1):
-            scores[chunk] = scores.get(chunk, 0.0) + 1 / (RRF_K + place)
-    best = len(rankings) / (RRF_K + 1)
-    ordered = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
-    return [(chunk, score / best) for chunk, score in ordered]
+        for chunk, score in ranking:
+            scores[chunk] = scores.get(chunk, 0.0) + score / ranking[0].score / len(rankings)
+    return sorted(map(Scored._make, scores.items()), key=lambda each: (-each.score, each.chunk))
 
 
 def load_hits(
-    db: sqlite3.Connection, scored: Iterable[tuple[int, float]], words: Sequence[int], near: Sequence[int]
+    db: sqlite3.Connection, scored: Iterable[Scored], words: Sequence[Scored], near: Sequence[Scored]
 ) -> tuple[MemoryHit, ...]:
     """Return the text of chunks, and the kinds of search that found each."""
     query = (
@@ -184,9 +185,9 @@ def load_hits(
         "JOIN document d ON d.id = c.document JOIN version v ON v.document = c.document AND v.number = c.number "
         "WHERE c.id = ?"
     )
-    found = []
+    found, by_words, by_vector = [], {each.chunk for each in words}, {each.chunk for each in near}
     for chunk, score in scored:
         path, text, trust, updated_ms = db.execute(query, (chunk,)).fetchone()
-        ways = ("text",) * (chunk in words) + ("vector",) * (chunk in near)
+        ways = ("text",) * (chunk in by_words) + ("vector",) * (chunk in by_vector)
         found.append(MemoryHit(path, text, round(score, 6), ways, Trust(trust), updated_ms))
     return tuple(found)

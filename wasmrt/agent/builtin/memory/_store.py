@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from wasmrt.agent.builtin.memory import _rows, _search
@@ -70,6 +70,22 @@ class MemoryStore:
         with self._writing(user, lifetime) as db:
             return _rows.add(db, self.settings, name, content, append=append, trust=trust, author=author)
 
+    def import_all(self, user: str, documents: Mapping[str, str]) -> list[MemoryVersion]:
+        """Write a user's documents by path in one transaction: all of them, or none. Existing content is replaced.
+
+        Raises:
+            InvalidParametersError: a path or a text is invalid, or a text is empty.
+            MemoryStoreError: a limit is exceeded (`memory-too-large`, `memory-full`).
+        """
+        texts = {read_path(path): text for path, text in documents.items()}
+        for text in texts.values():
+            _check_text(text)
+        with self._writing(user, None) as db:
+            return [
+                _rows.add(db, self.settings, path, text, append=False, trust=Trust.TRUSTED, author=Author.PERSON)
+                for path, text in texts.items()
+            ]
+
     def read(self, user: str, path: str, *, version: int | None = None) -> MemoryDocument:
         """Return a document, by default its newest version.
 
@@ -96,8 +112,8 @@ class MemoryStore:
             if db is None:
                 return MemoryFindings((), "full-text" if vector is None else "hybrid", note)
             words = _search.search_text(db, query)
-            near = [] if vector is None else _search.search_vectors(db, self._embedder.name, vector, _search.CANDIDATES)
-            scored = _search.fuse_rankings([words] if vector is None else [words, near])[:limit]
+            near = [] if vector is None else _search.search_vectors(db, self._model, vector)
+            scored = _search.fuse_scores([words] if vector is None else [words, near])[:limit]
             found = _search.load_hits(db, scored, words, near)
         return MemoryFindings(found, "full-text" if vector is None else "hybrid", note)
 
@@ -159,19 +175,22 @@ class MemoryStore:
         if self.settings.embedder is None:
             return 0
         embedder, made = self._embedder, 0
+        complete = "SELECT (SELECT count(*) FROM chunk) = (SELECT count(*) FROM vector WHERE model = ?)"
         query = (
             "SELECT c.id, substr(v.text, c.start + 1, c.length) FROM chunk c "
             "JOIN version v ON v.document = c.document AND v.number = c.number "
             "LEFT JOIN vector e ON e.chunk = c.id AND e.model = ? WHERE e.chunk IS NULL LIMIT ?"
         )
         with self._reading(user, lifetime) as db:
-            missing = [] if db is None else db.execute(query, (embedder.name, _EMBED_PER_CALL)).fetchall()
+            if db is None or db.execute(complete, (self._model,)).fetchone()[0]:
+                return 0
+            missing = db.execute(query, (self._model, _EMBED_PER_CALL)).fetchall()
         for start in range(0, len(missing), _EMBED_AT_ONCE):
             part = missing[start : start + _EMBED_AT_ONCE]
             if lifetime is not None:
                 lifetime.check()
-            vectors = _search.unit_vectors(embedder, [text for _, text in part])
-            made += self._store_vectors(user, embedder, [chunk for chunk, _ in part], vectors, lifetime)
+            vectors = _search.embed_texts(embedder, [text for _, text in part])
+            made += self._store_vectors(user, [chunk for chunk, _ in part], vectors, lifetime)
         return made
 
     @property
@@ -179,22 +198,27 @@ class MemoryStore:
         assert self.settings.embedder is not None
         return self.settings.embedder
 
+    @property
+    def _model(self) -> str:
+        """The name of the embedder, and of the form of its vectors in the database."""
+        return f"{self._embedder.name}, 7-bit"
+
     def _store_vectors(
-        self, user: str, embedder: Embedder, chunks: Sequence[int], vectors: Sequence[bytes], lifetime: Lifetime | None
+        self, user: str, chunks: Sequence[int], vectors: Sequence[str], lifetime: Lifetime | None
     ) -> int:
         """Store the vectors of chunks that still exist; return their number."""
         insert = "INSERT OR REPLACE INTO vector SELECT id, ?, ? FROM chunk WHERE id = ?"
         with self._writing(user, lifetime) as db:
             values = zip(vectors, chunks, strict=True)
-            return sum(db.execute(insert, (embedder.name, vector, chunk)).rowcount for vector, chunk in values)
+            return sum(db.execute(insert, (self._model, vector, chunk)).rowcount for vector, chunk in values)
 
-    def _embed_query(self, user: str, query: str, lifetime: Lifetime | None) -> tuple[bytes | None, str]:
+    def _embed_query(self, user: str, query: str, lifetime: Lifetime | None) -> tuple[str | None, str]:
         """Return the vector of a question; or None, and the reason, if only the full text is to be searched."""
         if self.settings.embedder is None:
             return None, ""
         try:
             self.embed_missing(user, lifetime=lifetime)
-            return _search.unit_vectors(self._embedder, [query])[0], ""
+            return _search.embed_texts(self._embedder, [query])[0], ""
         except MemoryStoreError as error:
             if error.code != "embedder":
                 raise
