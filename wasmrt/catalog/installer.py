@@ -126,9 +126,8 @@ class Installer:
     ) -> InstallPlan:
         """Fetch, validate and compile a component, and compare it with the installed version.
 
-        `grant` is a capability file that narrows the request. `only` has patterns for the names of the tools that get
-        access; by default all tools get access. `key` is the signer that the source must have. `typed` is
-        stored for updates. `kept` has entries that are requested beyond the capability file.
+        `grant` is a capability file that narrows the request. `only` has patterns for the tools that get access; default
+        all. The source must have the signer `key`. `typed` is stored for updates; `kept` are entries beyond the file.
 
         Raises:
             SourceError: the source cannot be read, its signature is invalid, or its signer is not `key` or not allowed.
