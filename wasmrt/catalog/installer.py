@@ -126,8 +126,8 @@ class Installer:
     ) -> InstallPlan:
         """Fetch, validate and compile a component, and compare it with the installed version.
 
-        `grant` is a capability file that narrows the request. `only` has patterns for the tools that get access; default
-        all. The source must have the signer `key`. `typed` is stored for updates; `kept` are entries beyond the file.
+        `grant` is a capability file that narrows the request. `only` has patterns for the tools that get access.
+        The source must have the signer `key`. `typed` is stored for updates; `kept` are entries beyond the file.
 
         Raises:
             SourceError: the source cannot be read, its signature is invalid, or its signer is not `key` or not allowed.
