@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -108,7 +109,8 @@ def test_the_container_runs_tools_offline_without_root_and_build_tools(debian: P
     options = ("--build-arg", "BASE=localhost/base", "--build-arg", "PIP_NO_INDEX=1", "--pull-never")
     buildah(storage, "build", "-q", *options, "-t", "localhost/wasmrt", tmp_path)
     with container(storage, "localhost/wasmrt") as name:
-        shell = 'id -u; command -v cc make pip; grep CapEff /proc/self/status; wasmrt run echo \'{"message": "hi"}\''
+        tools = "for each in cc make pip; do command -v $each; done"
+        shell = f"id -u; {tools}; grep CapEff /proc/self/status; wasmrt run echo '{json.dumps({'message': 'hi'})}'"
         uid, effective, *answer = buildah(storage, "run", name, "--", "sh", "-c", shell).splitlines()
         assert (uid, effective.split()[1]) == ("10001", "0" * 16)
         assert "hi" in "".join(answer)
