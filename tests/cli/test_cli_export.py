@@ -215,6 +215,7 @@ def attacks(archive: Path) -> dict[str, bytes]:
     }  # fmt: skip
 
 
+@pytest.mark.ci("slow")
 def test_no_manipulated_archive_is_imported(wasmrt: Run, exported: Path, other: Callable[[], Catalog]) -> None:
     after, bad = other(), exported.with_name("bad.zip")
     for name, data in attacks(exported).items():
