@@ -69,6 +69,7 @@ def test_search_answers_questions_and_ranks_by_words(agent: Agent) -> None:
         "pdf": "Reads, merges and splits PDF files, and fills in PDF forms.",
         "xlsx": "Creates spreadsheets with sums.",
         "forms": "Designs forms for web pages.",
+        "docx": "Writes documents with images, also as PDF.",
     }
     for name, description in described.items():
         text = f"---\nname: {name}\ndescription: {description}\n---\nx"
@@ -77,7 +78,9 @@ def test_search_answers_questions_and_ranks_by_words(agent: Agent) -> None:
         "how do I fill in a pdf form": ["pdf"],
         "merge pdf files": ["pdf"],
         "Which skill makes a spreadsheet?": ["xlsx"],
-        "pdf form": ["pdf", "forms"],
+        "pdf form": ["pdf", "forms", "docx"],
+        "make a pdf with images": ["docx"],
+        "which tool is for PDF?": ["pdf", "docx"],
         "bake bread": [],
     }
     for query, names in rows.items():

@@ -20,12 +20,15 @@ _COMMON = frozenset((
 def rank_rows(query: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows whose name or description has at least half of the query's words, the rows with most words first.
 
-    Common words do not count, unless the query has no other word, and neither does an English ending.
+    Of rows with equally many words, those with most words in the name come first. Common words do not count, unless
+    the query has no other word, and neither does an English ending.
     """
     words = dict.fromkeys(_WORD.findall(query.casefold()))
     wanted = [_ENDING.sub("", word) for word in words if word not in _COMMON] or list(words)
     counted = []
     for row in rows:
-        text = f"{row['name']} {row.get('description', '')}".casefold()
-        counted.append((sum(word in text for word in wanted), row))
-    return [row for count, row in sorted(counted, key=lambda each: -each[0]) if count * 2 >= max(len(wanted), 1)]
+        name = row["name"].casefold()
+        text = f"{name} {row.get('description', '')}".casefold()
+        counted.append((sum(word in text for word in wanted), sum(word in name for word in wanted), row))
+    counted.sort(key=lambda each: each[:2], reverse=True)
+    return [row for count, _, row in counted if count * 2 >= max(len(wanted), 1)]
