@@ -18,6 +18,7 @@ from random import Random
 from typing import Any, NamedTuple
 
 from wasmrt.egress.leaks import Rule
+from wasmrt.egress.leaks._rule_sets import RULE_FOLDER
 
 DIGITS, LOWER = "0123456789", "abcdefghijklmnopqrstuvwxyz"
 UPPER = LOWER.upper()
@@ -41,7 +42,7 @@ ALPHABETS = {
 }
 """The alphabets of fillers, each as groups of characters that a filler mixes."""
 _FILLER = re.compile(
-    rf"<(?:({'|'.join(ALPHABETS)}|crc62|pem|luhn) ([0-9]+)"
+    rf"<(?:({'|'.join(ALPHABETS)}|crc62|pem|luhn|bip39) ([0-9]+)"
     r"|(uuid|basic|nothing|jwt|long jwt|jwe|wrapped jwt|discord bot))>"
 )
 
@@ -68,6 +69,8 @@ def _sized(kind: str, size: int, random: Random) -> str:
         return body + _base62(zlib.crc32(body.encode()), width=6)
     if kind == "pem":
         return base64.encodebytes(random.randbytes(size)).decode()
+    if kind == "bip39":
+        return " ".join(random.sample(_mnemonic_words(), size))
     return _card_number(size, random) if kind == "luhn" else _word(ALPHABETS[kind], size, random)
 
 
@@ -133,6 +136,12 @@ _STRUCTURED: dict[str, Callable[[Random], str]] = {
     "wrapped jwt": lambda random: base64.b64encode(_jwt(random).encode()).decode().rstrip("="),
     "discord bot": _discord_bot,
 }
+
+
+@cache
+def _mnemonic_words() -> list[str]:
+    lines = (RULE_FOLDER / "bip39.txt").read_text("utf-8").splitlines()
+    return " ".join(lines[1:]).split()
 
 
 @cache

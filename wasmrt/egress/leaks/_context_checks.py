@@ -21,6 +21,8 @@ _INNOCENT_NAMES = (
     rb"|_enc$|_alg$|algorithm$|_method$|_format$|_scopes?$|_kind$|_mode$|::|arn$"
     rb"|(?:change|request|client|idempotency|continuation|next|page|sync|resume|update|start|marker|cancellation)_?token"
     rb"|endpoint|secret_?name|secretname|secret_?ref|selector"
+    rb"|site_?key|publishable|react|(?:row|content|page|form|search|search_?api)[_\-]?key|(?:form|theme|patrol|watch)_?token"
+    rb"|^data-(?!api|access|auth|secret|private)[a-z\-]*(?:key|token)$"
 )
 _PASSWORD_NAMES = rb"(?i)passw|pwd|passphrase|passwd"
 _UUID = rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -29,8 +31,12 @@ _CODE = (
     rb"[a-z]+://.*|/.*|\.\.?/.*|[@$%].*|0x[0-9a-fA-F]{1,16}|.*aws4_request.*"
     rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
+    rb"|NRBR-.*|NRJS-.*|pk_(?:live|test)_.*|pk\.eyJ.*"
 )
-"""An expression for URLs, paths, variables, numbers, attributes and file names."""
+"""An expression for URLs, paths, variables, numbers, attributes, file names and keys that pages publish."""
+_SEARCH_KEY = rb"[0-9a-f]{32}"
+_SEARCH_NEARBY = 120
+"""Number of bytes before and after a key of Algolia's search in which a page also names the index."""
 _COMMON_PASSWORDS = frozenset(
     b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
     b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
@@ -107,6 +113,9 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
         return False  # an entry in a table of names, which maps a name to a longer one
     if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
         return False
+    nearby = data[max(0, begin - _SEARCH_NEARBY) : end + _SEARCH_NEARBY]
+    if re.fullmatch(_SEARCH_KEY, value) and b"indexName" in nearby:
+        return False
     return _name_suffices(name, value, quoted=quoted, random=random)
 
 
@@ -126,7 +135,8 @@ def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> 
     if re.fullmatch(_UUID, value):
         return quoted and re.search(_UUID_NAMES, name) is not None
     if re.search(_STRONG_NAMES, name) is None:
-        return len(value) >= 20 and count_transitions(value) >= len(value) // 4
+        shortest = 32 if name.lower() == b"key" else 20  # pages give elements and list entries a `key`
+        return len(value) >= shortest and count_transitions(value) >= len(value) // 4
     return len(value) >= 16 or secretive or (len(value) >= 10 and count_transitions(value) >= 5)
 
 
@@ -249,6 +259,20 @@ def is_pem(data: bytes, begin: int, start: int, end: int) -> bool:
     return len(re.sub(rb"\\[nr]|[^0-9A-Za-z+/=]", b"", body.split(b"-----")[0])) >= 64
 
 
+_NOT_AN_ACCOUNT_KEY = _INNOCENT_NAMES + rb"|sig\b|signed|base64|cert|hmac|modulus|encrypted|cipher|proof"
+
+
+def is_bare_key(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Return whether 64 bytes in base64 stand alone, and are no hash, signature or part of a longer text."""
+    del begin
+    before, newline, lead = data[max(0, start - 100) : start].rpartition(b"\n")
+    if data[end : end + 1] == b"=" or lead[-1:] in (b"+", b"/", b"-", b"%") or re.search(_NOT_AN_ACCOUNT_KEY, lead):
+        return False
+    if newline and not lead and re.search(rb"[0-9A-Za-z+/=]{40}\r?\Z", before):
+        return False  # the last line of a longer base64 text
+    return entropy(data[start:end]) >= 4.8 and not is_placeholder(data[start:end])
+
+
 CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "assigned": looks_assigned,
     "password": is_password,
@@ -259,6 +283,7 @@ CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "kubernetes-data": is_kubernetes_data,
     "aws-secret": is_aws_secret,
     "pem": is_pem,
+    "bare-key": is_bare_key,
 }
 """Checks by name. The arguments of a check are `(data, begin, start, end)`: the candidate is `data[start:end]`, and the
 match that includes the candidate's name starts at `begin`."""

@@ -9,13 +9,14 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import and_, sub
 from pathlib import Path
 from typing import Any
 
 from wasmrt.egress.leaks._linear import compile_linear
 
+_MNEMONIC_WORDS, _LEAST_DIFFERENT_WORDS = 12, 8
 _BASE62 = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 _PLACEHOLDER_WORDS = (
@@ -170,6 +171,19 @@ def _has_upper_and_digit(value: bytes) -> bool:
     return _has_digit(value) and value != value.lower()
 
 
+@lru_cache(maxsize=1)
+def _read_mnemonic_words() -> frozenset[bytes]:
+    text = (Path(__file__).parent / "rules" / "bip39.txt").read_bytes()
+    return frozenset(word for line in text.splitlines() if line[:1] != b"#" for word in line.split())
+
+
+def _is_mnemonic(value: bytes) -> bool:
+    """Return whether twelve words of BIP 39's list follow each other, at least eight of them different."""
+    words = re.findall(rb"[a-z]+", value)
+    runs = [tuple(run) for listed, run in groupby(words, key=_read_mnemonic_words().__contains__) if listed]
+    return any(len(run) >= _MNEMONIC_WORDS and len(set(run)) >= _LEAST_DIFFERENT_WORDS for run in runs)
+
+
 CHECKSUMS: dict[str, Callable[[bytes], bool]] = {"crc62": _has_valid_crc}
 """Checksums by name. A valid checksum proves a match. An invalid one proves nothing, since old tokens have none."""
 
@@ -184,5 +198,6 @@ CHECKS: dict[str, Callable[[bytes], bool]] = {
     "digit": _has_digit,
     "letter-digit": _has_letter_and_digit,
     "upper-digit": _has_upper_and_digit,
+    "mnemonic": _is_mnemonic,
 }
 """Checks by name. A candidate must pass the check that its rule sets."""
