@@ -130,13 +130,18 @@ class Instance:
         statement: bytes | None = None,
         kind: bytes = KIND,
         version: str = V03,
+        signs: bool = True,
     ) -> bytes:
-        """Return a bundle over content with these SHA-256 digests, logged some minutes after the certificate."""
+        """Return a bundle over content with these SHA-256 digests, logged some minutes after the certificate.
+
+        If it `signs` nothing, the signature is made with another key than the certificate's.
+        """
         key = generate_private_key(SECP256R1())
         texts = {8: issuer, 12: repository, 18: workflow}
         certificate = self.certify(key, identity, {number: text for number, text in texts.items() if text})
         payload = statement or statement_of(*digests)
-        signature = sign_with(key, b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
+        signing = key if signs else generate_private_key(SECP256R1())
+        signature = sign_with(signing, b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(payload), payload))
         pem = b64(certificate.public_bytes(Encoding.PEM))
         body = canonical({
             "apiVersion": "0.0.1", "kind": "dsse",

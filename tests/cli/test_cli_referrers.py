@@ -128,6 +128,7 @@ def test_other_referrers_are_no_signatures(wasmrt: Run, registry: FakeRegistry, 
     assert Catalog(home / "data").get("parrot").provenance.bundle == good.decode()
     fetched = [each.target for each in registry.server.requests if "manifests/sha256:" in each.target]
     assert len(fetched) == 4 and any(untyped in target for target in fetched)
+    assert not any(digest_of(b"provenance") in request.target for request in registry.server.requests)
 
 
 def listed(

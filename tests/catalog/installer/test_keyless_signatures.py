@@ -246,6 +246,7 @@ INVALID: dict[str, Break] = {
     "certificate that is none": _value(MATERIAL, "certificate", "rawBytes", value=b64(b"0")),
     "no certificate": _value(MATERIAL, "certificate", value=None),
     "changed statement": _value(ENVELOPE, "payload", value=b64(statement_of("0" * 64))),
+    "signature with another key": _signed(DIGEST, signs=False),
     "signature of another bundle": _from_other(ENVELOPE, "signatures"),
     "other payload type": _signed(DIGEST, kind=b"text/plain"),
     "other version": _signed(DIGEST, version="application/vnd.dev.sigstore.bundle.v0.9+json"),
