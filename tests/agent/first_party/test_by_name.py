@@ -255,7 +255,7 @@ def test_docs_page_lists_every_tool_with_its_properties(
         asks = getattr(tool, "default_permission", "") == "ask" or (name in JOB_TOOLS and tool.requires_approval({}))
         if asks and traits.confirmation() != "always":
             always.add(name)
-    stated = PAGE.read_text().partition("These always require it: ")[2].partition(".\n")[0]
+    stated = PAGE.read_text().partition("These require it whatever their effects: ")[2].partition(".\n")[0]
     assert set(re.findall(r"`([^`]+)`", stated)) == always
 
 
@@ -275,7 +275,7 @@ def test_missing_names_of_the_specifications_have_a_reason(
     shipped = set(shipped_names())
     left_out = {
         name
-        for line in PAGE.read_text().partition("## Not here")[2].splitlines()
+        for line in PAGE.read_text().partition("## Not included")[2].splitlines()
         if line.startswith("|") and (cells := [cell.strip() for cell in line.strip("|").split("|")])[1]
         for name in re.findall(r"`([^`]+)`", cells[0]) or [cells[0]]
     }
@@ -296,4 +296,4 @@ def test_docs_page_states_the_limits_of_the_capability_files(prepared: Callable[
         writing = prepared(name).capabilities.workspace_write
         if writing is not None:
             assert (writing.max_file_bytes, writing.max_bytes, writing.max_files) == (5 * MIB, 16 * MIB, 1100), name
-    assert "16 MiB and 1,100 names a call" in PAGE.read_text()
+    assert "16 MiB and 1,100 files and folders a call" in PAGE.read_text()
