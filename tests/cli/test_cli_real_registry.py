@@ -9,6 +9,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -49,11 +50,15 @@ def serve(folder: Path, settings: str) -> Iterator[int]:
         for line in process.stderr:
             log += line
             if found := re.search(r"listening on 127\.0\.0\.1:(\d+)", line):
+                rest = threading.Thread(target=process.stderr.read)  # a full pipe would stop the registry
+                rest.start()
                 yield int(found[1])
+                process.terminate()
+                rest.join()
                 return
         pytest.fail(log)
     finally:
-        process.terminate()
+        process.kill()
         process.communicate(timeout=10)
 
 
@@ -162,12 +167,11 @@ def test_a_pushed_component_is_installed_with_its_capability_file(
     shown = wasmrt("install", pushed[0]["resolved"], "--yes").stderr
     assert "may GET https://api.example.com" in shown
     assert "different source" in wasmrt("install", url, "--yes").stderr  # `wasmrt update` reads the tag from now on
-    if login == "with_passwords":
-        wasmrt("sign", "--new-key", tmp_path / "publisher")
-        assert "not signed" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes", code=2).stderr
-        signed = wasmrt("push", url, tmp_path / "parrot.wasm", "--sign", tmp_path / "publisher.key", "--json").stdout
-        assert json.loads(signed) == pushed[0]
-        assert "already installed" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes").stderr
+    wasmrt("sign", "--new-key", tmp_path / "publisher")
+    assert "not signed" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes", code=2).stderr
+    signed = wasmrt("push", url, tmp_path / "parrot.wasm", "--sign", tmp_path / "publisher.key", "--json").stdout
+    assert json.loads(signed) == pushed[0]
+    assert "already installed" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes").stderr
     assert "already installed" in wasmrt("install", url, "--yes").stderr
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     missing = json.loads(wasmrt("install", f"oci://{host}/acme/parrot:2", "--json", code=2).stderr)
