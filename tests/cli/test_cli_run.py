@@ -9,6 +9,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from keyword import iskeyword
 from pathlib import Path
 
 import click
@@ -197,7 +198,10 @@ def test_closed_output_is_not_an_internal_error(home: Path) -> None:
 def test_command_list_matches_the_commands_help() -> None:
     commands = Path(root.__file__).parents[1]
     files = {
-        name for folder, names in root.FOLDERS.items() for name in names if (commands / folder / f"{name}.py").exists()
+        name
+        for folder, names in root.FOLDERS.items()
+        for name in names
+        if (commands / folder / f"{name}{'_' * iskeyword(name)}.py").exists()
     }
     assert {*COMMANDS, *root.HIDDEN} == files == root.COMMANDS.keys()
     for name in root.COMMANDS:

@@ -126,6 +126,8 @@ def test_a_tool_of_a_registry_is_installed_without_a_grant_and_only_from_allowed
                 return http_response(b"{}", status=401, headers=(("WWW-Authenticate", challenge),))
             if request.target.endswith("/manifests/1.0.0"):
                 return http_response(manifest)
+            if "/referrers/" in request.target or "/manifests/sha256-" in request.target:
+                return http_response(b"{}", status=404)
             moved = (("Location", f"https://files.example.com:{here.server.port}{request.target}"),)
             return http_response(status=307, headers=moved)
         assert request.header("Authorization") is None

@@ -102,7 +102,7 @@ def _verify_content(verifier: Verifier, bundle: Bundle, signed: Sequence[str]) -
 
 def _hashed(signed: Sequence[str]) -> Hashed:
     if not signed:
-        raise BundleError("it is the signature of other content")
+        raise BundleError("the signature is for different content")
     return Hashed(algorithm=HashAlgorithm.SHA2_256, digest=bytes.fromhex(signed[0]))
 
 

@@ -56,7 +56,8 @@ def push(
 
     \b
     Examples:
-      wasmrt push oci://registry.example.com/acme/json:1.2.0 json.wasm --sign publisher.key
+      wasmrt push oci://registry.example.com/acme/json:1.2.0 json.wasm \\
+        --sign publisher.key
       wasmrt push oci://registry.example.com/acme/github:1.0.0 github.zip
     """
     if key is not None and signature is not None:
