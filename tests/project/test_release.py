@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -193,11 +194,12 @@ class LocalIndex(NamedTuple):
 
 @pytest.fixture
 def index(wheel: Path) -> Iterator[LocalIndex]:
-    """Serve an index (PEP 503) with the built wheel on loopback; other packages are at the configured index."""
+    """Serve an index (PEP 503) with the built wheel on loopback; other packages are at pip's index."""
     served: list[str] = []
-    asked = [sys.executable, "-m", "pip", "config", "get", "global.index-url"]
-    configured = subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
-    elsewhere = (os.environ.get("PIP_INDEX_URL") or configured or "https://pypi.org/simple").rstrip("/")
+    shown = subprocess.run([sys.executable, "-m", "pip", "install", "--help"], capture_output=True, text=True, check=True)
+    found = re.search(r"--index-url <url>[^(]*\(default\s+(\S+)\)", shown.stdout)  # a setting changes the default
+    assert found is not None, shown.stdout
+    elsewhere = found[1].rstrip("/")
 
     class Index(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
