@@ -196,7 +196,9 @@ class LocalIndex(NamedTuple):
 def index(wheel: Path) -> Iterator[LocalIndex]:
     """Serve an index (PEP 503) with the built wheel on loopback; other packages are at pip's index."""
     served: list[str] = []
-    shown = subprocess.run([sys.executable, "-m", "pip", "install", "--help"], capture_output=True, text=True, check=True)
+    shown = subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--help"], capture_output=True, text=True, check=True
+    )
     found = re.search(r"--index-url <url>[^(]*\(default\s+(\S+)\)", shown.stdout)  # a setting changes the default
     assert found is not None, shown.stdout
     elsewhere = found[1].rstrip("/")
