@@ -171,7 +171,7 @@ def test_a_pushed_component_is_installed_with_its_capability_file(
     assert "not signed" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes", code=2).stderr
     signed = wasmrt("push", url, tmp_path / "parrot.wasm", "--sign", tmp_path / "publisher.key", "--json").stdout
     assert json.loads(signed) == pushed[0]
-    assert "already installed" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes").stderr
+    assert "now signed by key" in wasmrt("install", url, "--key", tmp_path / "publisher.pub", "--yes").stderr
     assert "already installed" in wasmrt("install", url, "--yes").stderr
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     missing = json.loads(wasmrt("install", f"oci://{host}/acme/parrot:2", "--json", code=2).stderr)

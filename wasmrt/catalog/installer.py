@@ -266,6 +266,8 @@ def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
         found.append(f"different component: {before} became {after} bytes")
     if new.provenance.source and new.provenance.source != old.provenance.source:
         found.append(f"different source: {old.provenance.source or 'unknown'} became {new.provenance.source}")
+    if old.provenance.signer is None and new.provenance.signer is not None:
+        found.append(f"now signed by {new.provenance.signer}; later versions must be, too")
     if info.world != old.world:
         found.append(f"different world: {old.world} became {info.world}")
     found += [f"newly imports {name}" for name in sorted({*info.imports} - {*old.imports})]

@@ -121,6 +121,19 @@ def test_another_signer_none_and_a_lower_version_wait_for_a_decision(
     assert not installer.plan(FileSource(path)).wider
 
 
+def test_a_signature_of_an_installed_unsigned_tool_pins_its_signer(
+    installer: Installer, catalog: Catalog, tool_file: Write, publisher: Publisher
+) -> None:
+    path = tool_file(sidecar=HTTP)
+    installer.accept(installer.plan(FileSource(path)))
+    publisher.sign(path)
+    plan = installer.plan(FileSource(path), key=publisher.signer)
+    assert plan.changes == (f"now signed by {publisher.signer}; later versions must be, too",)
+    assert not plan.needs_decision and not plan.is_installed
+    installer.accept(plan)
+    assert catalog.get("answer").provenance.signer == publisher.signer
+
+
 def test_an_update_by_another_signer_is_a_new_version_with_the_same_bytes(
     installer: Installer, catalog: Catalog, tool_file: Write, publisher: Publisher, other: Publisher
 ) -> None:
