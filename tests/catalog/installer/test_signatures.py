@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat, load_pem_private_key
 from made_components import HTTP, component
 
+from tests.sigstore_instance import changed
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.installer import Installer
 from wasmrt.catalog.package import FolderFiles, PackageSource, pack
@@ -218,18 +219,6 @@ def test_one_valid_signature_among_many_suffices_up_to_a_bound(
         installer.plan(Signed(*[its] * 32, mine), key=publisher.signer)
 
 
-def changed(bundle: bytes, keys: Sequence[str | int], value: object) -> bytes:
-    tree: Any = json.loads(bundle)
-    at = tree
-    for key in keys[:-1]:
-        at = at[key]
-    if value is None:
-        del at[keys[-1]]
-    else:
-        at[keys[-1]] = value
-    return json.dumps(tree).encode()
-
-
 def resigned(publisher: Publisher, bundle: bytes, **fields: object) -> bytes:
     """Return the bundle with other fields in its statement, and a valid signature."""
     statement = json.dumps(
@@ -238,8 +227,8 @@ def resigned(publisher: Publisher, bundle: bytes, **fields: object) -> bytes:
     kind = b"application/vnd.in-toto+json"
     key: Any = load_pem_private_key(publisher.private, None)
     signature = key.sign(b"DSSEv1 %d %s %d %s" % (len(kind), kind, len(statement), statement), ECDSA(SHA256()))
-    bundle = changed(bundle, ("dsseEnvelope", "payload"), base64.b64encode(statement).decode())
-    return changed(bundle, ("dsseEnvelope", "signatures", 0, "sig"), base64.b64encode(signature).decode())
+    bundle = changed(bundle, "dsseEnvelope", "payload", value=base64.b64encode(statement).decode())
+    return changed(bundle, "dsseEnvelope", "signatures", 0, "sig", value=base64.b64encode(signature).decode())
 
 
 def test_malformed_bundles_are_refused(installer: Installer, tool_file: Write, publisher: Publisher) -> None:
@@ -253,16 +242,16 @@ def test_malformed_bundles_are_refused(installer: Installer, tool_file: Write, p
         "duplicate names": b'{"mediaType": 1, "mediaType": 2}',
         "too large": b" " * MAX_BUNDLE_BYTES + good,
         "too deep": b"[" * 40,
-        "another type": changed(good, ("mediaType",), "application/json"),
-        "no material": changed(good, ("verificationMaterial",), None),
-        "a hint that is not text": changed(good, ("verificationMaterial", "publicKey", "hint"), 1),
-        "no envelope": changed(good, (envelope,), None),
-        "another payload type": changed(good, (envelope, "payloadType"), "text/plain"),
-        "two signatures": changed(good, (envelope, "signatures"), [one, one]),
-        "no signature": changed(good, (envelope, "signatures"), []),
-        "not base64": changed(good, (envelope, "payload"), "\u00e9"),
-        "an empty signature": changed(good, (envelope, "signatures", 0, "sig"), ""),
-        "another payload": changed(good, (envelope, "payload"), base64.b64encode(b"{}").decode()),
+        "another type": changed(good, "mediaType", value="application/json"),
+        "no material": changed(good, "verificationMaterial", value=None),
+        "a hint that is not text": changed(good, "verificationMaterial", "publicKey", "hint", value=1),
+        "no envelope": changed(good, envelope, value=None),
+        "another payload type": changed(good, envelope, "payloadType", value="text/plain"),
+        "two signatures": changed(good, envelope, "signatures", value=[one, one]),
+        "no signature": changed(good, envelope, "signatures", value=[]),
+        "not base64": changed(good, envelope, "payload", value="\u00e9"),
+        "an empty signature": changed(good, envelope, "signatures", 0, "sig", value=""),
+        "another payload": changed(good, envelope, "payload", value=base64.b64encode(b"{}").decode()),
         "another statement": resigned(publisher, good, _type="https://in-toto.io/Statement/v9"),
         "another predicate": resigned(publisher, good, predicateType="https://example.com/tested"),
         "no subject": resigned(publisher, good, subject=[]),
@@ -287,7 +276,7 @@ def test_a_signature_of_the_bytes_alone_is_verified_as_well(
         "messageDigest": {"algorithm": "SHA2_256", "digest": base64.b64encode(bytes.fromhex(digest)).decode()},
         "signature": base64.b64encode(key.sign(component(), ECDSA(SHA256()))).decode(),
     }
-    bundle = changed(changed(bundle, ("dsseEnvelope",), None), ("messageSignature",), message)
+    bundle = changed(changed(bundle, "dsseEnvelope", value=None), "messageSignature", value=message)
     assert installer.plan(Signed(bundle), key=publisher.signer).new.provenance.signer == publisher.signer
     with pytest.raises(SourceError, match="signature is for different content"):
         installer.plan(WithSignature(FileSource(tool_file(component(answer=2))), bundle), key=publisher.signer)
