@@ -3,7 +3,7 @@
 `WASMRT_TESTS` selects the tier: `short` (default), `ci` (only the tests that the short run leaves out) or `all`. A test
 is in the tier `ci` if it is marked `@pytest.mark.ci(KIND)` or uses a fixture of `KIND_BY_FIXTURE`. Property tests and
 long tables of cases (`@pytest.mark.table`) belong to both: the short run tries fewer examples, and every tenth case.
-Tests of files on the command line are not left out.
+Without `WASMRT_TESTS`, tests of files on the command line are not left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from collections import Counter
 
 import pytest
 
-TIER = os.environ.get("WASMRT_TESTS", "short")
+_CHOSEN = os.environ.get("WASMRT_TESTS")
+TIER = _CHOSEN or "short"
 KINDS = {
     "toolchain": "compilers of guest languages",
     "browser": "Chromium",
@@ -51,7 +52,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if TIER == "all" or any(".py" in argument for argument in config.args):
+    if TIER == "all" or (not _CHOSEN and any(".py" in argument for argument in config.args)):
         return
     kept, deselected = [], []
     rows: Counter[tuple[object, str]] = Counter()
