@@ -6,6 +6,7 @@ import pytest
 from wasmrt.testing.attacks import Body
 
 from tests.sandbox.escape.conftest import Make, ended
+from wasmrt import ResourceLimits
 from wasmrt.core.errors import GuestError, InvalidParametersError
 from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES, MAX_LOG_ENTRIES, MAX_LOG_ENTRY_BYTES, MAX_PARAMS_BYTES
 
@@ -43,7 +44,7 @@ def test_a_thousand_log_lines_are_kept_and_the_rest_counted(make: Make) -> None:
         (local.set $i (i32.add (local.get $i) (i32.const 1)))
         (br_if $again (i32.lt_u (local.get $i) (i32.const 1500)))) (call $ok)""",
     )
-    output = make(body).execute({})
+    output = make(body, ResourceLimits()).execute({})
     assert len(output.logs) == MAX_LOG_ENTRIES
     assert output.usage.log_entries_dropped == 500
 
