@@ -44,6 +44,11 @@ def examples(count: int) -> int:
     return max(min(count, 10), count // _SHORT_SHARE) if TIER == "short" else count
 
 
+def kills(count: int = 20) -> int:
+    """Return how many processes a test kills: `count`, or `WASMRT_KILLS` for a longer run."""
+    return int(os.environ.get("WASMRT_KILLS", count))
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if TIER not in ("short", "ci", "all"):
         raise pytest.UsageError(f"WASMRT_TESTS must be short, ci or all, not {TIER!r}")

@@ -16,6 +16,7 @@ from click.testing import Result
 
 from tests.cli.conftest import BUNDLED
 from tests.cli.registry import COMPONENT, REQUEST, config_of, serve_registry
+from tests.tiers import kills
 
 Run = Callable[..., Result]
 pytestmark = [
@@ -23,7 +24,7 @@ pytestmark = [
     pytest.mark.usefixtures("unmeasured"),
     pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="needs pidfds"),
 ]
-KILLS = int(os.environ.get("WASMRT_CLI_KILLS", "8"))
+KILLS = kills(8)
 WASM = "application/wasm"
 WIDER = REQUEST.replace(b"api.", b"*.")
 

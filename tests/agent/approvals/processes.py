@@ -14,11 +14,6 @@ Step = Callable[[], None]
 Work = Callable[[Step], None]
 
 
-def kills(default: int) -> int:
-    """Return the number of processes that a test kills: WASMRT_KILLS, or a few."""
-    return int(os.environ.get("WASMRT_KILLS", default))
-
-
 @contextmanager
 def forking() -> Iterator[None]:
     """Fork despite running threads, which Python warns about. The children acquire no locks of the parent."""

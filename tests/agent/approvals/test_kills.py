@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.approvals.processes import Killed, Step, Work, kills
+from tests.agent.approvals.processes import Killed, Step, Work
 from tests.agent.approvals.requests import request
 from tests.postgres_server import Place, StorePlace
+from tests.tiers import kills
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, ApprovalScope, ApprovalStore, QueueApprover, State
 from wasmrt.core.errors import ApprovalError
 
@@ -65,7 +66,7 @@ def _answers(path: Place, batch: list[ApprovalRequest]) -> Work:
 
 def test_killed_processes_neither_lose_nor_repeat_answers(tmp_path: Path, store_place: StorePlace) -> None:
     path, applied = store_place(tmp_path / "approvals.sqlite3"), tmp_path / "applied"
-    killed, every = Killed(kills(30)), []
+    killed, every = Killed(kills()), []
     while killed.left > 0:
         batch = [request({"n": len(every) + n}, expires_ms=2**52) for n in range(BATCH)]
         every += batch
@@ -75,7 +76,7 @@ def test_killed_processes_neither_lose_nor_repeat_answers(tmp_path: Path, store_
     times = Counter(applied.read_text().split())
     assert set(times.values()) == {1}
     assert times.keys() <= {r.id for r in every}
-    assert len(every) - len(times) <= (kills(30) - killed.left) * BATCH
+    assert len(every) - len(times) <= (kills() - killed.left) * BATCH
     # Answers of scope `always` are remembered, even if processes were killed afterwards.
     assert all((store.remembered(r) is not None) is bool(n % BATCH % 2) for n, r in enumerate(every))
     found = [store.get(r.id) for r in every]

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.agent.approvals.processes import Killed, Step, forking, kills
+from tests.agent.approvals.processes import Killed, Step, forking
 from tests.postgres_server import Place, PostgresServer, StorePlace, on_a_file
+from tests.tiers import kills
 from wasmrt.agent.approvals import ConfirmationTokens, Redeemed, params_digest
 from wasmrt.agent.approvals import _tokens as module
 from wasmrt.core.effects import Effect
@@ -362,7 +363,7 @@ def _uses(place: Place, key: Path, issued: list[str], applied: Path) -> Callable
 def test_a_token_used_by_a_killed_process_stays_used(tmp_path: Path, store_place: StorePlace) -> None:
     place, key = store_place(tmp_path / "t.sqlite3"), tmp_path / "t.key"
     tokens = ConfirmationTokens(place, key)
-    killed, applied, every = Killed(kills(30)), tmp_path / "applied", 0
+    killed, applied, every = Killed(kills()), tmp_path / "applied", 0
     while killed.left > 0:
         issued = [tokens.issue(**TOKEN | {"ttl_seconds": 3600}) for _ in range(8)]
         every += len(issued)
@@ -370,4 +371,4 @@ def test_a_token_used_by_a_killed_process_stays_used(tmp_path: Path, store_place
         assert {refusal(tokens, token) for token in issued} == {"token-used"}
     times = Counter(applied.read_text().split())
     assert set(times.values()) == {1}
-    assert every - len(times) <= kills(30) - killed.left
+    assert every - len(times) <= kills() - killed.left

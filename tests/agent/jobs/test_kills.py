@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.approvals.processes import Killed, Step, kills
+from tests.agent.approvals.processes import Killed, Step
 from tests.agent.jobs.conftest import SECONDS
+from tests.tiers import kills
 from wasmrt import JobContext, Jobs, JobTask, LimitError, ToolRegistry
 from wasmrt.agent.jobs import TRANSITIONS, Job, JobState
 
@@ -53,7 +54,7 @@ def check(jobs: Jobs, job: Job) -> None:
 
 
 def test_killed_processes_lose_no_job_and_run_none_twice(home: Path) -> None:
-    killed = Killed(kills(300))
+    killed = Killed(kills())
 
     def work(step: Step) -> None:
         jobs = Jobs(ToolRegistry(), Counting(step), lease_seconds=LEASE)

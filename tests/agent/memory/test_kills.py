@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.agent.approvals.processes import Killed, Step, Work, kills
+from tests.agent.approvals.processes import Killed, Step, Work
+from tests.tiers import kills
 from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.runtime.memory import MemorySettings
 
@@ -31,7 +32,7 @@ def check(store: MemoryStore, folder: Path) -> int:
 
 
 def test_killed_writer_leaves_the_old_or_the_new_document(store: MemoryStore, folder: Path) -> None:
-    killed, each = Killed(kills(50)), 4
+    killed, each = Killed(kills()), 4
 
     def work(step: Step) -> None:
         number = check(store, folder) if folder.exists() and store.entries("ann") else 0
@@ -42,7 +43,7 @@ def test_killed_writer_leaves_the_old_or_the_new_document(store: MemoryStore, fo
 
     while killed.left > 0:
         killed.run(work, most=2 * each)
-    assert check(store, folder) > 50
+    assert check(store, folder) > kills()
 
 
 def test_concurrent_writers_in_several_processes_lose_no_text(folder: Path) -> None:

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from tests.agent.routines.conftest import START, Clock, Model, add
+from tests.tiers import kills
 from wasmrt import ToolRegistry
 from wasmrt.agent.approvals import DenyApprover
 from wasmrt.agent.routines import RoutineEngine, RoutineStore
 
 pytestmark = [pytest.mark.ci("kills"), pytest.mark.usefixtures("unmeasured")]
-POINTS = 300
+POINTS = kills()
 
 
 def run_routines(path: Path, now: float) -> None:

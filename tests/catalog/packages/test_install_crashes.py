@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from tests.catalog.packages.desk_package import write_package
+from tests.tiers import kills
 
 pytestmark = [pytest.mark.ci("kills"), pytest.mark.usefixtures("unmeasured")]
-KILLS = int(os.environ.get("WASMRT_INSTALL_KILLS", "30"))
+KILLS = kills()
 
 # This script installs version 2 over version 1 in child processes, and kills each child a little later than the one
 # before. It then inspects the state, and prints one JSON object with the states and the number of killed children.

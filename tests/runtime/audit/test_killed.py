@@ -1,11 +1,10 @@
 """Processes killed while they write receipts lose no receipt of a returned call, and leave a valid chain.
 
-WASMRT_KILLS sets how many are killed; the figure that is told of is 300.
+`WASMRT_KILLS=300` kills 300.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
@@ -15,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.runtime.audit.conftest import Chain
+from tests.tiers import kills
 
 pytestmark = pytest.mark.ci("kills")
 
 ROOT = Path(__file__).parents[3]
-KILLS = int(os.environ.get("WASMRT_KILLS", "30"))
+KILLS = kills(30)
 AT_ONCE = 3
 OF_ONE_CHAIN = 30
 

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from tests.tiers import examples
+from tests.tiers import examples, kills
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError, UndoError
 from wasmrt.core.model import Reason
@@ -31,7 +31,7 @@ from wasmrt.runtime.workspace import (
     undo,
 )
 
-KILLS = int(os.environ.get("WASMRT_WRITE_KILLS", "10"))
+KILLS = kills(10)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiers import kills
 from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.core.model import Addition, Reason
@@ -19,7 +20,7 @@ from wasmrt.runtime.workspace import WorkspaceWriter, WriteBudget
 
 SECRET = b"outside"
 RACES = int(os.environ.get("WASMRT_WRITE_RACES", "300"))
-KILLS = int(os.environ.get("WASMRT_WRITE_KILLS", "15"))
+KILLS = kills(15)
 
 
 @pytest.fixture
