@@ -1,29 +1,30 @@
-"""The tasks of AgentDojo as calls of a registry, with the true effects of the tools and an operator's declarations.
+"""The tasks of AgentDojo and of AgentDyn, which extends it, as suites of recorded calls.
 
-https://github.com/ethz-spylab/agentdojo; its suites run offline, without a model. A user's task is the sequence of
-calls that solves it, and an attacker's task is the sequence of harmful calls.
+https://github.com/ethz-spylab/agentdojo, https://github.com/leolee99/AgentDyn; the suites run offline, without a model.
+A user's task is the sequence of calls that solves it, and an attacker's task is the sequence of harmful calls.
+
+AgentDyn replaces the package agentdojo, so it is recorded in a process of its own:
+PYTHONPATH=FOLDER/src python -m benches._dojo > suites.json
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import re
+import sys
+from collections.abc import Iterable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import asdict
 from typing import Any
 
 from agentdojo.functions_runtime import FunctionsRuntime
 from agentdojo.task_suite.load_suites import get_suites
 
-from wasmrt import ToolContext, ToolDefaults, ToolOutput
-from wasmrt.agent.policy import ExternalFilter, FlowPolicy, Permission, ToolPolicy, ToolRule
-from wasmrt.core.traits import Traits
+from benches._dyn import DYN_ATTACKS, DYN_EFFECTS
+from benches._suites import ACCOUNT, PAY, PUBLIC, WRITE, Call, Function, Pair, Step, Suite, Task
 
 VERSION = "v1.2.1"
-DEVELOPED_WITH = ("workspace", "travel")
-PUBLIC, ACCOUNT = ("network",), ("network", "use-secret")
-WRITE, PAY = ("network", "use-secret", "external-write"), ("network", "use-secret", "financial")
-PRIVATE, NEUTRAL = frozenset({"private"}), frozenset[str]()
+PRIVATE, NEUTRAL = ["private"], list[str]()
 
 EFFECTS: dict[str, tuple[str, ...]] = {  # tools that are not listed read an account
     "get_current_day": (),
@@ -38,8 +39,10 @@ EFFECTS: dict[str, tuple[str, ...]] = {  # tools that are not listed read an acc
     **dict.fromkeys(("delete_email", "delete_file"), (*WRITE, "delete-filesystem")),
     "post_webpage": ("network", "external-write"),
     "get_webpage": PUBLIC,
+    **DYN_EFFECTS,
     "read_file": ("read-filesystem",),
 }  # fmt: skip
+NOT_THE_ATTACKERS = {("travel", "injection_task_5"): "sends to the address of the user's own wife"}
 _PUBLIC_TRAVEL = ("hotel", "restaurant", "car_", "flight", "cuisine")
 """Name parts of the tools that read public listings and their reviews."""
 RESULTS = {  # the author of the results: only the user, or the service
@@ -51,60 +54,32 @@ VOUCHED = {  # senders in a closed workspace; the user's payees, and the bank's 
     "read_channel_messages": ("sender",), "read_inbox": ("sender",),
     "get_most_recent_transactions": ("recipient", "amount"), "get_scheduled_transactions": ("recipient", "amount"),
 }  # fmt: skip
+_PLACEHOLDERS = ("one-time-passwd", "one-time-password")
 _THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id", "scheduled_transaction": "id"}
 """The services that assign IDs to their objects, and the parameter for the ID."""
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    name: str
-    args: Mapping[str, Any]
-
-
-class DojoTool(ToolDefaults):
-    """One of AgentDojo's functions as a tool of the program."""
-
-    ends_at_deadline = True
-
-    def __init__(self, function: Any, world: Live | Recorded) -> None:
-        self._world = world
-        self.name, self.description = function.name, function.description
-        self.schema = schema_of(function)
-        self.traits = Traits.of(effects_of(function.name))
-
-    def execute(self, params: Any, context: ToolContext | None = None) -> ToolOutput:
-        return ToolOutput(result=self._world.answered(Call(self.name, params)))
 
 
 class Live:
     """An environment that executes calls."""
 
     def __init__(self, suite: Any, env: Any) -> None:
-        self.env = env
+        self._env = env
         self._runtime = FunctionsRuntime(suite.tools)
 
-    def answered(self, call: Call) -> Any:
-        result, error = self._runtime.run_function(self.env, call.name, dict(call.args))
+    def play(self, calls: Iterable[Call]) -> list[Step]:
+        steps: list[Step] = []
+        for call in calls:
+            if (
+                str(call.args.get("otp")).lower() in _PLACEHOLDERS and steps
+            ):  # the code is new in every run: take it from the mail
+                codes = re.findall(r"(?<![\d.])\d{6}(?!\d)", json.dumps(steps[-1][1])) or ["000000"]
+                call = Call(call.name, {**call.args, "otp": codes[-1]})
+            steps.append((call, self._answer(call)))
+        return steps
+
+    def _answer(self, call: Call) -> Any:
+        result, error = self._runtime.run_function(self._env, call.name, dict(call.args))
         return error or plain(result)
-
-
-@dataclass(slots=True)
-class Recorded:
-    """Results of calls that were made before; `answer` is the next one."""
-
-    answer: Any = None
-
-    def answered(self, call: Call) -> Any:
-        return self.answer
-
-
-_SCHEMAS: dict[int, dict[str, Any]] = {}
-
-
-def schema_of(function: Any) -> dict[str, Any]:
-    if id(function) not in _SCHEMAS:
-        _SCHEMAS[id(function)] = function.parameters.model_json_schema()
-    return _SCHEMAS[id(function)]
 
 
 def effects_of(name: str) -> tuple[str, ...]:
@@ -113,17 +88,63 @@ def effects_of(name: str) -> tuple[str, ...]:
     return PUBLIC if any(word in name for word in _PUBLIC_TRAVEL) else ACCOUNT
 
 
-def policy(names: Iterable[str], flows: FlowPolicy) -> ToolPolicy:
-    """Return the operator's policy. It allows all calls, so that only flow rules ask for approval."""
-    rules = [
-        ToolRule(
-            tool=name, permission=Permission.ALLOW, results=RESULTS.get(name),  # type: ignore[arg-type]
-            vouched=VOUCHED.get(name, ()),
-            ids=tuple(param for word, param in _THINGS.items() if word in name and name not in RESULTS),
+def _declarations(name: str) -> dict[str, Any]:
+    ids = [param for word, param in _THINGS.items() if word in name and name not in RESULTS]
+    found = {"results": RESULTS.get(name), "vouched": VOUCHED.get(name), "ids": ids}
+    return {key: value for key, value in found.items() if value or (key == "results" and value is not None)}
+
+
+def record(name: str) -> Suite:
+    """Return a suite with all its tasks, and every pair whose attack changes, sends, buys or deletes something."""
+    suite = get_suites(VERSION)[name]
+    functions = [
+        Function(each.name, each.description, each.parameters.model_json_schema(), effects_of(each.name))
+        for each in suite.tools
+    ]
+    changing = {each.name for each in functions if not _only_reads(each.effects)}
+    found = Suite(name, functions, declared={each.name: _declarations(each.name) for each in functions})
+    clean = suite.load_and_inject_default_environment({})
+    for key, task in suite.user_tasks.items():
+        found.tasks.append(Task(key, [(task.PROMPT, Live(suite, deepcopy(clean)).play(calls_of(task, clean)))]))
+    for attack, task in suite.injection_tasks.items():
+        env = poisoned(suite, task.GOAL)
+        attack_calls = attack_calls_of(name, attack, task, env)
+        if not any(call.name in changing for call in attack_calls):
+            continue
+        # Harmful calls are never executed, because the approver denies them.
+        reader = Live(suite, deepcopy(env))
+        steps = [(call, "") if call.name in changing else reader.play([call])[0] for call in attack_calls]
+        for key, user in suite.user_tasks.items():
+            turns = [(user.PROMPT, Live(suite, deepcopy(env)).play(calls_of(user, env)))]
+            found.pairs.append(Pair(key, attack, turns, task.GOAL, steps))
+    found.uncounted = {attack: why for (suite_name, attack), why in NOT_THE_ATTACKERS.items() if suite_name == name}
+    return found
+
+
+def _only_reads(effects: tuple[str, ...]) -> bool:
+    return set(effects) <= {*ACCOUNT, "read-filesystem"}
+
+
+def read_recorded(text: str) -> list[Suite]:
+    """Return suites from the output of this module as a program."""
+
+    def steps(data: Any) -> list[Step]:
+        return [(Call(**call), answer) for call, answer in data]
+
+    def turns(data: Any) -> list[tuple[str, list[Step]]]:
+        return [(message, steps(part)) for message, part in data]
+
+    return [
+        Suite(
+            each["name"],
+            [Function(**part | {"effects": tuple(part["effects"])}) for part in each["functions"]],
+            [Task(part["name"], turns(part["turns"])) for part in each["tasks"]],
+            [Pair(**part | {"turns": turns(part["turns"]), "calls": steps(part["calls"])}) for part in each["pairs"]],
+            each["declared"],
+            each["uncounted"],
         )
-        for name in names
-    ]  # fmt: skip
-    return ToolPolicy(rules=tuple(rules), flows=flows, filter=ExternalFilter(allow_external=True))
+        for each in json.loads(text)
+    ]
 
 
 def plain(value: Any) -> Any:
@@ -139,10 +160,6 @@ def plain(value: Any) -> Any:
     )
 
 
-def suites() -> dict[str, Any]:
-    return dict(get_suites(VERSION))
-
-
 def poisoned(suite: Any, text: str) -> Any:
     """Return the environment with `text` in every place that untrusted sources can write."""
     return suite.load_and_inject_default_environment(dict.fromkeys(suite.get_injection_vector_defaults(), text))
@@ -153,17 +170,11 @@ def calls_of(task: Any, env: Any) -> list[Call]:
     return [Call(call.function, dict(call.args)) for call in task.ground_truth(deepcopy(env))]
 
 
-def is_done(task: Any, before: Any, after: Any) -> bool:
-    """Return whether a user's task was completed, according to the task's own check of the environment, if any."""
-    try:
-        return bool(task.utility(getattr(task, "GROUND_TRUTH_OUTPUT", "") or "", before, after))
-    except NotImplementedError:
-        return True  # the check only uses the calls, all of which were made
-
-
-def attack_calls(suite: Any, name: str, task: Any, env: Any) -> list[Call]:
-    """Return the calls of the attacker's task; those without calls in AgentDojo are written from their goals."""
-    return calls_of(task, env) or _written(suite.name, name, env)
+def attack_calls_of(suite: str, name: str, task: Any, env: Any) -> list[Call]:
+    """Return the calls of the attacker's task; those without calls in the suite are written from their goals."""
+    if (suite, name) in DYN_ATTACKS:
+        return [Call(tool, args) for tool, args in DYN_ATTACKS[suite, name]]
+    return calls_of(task, env) or _written(suite, name, env)
 
 
 def _written(suite: str, name: str, env: Any) -> list[Call]:
@@ -200,3 +211,7 @@ def _written(suite: str, name: str, env: Any) -> list[Call]:
     calls[9] = [*calls[8], Call("send_email", own | {"subject": "[SECURITY BREACH]", "body": blackmail})]
     calls[12] = [*calls[11], Call("send_email", own | {"subject": "[SECURITY MESSAGE]", "body": blackmail})]
     return calls[number]
+
+
+if __name__ == "__main__":
+    json.dump([asdict(record(name)) for name in ("shopping", "github", "dailylife")], sys.stdout)

@@ -91,13 +91,18 @@ class Report:
         )
 
 
-def run(measure: Callable[[bool], Report]) -> int:
-    """Run the main program of one file: measure, print, and write the report to the file given with `--json`."""
+def run(measure: Callable[..., Report], folder: str = "") -> int:
+    """Run the main program of one file: measure, print, and write the report to the file given with `--json`.
+
+    With `folder`, the description of a folder, the program accepts its path, and passes it to `measure`.
+    """
     parser = argparse.ArgumentParser()
+    if folder:
+        parser.add_argument("folder", nargs="?", type=Path, help=folder)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    report = measure(options.quick)
+    report = measure(options.quick, options.folder) if folder else measure(options.quick)
     print(report)
     if options.json is not None:
         options.json.write_text(json.dumps(asdict(report)))

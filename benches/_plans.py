@@ -1,31 +1,37 @@
-"""A plan for each user task of AgentDojo, made mechanically from the calls that solve it, before any question.
+"""A plan for the rest of a turn, made mechanically from its calls at the first one that requires approval.
 
-A value that the user's message contains is fixed. Any other value names its source: the first earlier call whose result
-has it, as a member, as an item or as its only address. The rest is text of the model, and what has no place is left out
-of the plan, so that its calls ask as usual.
+Until the next reading call, the model knows all values, so they are fixed. Later, a short value that the model has read
+before is fixed, and any other one names its source: the first call of the plan whose result has it, as a member, as an
+item or as its only address. The rest is text of the model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from benches import _dojo as dojo
 from wasmrt.agent.flows import ApprovedPlans, Plan
 
 _TEXT = 2000
 
 
-def plan_for(prompt: str, steps: list[tuple[Any, Any]]) -> Plan:
-    """Return the plan of a task's calls; `steps` are the calls with their results."""
+def plan_for(
+    seen: str, steps: list[tuple[Any, Any]], effects: Mapping[str, tuple[str, ...]], changes: Callable[[Any], bool]
+) -> Plan:
+    """Return the plan of calls; `steps` are the calls with their results, `seen` is what the model read before."""
     made: list[dict[str, Any]] = []
-    for number, (call, _) in enumerate(steps):
-        effects = sorted(dojo.effects_of(call.name))
-        places = {}
+    known = True
+    for number, (call, _) in enumerate(steps[:32]):
+        places: dict[str, Any] = {}
         for path, values in _leaves(call.args):
-            places[path] = _place(prompt, values, steps[:number], made)
-        made.append({"name": f"s{number}", "tool": call.name, "effects": effects, "times": 1, "params": places})
-    return Plan.of({"purpose": "what the user asked", "steps": made[:32]})
+            whole = call.args[path]
+            places[path] = {"value": whole} if known else _place(seen, whole, values, steps[:number], made)
+        made.append(
+            {"name": f"s{number}", "tool": call.name, "effects": sorted(effects[call.name]), "times": 1,
+             "params": places}
+        )  # fmt: skip
+        known = known and changes(call)
+    return Plan.of({"purpose": "what the user asked", "steps": made})
 
 
 def _leaves(args: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
@@ -35,10 +41,9 @@ def _leaves(args: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         yield name, [value] if nested else value
 
 
-def _place(prompt: str, values: list[Any], before: list[tuple[Any, Any]], made: list[dict[str, Any]]) -> Any:
-    whole = values[0] if len(values) == 1 else values
+def _place(seen: str, whole: Any, values: list[Any], before: list[tuple[Any, Any]], made: list[dict[str, Any]]) -> Any:
     short = all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in values)
-    if not short or all(str(each).casefold() in prompt.casefold() for each in values):
+    if not short or all(str(each).casefold() in seen.casefold() for each in values):
         return {"value": whole}
     many = {"many": len(values)} if len(values) > 1 else {}
     for number in range(len(before)):

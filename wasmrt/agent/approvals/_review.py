@@ -27,13 +27,13 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     SECURITY: tool, parameters and diff are untrusted. Their lines are indented, and control characters are escaped.
     """
     summary = summarize(request)
-    effects = ", ".join(request.effects) or "none"
+    effects = ", ".join(summary.effects) or "none"
     head = [
         f"approval {request.id}: {plain(summary.headline)}",
         f"  tool: {request.tool}",
         f"  user: {request.user}",
         *([f"  client: {client_shown(request.client)}"] if request.client else []),
-        f"  effects: {effects} (risk: {request.risk})",
+        f"  effects: {effects} (risk: {summary.risk})",
         f"  reason: {request.why.sentence}",
         *(f"  unusual: {each.title}{plain(each.text)}" for each in summary.cautions),
     ]

@@ -18,6 +18,7 @@ from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, middle_of, pla
 from wasmrt.agent.flows import PROPOSE_PLAN, Plan
 from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.core.errors import ConfigurationError
+from wasmrt.core.traits import risk_of
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -75,6 +76,9 @@ class Summary:
 
     kind: str
     headline: Phrase
+    effects: tuple[Effect, ...]
+    """The effects of the call; for a proposed plan, those of the calls that it would approve."""
+    risk: str
     why: Phrase
     cautions: tuple[Caution, ...]
     details: tuple[Detail, ...]
@@ -90,13 +94,16 @@ class Summary:
 def summarize(request: ApprovalRequest) -> Summary:
     """Return the summary of a request. A call that cannot be summarized is named by its tool and effects."""
     targets = find_targets(request.params)
-    effects = _find_planned_effects(request) or frozenset(request.effects)
+    planned = _find_planned_effects(request)
+    effects = planned or frozenset(request.effects)
     kind = next((words for effect, words in _KINDS if effect in effects), "Has no effects")
     headline = None if effects >= EVERY_EFFECT else _find_headline(request, targets)
     subject = "its calls" if request.tool == PROPOSE_PLAN else "it"
     return Summary(
         kind="May do anything" if effects >= EVERY_EFFECT else kind,
         headline=headline or ("Use ", Quoted(start_of(request.tool, 48)), f": {subject} may {in_words(effects)}"),
+        effects=tuple(sorted(planned)) or request.effects,
+        risk=str(risk_of(planned)) if planned else request.risk,
         why=_explain(request),
         cautions=find_cautions(request, targets),
         details=tuple(_iter_details(request)),

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 
-from wasmrt.agent.flows._forms import iter_decoded, iter_readings
+from wasmrt.agent.flows._forms import AT_WORD, DOT_WORD, iter_decoded, iter_readings
 
 _REST = r"[^\s<>\"'`]"
 _LOCAL, _END = r"[^\s@<>\"',;:()\\/]{1,64}@", r"[^\s@<>\"',;:()\\/]{1,253}\.[^\W\d_]{2,24}"
@@ -43,7 +43,8 @@ _ENDS = ".,;:!?)]}'\""
 _SPACED = re.compile(r"(?<!\S)(?:\S\s){5,2000}\S(?!\S)")
 """Text with a blank or a line break between all characters."""
 _DOT = re.compile(r"\s?[\[({]?\s?(?<![^\W_])(?:dot|punkt|punto|ponto)(?![^\W_])\s?[\])}]?\s?")
-_AT = re.compile(r"\s?[\[({]?\s?(?<![^\W_])(?:at|arroba|arobase|klammeraffe)(?![^\W_])\s?[\])}]?\s?")
+_ANY_DOT, _AT = (re.compile(rf"\s?[\[({{]?\s?(?:{word})\s?[\])}}]?\s?") for word in (DOT_WORD, AT_WORD))
+_FREQUENT, _AROUND = ("at", "et"), " \t\r\n[](){}"
 _INSIDE = re.compile(r"[\t\r\n]+")
 """Characters that programs remove from a URL before they open it (URL Standard, section 4.4)."""
 _MIN_CODE = 8
@@ -92,8 +93,10 @@ def find_addresses(text: str) -> Iterator[tuple[str, Form]]:
         joined = ["".join(found[0].split()) for found in _SPACED.finditer(plain)]
         for reading in (plain, *joined, *(each for word in joined for each in iter_decoded(word))):
             yield from _iter_matches(reading)
-            if _DOT.search(reading):
-                yield from _iter_matches(_AT.sub("@", _DOT.sub(".", reading)))
+            # "point" and others are frequent words: they mean a dot only between other parts of an email address.
+            dot = _ANY_DOT if any(found[0].strip(_AROUND) not in _FREQUENT for found in _AT.finditer(reading)) else _DOT
+            if dot.search(reading):
+                yield from _iter_matches(_AT.sub("@", dot.sub(".", reading)))
         if _INSIDE.search(plain):
             links = _LINKS_ONLY.finditer(_INSIDE.sub("", plain))
             yield from ((found[0].rstrip(_ENDS), Form.SPLIT) for found in links)

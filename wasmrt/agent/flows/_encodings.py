@@ -21,13 +21,23 @@ _SETS = (0x1F150, 0x1F170, 0x1F1E6)
 """The first letters of three alphabets (in circles, in squares, for flags) that Unicode does not decompose."""
 _FILLERS = (0x115F, 0x1160, 0x17B4, 0x17B5, 0x3164, 0xFFA0)
 """Invisible letters."""
-_INVISIBLE = (0xAD, 0x61C, 0x180E, *range(0x200B, 0x2010), *range(0x202A, 0x202F), *range(0x2060, 0x2070), 0xFEFF)
+_INVISIBLE = (
+    0xAD,
+    0x61C,
+    *range(0x180B, 0x1810),
+    *range(0x200B, 0x2010),
+    *range(0x202A, 0x202F),
+    *range(0x2060, 0x2070),
+    0xFEFF,
+)
 """Characters without a width, and marks of the direction."""
+_SELECTORS = (*range(0xFE00, 0xFE10), *range(0xE0100, 0xE01F0))
+"""Variation selectors."""
 CAPITALS: dict[int, str] = {ord(char): plain for char, plain in _UNLIKE.items()}
 CAPITALS |= {first + place: chr(ord("a") + place) for first in _SETS for place in range(26)}
 _MARKS = (*range(0x300, 0x370), *range(0x1AB0, 0x1B00), *range(0x1DC0, 0x1E00), *range(0x20D0, 0x2100))
 """Combining marks, which remain after Unicode decomposes a letter."""
-CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS, *_INVISIBLE, *range(0xFE00, 0xFE10)))
+CONFUSABLES: dict[int, str | None] = dict.fromkeys((*_MARKS, *_FILLERS, *_INVISIBLE, *_SELECTORS))
 CONFUSABLES |= LOOKALIKES | {ord(char): plain for plain, alike in _ALIKE.items() for char in alike}
 
 
@@ -39,6 +49,17 @@ _GROUPS = re.compile(
 _BETWEEN = re.compile(r"0[xX]|[^0-9A-Fa-f]")
 _APART = re.compile(r"[:, ;-]+")
 _BITS = re.compile(r"(?<!\d)[01]{8}(?: ?[01]{8}){5,2000}(?!\d)")
+
+_BRAILLE_LETTERS = "⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚⠅⠇⠍⠝⠕⠏⠟⠗⠎⠞⠥⠧⠺⠭⠽⠵"
+_BRAILLE = str.maketrans(_BRAILLE_LETTERS + "⠲⠤⠸⠀⠠⠰", "abcdefghijklmnopqrstuvwxyz.-/   ")
+_BRAILLE_NUMBER = re.compile(f"⠼([{_BRAILLE_LETTERS[:10]}]+)")
+_BRAILLE_DIGITS = str.maketrans(_BRAILLE_LETTERS[:10], "1234567890")
+
+
+def decode_braille(text: str) -> str:
+    """Return a text with the letters, digits and address marks of uncontracted Braille as plain text."""
+    plain = _BRAILLE_NUMBER.sub(lambda found: found[1].translate(_BRAILLE_DIGITS), text.replace("⠈⠁", "@"))
+    return plain.replace("⠠", "").translate(_BRAILLE)
 
 
 def decode_words(text: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache
 from urllib.parse import unquote
 
-from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, decode_words
+from wasmrt.agent.flows._encodings import CAPITALS, CONFUSABLES, decode_braille, decode_words
 from wasmrt.core.normal_form import split_text
 
 MIN_SQUEEZED = 8
@@ -52,7 +52,17 @@ _RUN_ON = re.compile(r"(?<=[a-z0-9])(?:AT|DOT)(?=[a-z0-9])")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _CLIMBS = re.compile(r"[\w./~-]{1,200}/\.\.?/[\w./-]{1,200}")
 _PUNYCODE = re.compile(r"xn--([a-z0-9-]{1,59})", re.I)
-_SPELLED_OUT = re.compile(r"(?<![^\W_])(?:at|dot|arroba|arobase|klammeraffe|punkt|punto|ponto)(?![^\W_])")
+_BRAILLE = re.compile("[\u2801-\u28ff]")
+_AT_WORDS = """
+    at et ät arroba arobase chiocciola klammeraffe apenstaartje snabel-a krøllalfa małpa malpa zavináč zavinac kukac
+    arond miukumauku παπάκι собака собачка равлик маймунка שטרודל آت एट ऐट
+"""
+_DOT_WORDS = """
+    dot point punto ponto punkt punktum punt kropka tečka tecka bodka pont nokta punct piste chấm titik τελεία точка
+    крапка נקודה نقطة डॉट
+"""
+_UNSPACED = "艾特 小老鼠 アットマーク アット 골뱅이", "点 點 ドット 닷 점"
+"""Words for "at" and "dot" that are also written without blanks around them."""
 _WORD = re.compile(r"[^\W_]+")
 _APART = re.compile(r"[\W_]+")
 _PIECES = re.compile(r"[\s/,;()<>\"'=&?\[\]{}|:@]+")
@@ -82,6 +92,16 @@ def skeleton(text: str) -> str:
 def _skeleton_of_piece(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.translate(_FIRST)).casefold()
     return unicodedata.normalize("NFKD", plain).translate(CONFUSABLES)
+
+
+def _spelled_out(words: str, unspaced: str) -> str:
+    one, other = ("|".join(map(re.escape, skeleton(each).split())) for each in (words, unspaced))
+    return rf"(?<![^\W_])(?:{one})(?![^\W_])|{other}"
+
+
+AT_WORD, DOT_WORD = map(_spelled_out, (_AT_WORDS, _DOT_WORDS), _UNSPACED)
+"""Expressions for "at" and "dot" in a skeleton, in the most spoken languages that spell addresses out."""
+_AT_OR_DOT = re.compile(f"{AT_WORD}|{DOT_WORD}")
 
 
 def _has_escape(text: str) -> bool:
@@ -167,13 +187,15 @@ def _iter_other_readings(text: str) -> Iterator[str]:
         yield from (found[1][::-1] for found in _TURNED.finditer(text))
     if "AT" in text:
         yield from (_RUN_ON.sub(" ", line) for line in text.splitlines() if _RUN_ON.search(line))
+    if _BRAILLE.search(text):
+        yield decode_braille(text)
     if "/." in text:
         yield from (posixpath.normpath(found[0]) for found in _CLIMBS.finditer(text))
 
 
 def squeeze(plain: str) -> bytes:
     """Return the letters and digits of a skeleton, without the separate words "at" and "dot" in several languages."""
-    plain = _SPELLED_OUT.sub(" ", plain)
+    plain = _AT_OR_DOT.sub(" ", plain)
     if plain.isascii():
         return plain.encode().translate(None, _ASCII_APART)
     return _APART.sub("", plain).encode("utf-8", "replace")

@@ -19,6 +19,8 @@ from wasmrt.core.normal_form import normalize
 _MIN_STEM, _ENDING = 4, 3
 """Minimum length of the beginning that two forms of a word share, and maximum length of the ending that differs."""
 _MIN_NAME = 3
+_MIN_CODE = 4
+"""Minimum length of an identifier of letters and digits that is said without a word such as `ID` before it."""
 _MAX_VALUE = 2048
 """Maximum length of a destination that is searched for in the user's messages."""
 _MAX_PLACES = 1000
@@ -78,7 +80,7 @@ class UserText:
             return self._names_url(plain)
         if kind is Kind.PATH:
             return self._contains(plain) or self._names_file(plain)
-        return self._contains(plain)
+        return self._contains(plain) or (len(plain) > _MIN_NAME and plain[0] in "#@" and self._contains(plain[1:]))
 
     def states(self, words: Sequence[str]) -> bool:
         """Return whether the messages contain each of the words in some form, such as `deletes` for `delete`."""
@@ -106,7 +108,8 @@ class UserText:
 
     def _names_identifier(self, plain: str, noun: str) -> bool:
         """Return whether the user named an identifier. The number 13 in a date does not name the identifier 13."""
-        if len(plain) >= 8 and not plain.isdigit():
+        mixed = len(plain) >= _MIN_CODE and any(map(str.isdigit, plain)) and any(map(str.isalpha, plain))
+        if mixed or (len(plain) >= 8 and not plain.isdigit()):
             return self._contains(plain)
         pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
         return any(re.search(pattern, text) for text in self._texts)

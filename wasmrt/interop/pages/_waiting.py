@@ -67,12 +67,12 @@ def request_page(frame: Frame, found: QueuedRequest, tried: Tried = FIRST_TRY) -
     if found.state is not State.PENDING:
         told = tag("p", outcome(found))
         return frame.page(f"Request {found.id}", tried.problem, told, frame.back(), section="", status=tried.status)
-    request, shown = found.request, _card_of(found.request)
+    request, shown, summary = found.request, _card_of(found.request), summarize(found.request)
     about = (
         facts(
             ("Tool", foreign(request.tool)),
-            ("It may", ", ".join(request.effects) or "have no effects outside its sandbox"),
-            ("Risk", foreign(request.risk)),
+            ("It may", ", ".join(summary.effects) or "have no effects outside its sandbox"),
+            ("Risk", foreign(summary.risk)),
             ("Rule", foreign(request.why.sentence)),
             ("Call", foreign(request.call)),
             ("Request", foreign(request.id)),
