@@ -104,3 +104,5 @@ class ToolContext:
     """Labels of the content that the conversation has seen; None if this is not tracked."""
     shown: str | None = None
     """The tool's preview of this call that a user approved; None if no user approved one."""
+    confirmed_content: str | None = None
+    """The digest of the files that a confirmation token covers; None if no token approved the call."""

@@ -23,6 +23,7 @@ from wasmrt.catalog.granted import granted_to, request_of
 from wasmrt.catalog.package import open_files, pack
 from wasmrt.catalog.registry._artifact import write_component
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, ToolError
+from wasmrt.core.places import find_places
 from wasmrt.egress.secrets import Secret
 
 TOKEN = "eyJhbGciOiJIUzI1NiJ9." + "eyJzdWIiOiIxMjM0NTY3ODkwIn0." + "dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U"
@@ -214,6 +215,29 @@ def test_package_that_changes_during_approval_is_not_installed(agent: Agent) -> 
     agent.answer = lambda _: ApprovalAnswer(approved=True, by="ann", params={"name": "other"})
     assert expect_error(agent, "tool_install", name="parrot").code == "not-shown"
     assert agent.catalog.tools() == ()
+
+
+@pytest.mark.ci("slow")
+@pytest.mark.parametrize("when", ["before", "during"])
+def test_component_replaced_in_the_catalog_does_not_run(make_agent: MakeAgent, when: str) -> None:
+    agent = make_agent(more='[tools.rules.parrot]\npermission = "ask"\n')
+    agent.put()
+    agent.call("tool_install", name="parrot")
+    agent.call("tool_activate", name="parrot")
+    stored = [path for path in find_places().data.rglob("*") if path.is_file() and path.read_bytes()[:4] == b"\0asm"]
+
+    def replace_component(_: object = None) -> bool:
+        for path in stored:
+            path.unlink()
+            path.write_bytes(agent.put("other", component="json").read_bytes())
+        return True
+
+    if when == "before":
+        replace_component()
+    else:
+        agent.answer = replace_component
+    assert agent.call("parrot", message="hi") == "hi"
+    assert stored and agent.asked[-1].tool == "parrot"
 
 
 def test_late_approval_does_not_cover_a_changed_package(agent: Agent, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.agent.plugins.conftest import ANSWER
 from tests.sandbox.programs.build import echo_plugin
-from wasmrt import ToolPolicy, ToolRegistry
+from wasmrt import CallbackApprover, ToolPolicy, ToolRegistry
 from wasmrt.agent.builtin.plugins import Plugins, PluginTool
 from wasmrt.agent.policy import ExternalFilter
 from wasmrt.agent.registry import Tool, ToolSource
@@ -69,6 +69,43 @@ def test_effects_of_a_native_plugin_include_its_grants(native: Native, tmp_path:
         Effect.NETWORK, Effect.EXTERNAL_WRITE, Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM,
     }  # fmt: skip
     assert repr(with_both) == f"<PluginTool 'plugin', native, {with_both.digest[:12]}>"
+
+
+@pytest.mark.parametrize("swap", ["write", "rename", "link", "remove"])
+def test_program_replaced_during_its_approval_does_not_run(
+    native: Native, folder: Path, tmp_path: Path, swap: str
+) -> None:
+    tool = native(ANSWER + "answer(1)\n")
+    other = tmp_path / "other"
+    other.write_text(ANSWER + "answer(2)\n")
+    other.chmod(0o755)
+
+    def approve_after_the_swap(request: object) -> bool:
+        program = folder / "plugin"
+        if swap == "write":
+            program.write_text(other.read_text())
+        elif swap == "rename":
+            other.replace(program)
+        else:
+            program.unlink()
+        if swap == "link":
+            program.symlink_to(other)
+        return True
+
+    registry = ToolRegistry(policy=LET_IN, approver=CallbackApprover(approve_after_the_swap))
+    registry.register(tool)
+    with pytest.raises(ToolError) as caught:
+        registry.execute("plugin", {"text": "x"})
+    assert caught.value.code == "changed"
+
+
+@pytest.mark.ci("toolchain")
+def test_component_of_a_plugin_replaced_after_loading_does_not_run(repeat: PluginTool, folder: Path) -> None:
+    registry = ToolRegistry(policy=LET_IN)
+    registry.register(repeat)
+    (folder / "repeat.wasm").write_bytes(b"\0asm\r\0\1\0")
+    (folder / "repeat.toml").write_text('tool_name = "repeat"\nrequires_network = true\n')
+    assert registry.execute("repeat", {"text": "hello"}).result == {"text": "hello"}
 
 
 def test_cancelling_a_plugin_call_ends_the_program(native: Native) -> None:

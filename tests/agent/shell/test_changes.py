@@ -9,10 +9,22 @@ import pytest
 
 from tests.agent.shell.test_shell_tool import Asked, run
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
-from wasmrt import ApprovalRequest, CallbackApprover, Permission, ToolPolicy, ToolRegistry, ToolRule
+from wasmrt import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalScope,
+    CallbackApprover,
+    ConfirmationTokens,
+    Permission,
+    ToolPolicy,
+    ToolRegistry,
+    ToolRule,
+)
+from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.builtin.shell import ShellTool, _scan
 from wasmrt.core.errors import DeadlineExceededError, NotAuthorizedError, UndoError
 from wasmrt.core.places import find_places
+from wasmrt.runtime.config_values import ShellSettings
 from wasmrt.runtime.workspace import UndoJournal, plan_undo, undo
 
 pytestmark = [needs_seccomp, needs_landlock]
@@ -224,3 +236,75 @@ def test_file_that_changes_after_its_approval_does_not_run(home: Path, folder: P
     registry.register(ShellTool(folder), builtin=True)
     registry.execute("shell", {"command": "sh deploy.sh"})
     assert (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("session", [True, False])
+@pytest.mark.parametrize("command", ["sh deploy.sh", "cd bin && sh job.sh", "cat a.txt; . ./deploy.sh"])
+def test_token_covers_only_the_content_of_files_it_was_issued_for(
+    home: Path, folder: Path, tmp_path: Path, command: str, session: bool
+) -> None:
+    (folder / "bin").mkdir()
+    scripts = folder / "deploy.sh", folder / "bin" / "job.sh"
+    for script in scripts:
+        script.write_text("echo fine")
+    shell = ShellTool(folder, ShellSettings(enabled=True, session=session))
+    tokens = ConfirmationTokens(tmp_path / "used.db", tmp_path / "key")
+    registry = ToolRegistry(tokens=tokens)
+    registry.register(shell, builtin=True)
+    params = {"command": command}
+
+    def execute(content: str) -> str:
+        token = tokens.issue(
+            trace="t", tools=["shell"], scopes=shell.traits.effects, params_digest=params_digest(params),
+            content=content, ttl_seconds=60,
+        )  # fmt: skip
+        return str(registry.execute("shell", params, trace="t", token=token).result["stdout"])
+
+    confirmed = shell.content_digest(params)
+    assert "fine" in execute(confirmed)
+    for script in scripts:
+        script.write_text("mkdir ran")
+    for content in (confirmed, "", shell.content_digest({"command": "sh other.sh"})):
+        with pytest.raises(NotAuthorizedError) as caught:
+            execute(content)
+        assert caught.value.code == "file-not-confirmed" and list(folder.rglob("ran")) == []
+
+
+@pytest.mark.parametrize("scope", [ApprovalScope.SESSION, ApprovalScope.ALWAYS])
+def test_remembered_answer_never_covers_a_script_that_changed(home: Path, folder: Path, scope: ApprovalScope) -> None:
+    script, asked = folder / "deploy.sh", list[ApprovalRequest]()
+
+    def answer_first(request: ApprovalRequest) -> ApprovalAnswer:
+        asked.append(request)
+        return ApprovalAnswer(approved=len(asked) == 1, scope=scope, by="ann")
+
+    registry = ToolRegistry(approver=CallbackApprover(answer_first))
+    registry.register(ShellTool(folder), builtin=True)
+    script.write_text("echo fine")
+    registry.execute("shell", {"command": "sh deploy.sh"}, trace="t")
+    script.write_text("mkdir ran")
+    with pytest.raises(NotAuthorizedError):
+        registry.execute("shell", {"command": "sh deploy.sh"}, trace="t")
+    assert len(asked) == 2 and not (folder / "ran").exists()
+
+
+@pytest.mark.parametrize("name", ["17.sh", "40.sh", "large.sh"])
+def test_change_of_the_last_or_of_a_large_file_is_noticed(home: Path, folder: Path, name: str) -> None:
+    scripts = [folder / f"{number}.sh" for number in range(41)]
+    for script in scripts:
+        script.write_text("exit 0")
+    with (folder / "large.sh").open("w") as file:
+        file.write("exit 0\n")
+        file.truncate(2 << 20)
+    command = "sh large.sh" if name == "large.sh" else "; ".join(f"sh {script.name}" for script in scripts)
+
+    def change_meanwhile(request: ApprovalRequest) -> bool:
+        with (folder / name).open("r+") as file:
+            file.write("mkdir ran #")
+        return True
+
+    registry = ToolRegistry(approver=CallbackApprover(change_meanwhile))
+    registry.register(ShellTool(folder), builtin=True)
+    with pytest.raises(NotAuthorizedError) as caught:
+        registry.execute("shell", {"command": command})
+    assert caught.value.code == "file-changed" and not (folder / "ran").exists()

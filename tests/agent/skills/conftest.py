@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.compiled import Installation
-from wasmrt import CallbackApprover, ToolRegistry
+from wasmrt import CallbackApprover, ToolPolicy, ToolRegistry
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
 from wasmrt.core.places import Places, find_places
@@ -31,14 +31,18 @@ def write_skill(folder: Path, name: str = "notes", text: str = "Write notes.", *
 class Agent:
     """A registry with the skill tools. Its approver approves every request unless `answer` is replaced."""
 
-    def __init__(self, places: Places, sources: Path, hosts: tuple[str, ...], network: NetworkConfig | None) -> None:
+    def __init__(
+        self, places: Places, sources: Path, hosts: tuple[str, ...], network: NetworkConfig | None,
+        policy: ToolPolicy | None,
+    ) -> None:  # fmt: skip
         self.places = places
         self.sources = sources
         self.asked: list[ApprovalRequest] = []
         self.receipts: list[Receipt] = []
         self.answer: Callable[[ApprovalRequest], Any] = lambda _: True
         self.store = SkillStore(places)
-        self.registry = ToolRegistry(approver=CallbackApprover(self._decide), receipts=self.receipts.append)
+        approver = CallbackApprover(self._decide)
+        self.registry = ToolRegistry(policy=policy, approver=approver, receipts=self.receipts.append)
         tools = SkillTools(self.store, SkillSources((sources,), hosts), lambda: EgressGateway(network), LeakDetector())
         for tool in tools.all():
             self.registry.register(tool, builtin=True)
@@ -62,10 +66,12 @@ def places(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.Monke
 
 @pytest.fixture
 def make_agent(places: Places, tmp_path: Path) -> Iterator[MakeAgent]:
-    def make(hosts: tuple[str, ...] = (), network: NetworkConfig | None = None) -> Agent:
+    def make(
+        hosts: tuple[str, ...] = (), network: NetworkConfig | None = None, policy: ToolPolicy | None = None
+    ) -> Agent:
         sources = tmp_path / "sources"
         sources.mkdir(exist_ok=True)
-        return Agent(places, sources, hosts, network)
+        return Agent(places, sources, hosts, network, policy)
 
     return make
 

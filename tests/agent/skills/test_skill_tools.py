@@ -15,6 +15,7 @@ from wasmrt.testing import http_response
 
 from tests.agent.skills.conftest import Agent, MakeAgent, write_skill
 from tests.sandbox.border.conftest import HOST, Site, site  # noqa: F401  a fixture
+from wasmrt import Permission, ToolPolicy, ToolRule
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope
 from wasmrt.agent.builtin.skills import SkillStore, SkillTrust, read_folder
 from wasmrt.agent.registry import preview_approval
@@ -406,6 +407,21 @@ def test_changed_skill_is_not_read_until_a_user_trusts_it(agent: Agent) -> None:
         agent.store.trust("notes", "0" * 64, SkillTrust.TRUSTED)
     agent.store.trust("notes", agent.store.waiting("notes").digest, SkillTrust.INSTALLED)
     assert agent.call("skill_read", name="notes", path="more.md")["content"] == "Evil."
+
+
+@pytest.mark.parametrize("file", ["SKILL.md", "more.md"])
+@pytest.mark.parametrize("trust", [SkillTrust.INSTALLED, SkillTrust.TRUSTED])
+def test_skill_replaced_during_the_approval_of_reading_it_is_not_read(
+    make_agent: MakeAgent, file: str, trust: SkillTrust
+) -> None:
+    agent = make_agent(policy=ToolPolicy(rules=(ToolRule(tool="skill_read", permission=Permission.ASK),)))
+    write_skill(agent.sources, **{"more.md": b"More."})
+    agent.call("skill_install", name="notes")
+    agent.store.trust("notes", agent.store.read("notes").digest, trust)
+    installed = agent.places.installed_skills / "notes" / file
+    agent.answer = lambda _: bool(installed.write_text(installed.read_text() + "Evil."))
+    assert expect_error(agent, "skill_read", name="notes", path=file).code == "skill-changed"
+    assert agent.asked[-1].tool == "skill_read"
 
 
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ class Redeemed:
     trace: str
     tools: tuple[str, ...]
     scopes: frozenset[Effect]
+    content: str
     expires_ms: int
     uses_left: int
 
@@ -135,6 +136,7 @@ class ConfirmationTokens:
         tools: Collection[str],
         scopes: Collection[Effect],
         params_digest: str | None = None,
+        content: str = "",
         ttl_seconds: float,
         reusable: bool = False,
         max_uses: int = 1,
@@ -146,6 +148,7 @@ class ConfirmationTokens:
             tools: The tools for which the token is valid.
             scopes: The effects that a call with the token may have.
             params_digest: The digest of the only valid parameters, from `params_digest`; None for any parameters.
+            content: The digest of the files that the confirmed call runs, from `ShellTool.content_digest`.
             ttl_seconds: Seconds until the token expires, at most a day.
             reusable: True for a token with more than one use.
             max_uses: The number of uses of a reusable token.
@@ -167,6 +170,7 @@ class ConfirmationTokens:
                 "tools": named,
                 "scopes": allowed,
                 "params": params_digest,
+                "content": content,
                 "expires_ms": now_ms + int(ttl_seconds * 1000),
                 "uses": max_uses,
             }
@@ -266,7 +270,8 @@ def _count_use(db: Connection, claims: dict[str, Any], now_ms: int) -> Redeemed 
     db.execute(count, (claims["id"], uses + 1, claims["expires_ms"]))
     return Redeemed(
         id=claims["id"], trace=claims["trace"], tools=tuple(claims["tools"]), expires_ms=claims["expires_ms"],
-        scopes=frozenset(map(Effect, claims["scopes"])), uses_left=claims["uses"] - uses - 1,
+        scopes=frozenset(map(Effect, claims["scopes"])), content=claims.get("content", ""),
+        uses_left=claims["uses"] - uses - 1,
     )  # fmt: skip
 
 

@@ -265,6 +265,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         may_invoke=partial(_may_invoke, state),
         seen=_flow.labels_of_trace(state),
         shown=state.shown,
+        confirmed_content=state.confirmed_content,
         under_permit=state.direct,
         tools=None if entry.source is not ToolSource.BUILTIN else state.request.tools,
     )

@@ -126,6 +126,7 @@ class CallState:
     """The reason why the call requires approval; None if it does not."""
     answer: ApprovalAnswer | None = None
     shown: str | None = None
+    confirmed_content: str | None = None
     """The preview that the approver of this call saw; None if no approver saw one."""
     approved_by: tuple[str, str, str] | None = None
     """For an approval without a request: its kind, its approver and its scope."""

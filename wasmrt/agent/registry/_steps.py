@@ -305,10 +305,11 @@ def redeem(state: CallState) -> Decision:
     name = state.known.name
     if tokens is None:
         raise NotAuthorizedError("confirmation tokens are not enabled here", hint="call the tool without a token")
-    tokens.redeem(
+    redeemed = tokens.redeem(
         state.request.token or "", trace=state.request.trace, tool=name, effects=state.effects,
         params_digest=params_digest(state.params),
     )  # fmt: skip
+    state.confirmed_content = redeemed.content
     state.approved_by = ("token", "", "once")
     return _allow("confirmation", "a confirmation token was redeemed", name)
 

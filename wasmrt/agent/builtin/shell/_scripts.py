@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 
 from blake3 import blake3
@@ -19,8 +18,22 @@ _MAX_BYTES = MIB
 
 
 def describe_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> tuple[str, ...]:
-    """Return a line for each file of the workspace that a command line names and may run."""
-    return tuple(islice(_lines(command, start, programs, root), _MAX_FILES))
+    """Return a line for each workspace file that a command line may run. The last of 16 lines covers all others."""
+    lines = tuple(_lines(command, start, programs, root))
+    more = lines[_MAX_FILES - 1 :]
+    if len(more) < 2:
+        return lines
+    return (*lines[: _MAX_FILES - 1], f"runs {len(more)} more files, content {_digest_lines(more)[:16]}")
+
+
+def digest_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> str:
+    """Return the digest of all files that `describe_files` describes; empty if there are none."""
+    lines = tuple(_lines(command, start, programs, root))
+    return _digest_lines(lines) if lines else ""
+
+
+def _digest_lines(lines: tuple[str, ...]) -> str:
+    return blake3("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 
 
 def _lines(command: str, start: Start, programs: tuple[str, ...], root: Path) -> Iterator[str]:
@@ -31,13 +44,15 @@ def _lines(command: str, start: Start, programs: tuple[str, ...], root: Path) ->
                 digest = blake3(read_file(target.resolve(), max_bytes=_MAX_BYTES, follow_link=False)).hexdigest()
                 yield f"runs {'/'.join(path.parts)}, content {digest[:16]}"
         except UnfitFileError:
-            yield f"runs {'/'.join(path.parts)}, whose content is too large to check"
+            found = target.stat()  # SECURITY: only the kernel sets the time of the last change.
+            state = f"{found.st_dev} {found.st_ino} {found.st_size} {found.st_ctime_ns}"
+            yield f"runs {'/'.join(path.parts)}, too large to read, state {blake3(state.encode()).hexdigest()[:16]}"
         except OSError:
             continue
 
 
 def check_files(shown: str, now: tuple[str, ...]) -> None:
-    """Refuse to run a file that has changed since an approval showed it.
+    """Check that no file has changed since an approval showed it.
 
     Raises:
         NotAuthorizedError: a file is new or has changed.
@@ -49,4 +64,18 @@ def check_files(shown: str, now: tuple[str, ...]) -> None:
         raise NotAuthorizedError(
             f"the file {name!r:.200} has changed since the approval",
             code="file-changed", hint="retry the call: its approval shows the new content's digest",
+        )  # fmt: skip
+
+
+def check_confirmed(confirmed: str, now: str) -> None:
+    """Check that a confirmation token covers the current content of the files that a command line runs.
+
+    Raises:
+        NotAuthorizedError: a file has changed since the confirmation, or the token covers no content.
+    """
+    if now and confirmed != now:
+        raise NotAuthorizedError(
+            "the confirmation token does not cover the current content of the files that the command runs",
+            code="file-not-confirmed",
+            hint="ask the user again, and issue the token with `content` from ShellTool.content_digest",
         )  # fmt: skip

@@ -244,6 +244,16 @@ class ShellTool(ToolDefaults):
         noticed = "".join(f"\n{line}" for line in (*self._notices.lines(self._conversation), *self._files(params)))
         return f"{command_of(params)}\n({where}){variables}{why}{noticed}"
 
+    def content_digest(self, params: Any) -> str:
+        """Return the digest of the workspace files that the command names and may run; empty if there are none.
+
+        A confirmation token covers these files only if it is issued with this digest as its `content`.
+        """
+        from wasmrt.agent.builtin.shell._scripts import digest_files
+
+        root = self._root(ToolContext(user=self._conversation[0]))
+        return digest_files(command_of(params), self._start(workdir_of(params)), self._settings.programs, root)
+
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run one command line and return its exit code and output.
 
@@ -307,6 +317,10 @@ class ShellTool(ToolDefaults):
             from wasmrt.agent.builtin.shell._scripts import check_files
 
             check_files(context.shown, self._files(params))
+        elif context.confirmed_content is not None:
+            from wasmrt.agent.builtin.shell._scripts import check_confirmed
+
+            check_confirmed(context.confirmed_content, self.content_digest(params))
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
         head = JournalHead(call_id, SHELL_NAME, context.user, str(root), time.time_ns() // 1_000_000)
         seen, ran_code = Watched(), self._runs_code(params)
