@@ -243,8 +243,10 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
         from wasmrt.agent.routines import RoutineStore, register_routine_tools
 
         runner = CommandRunner(config.jobs.command, config.jobs.as_shell_settings(config.shell))
-        add_jobs(registry, modes={SANDBOX: runner}, max_parallel=config.jobs.max_parallel)
-        register_routine_tools(registry, RoutineStore(places.routines))  # `wasmrt routines serve` runs them
+        place = config.store_place(places.jobs)
+        add_jobs(registry, modes={SANDBOX: runner}, max_parallel=config.jobs.max_parallel, path=place)
+        # `wasmrt routines serve` runs them
+        register_routine_tools(registry, RoutineStore(config.store_place(places.routines)))
     for group, tools in groups.items():
         for tool in tools:
             registry.register(tool, builtin=True, group=group)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS = 30.0
 _SCRUB_MS = 200
+SERVER_MS = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+"""The time of a PostgreSQL server in Unix milliseconds. Leases do not depend on the clocks of the hosts."""
 
 
 class Rows(Protocol):
@@ -61,6 +64,9 @@ class Store(Protocol):
     def writing(self, *, scrub: bool = False) -> AbstractContextManager[Connection]:
         """Open a transaction that excludes all other writers, and commit it if the block succeeds."""
 
+    def now_ms(self, db: Connection) -> int:
+        """Return the time in Unix milliseconds, which is the same for all users of the store."""
+
     def close(self) -> None:
         """Close the idle connections. The store can still be used."""
 
@@ -72,6 +78,11 @@ def open_store(
     if isinstance(place, Path):
         return Database(place, schema, version, unusable=unusable, named=True)
     return place.open(name, schema, version, unusable=unusable)
+
+
+def storable_text(text: str) -> str:
+    """Return text that both kinds of stores accept, without unpaired surrogates and NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 class Database:
@@ -111,6 +122,10 @@ class Database:
         if (reason := unfit(found, private=True)) is not None:
             raise self._unusable(f"{self.path.name} {reason}")
         return found
+
+    def now_ms(self, db: Connection) -> int:
+        """Return the time of this host in Unix milliseconds."""
+        return time.time_ns() // 1_000_000
 
     def close(self) -> None:
         """Do nothing: each operation closes its connection."""

@@ -14,6 +14,8 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from wasmrt.core.database import SERVER_MS
+from wasmrt.core.database import Connection as SqlConnection
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.limits import (
     MAX_IDLE_POSTGRES_CONNECTIONS,
@@ -164,6 +166,10 @@ class PostgresDatabase:
         self._idle: list[tuple[int, psycopg.Connection[Row]]] = []
         """Open connections, each with the process that opened it: a connection must not be used after a fork."""
 
+    def now_ms(self, db: SqlConnection) -> int:
+        """Return the time of the server in Unix milliseconds."""
+        return int(db.execute(f"SELECT {SERVER_MS}").fetchall()[0][0])
+
     def close(self) -> None:
         """Close the idle connections. The store can still be used."""
         while (db := self._take()) is not None:
@@ -250,7 +256,7 @@ class PostgresDatabase:
             db.execute("SELECT pg_advisory_xact_lock(hashtextextended('wasmrt', 0))")
             db.execute(f"CREATE SCHEMA IF NOT EXISTS {self._name}".encode())
             if db.execute("SELECT to_regclass('wasmrt_version')").fetchall()[0][0] is None:
-                db.execute(_translate(self._schema.replace("INTEGER", "BIGINT").replace(" WITHOUT ROWID", "")))
+                db.execute(_translate(_translate_tables(self._schema)))
                 db.execute(f"CREATE TABLE wasmrt_version AS SELECT {self._version} AS number".encode())
 
     def _take(self) -> psycopg.Connection[Row] | None:
@@ -279,6 +285,13 @@ def _translate(sql: str) -> bytes:
     SECURITY: there, `user` without quotes is the database role, which would equal the user of no row or of every row.
     """
     return re.sub(r"\buser\b", '"user"', sql.replace("%", "%%").replace("?", "%s")).encode()
+
+
+def _translate_tables(schema: str) -> str:
+    """Return table definitions for PostgreSQL. SQLite numbers the rows of a table with an INTEGER PRIMARY KEY."""
+    numbered = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
+    schema = re.sub(r"\bINTEGER PRIMARY KEY( AUTOINCREMENT)?", numbered, schema)
+    return schema.replace("INTEGER", "BIGINT").replace(" WITHOUT ROWID", "")
 
 
 def _make_row(cursor: psycopg.Cursor[Any]) -> Callable[[Sequence[Any]], Row]:

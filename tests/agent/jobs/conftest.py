@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import StorePlace
 from wasmrt import CallbackApprover, JobContext, JobResult, Jobs, JobTask, ToolContext, ToolRegistry, add_jobs, tool
+from wasmrt.agent.jobs._rows import SCHEMA, VERSION, unusable_error
+from wasmrt.core.database import Connection, open_store
+from wasmrt.core.places import find_places
+from wasmrt.core.postgres import Postgres
 from wasmrt.runtime.audit import Receipt
+from wasmrt.runtime.stores import store_place
 
 SECONDS = 30.0
 """The longest wait of a test; a passing test does not wait."""
@@ -54,9 +61,23 @@ def whoami(context: ToolContext) -> str:
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_place: StorePlace) -> Path:
+    """The folder of an installation whose jobs are in a file or, by its settings, in PostgreSQL."""
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
+    if isinstance(place := store_place(tmp_path), Postgres):
+        (tmp_path / "data").mkdir()
+        config = tmp_path / "data" / "config.toml"
+        config.touch(0o600)
+        config.write_text(f'[database]\nurl = "{place.url}"\n')
     return tmp_path
+
+
+@contextmanager
+def changing_rows() -> Iterator[Connection]:
+    """Change rows of the jobs as no method does."""
+    store = open_store(store_place(find_places().jobs), "jobs", SCHEMA, VERSION, unusable=unusable_error)
+    with store.writing() as db:
+        yield db
 
 
 @pytest.fixture

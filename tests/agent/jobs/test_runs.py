@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -12,7 +11,8 @@ from typing import Any
 import pytest
 
 from examples.jobs import mail_note
-from tests.agent.jobs.conftest import SECONDS, Calling, Steered
+from tests.agent.jobs.conftest import SECONDS, Calling, Steered, changing_rows
+from tests.postgres_server import on_a_file
 from wasmrt import (
     ConfigurationError,
     FunctionRunner,
@@ -241,9 +241,9 @@ def test_a_job_of_an_ended_program_is_continued_only_by_a_runner_that_can(
         assert states == ["in_progress", "failed"]
 
 
-def lose_lease(home: Path, job_id: str) -> None:
+def lose_lease(job_id: str) -> None:
     """Let the lease of a job end, as if its process had been paused."""
-    with sqlite3.connect(home / "data" / "jobs.sqlite3") as db:
+    with changing_rows() as db:
         db.execute("UPDATE leases SET ends_ms = 1 WHERE key = ?", (job_id,))
 
 
@@ -254,7 +254,7 @@ def test_a_paused_run_that_another_process_continues_can_do_nothing_more(
     job = first.create(TASK)
     assert runner.started.wait(SECONDS)
     (paused,) = first._runs_of(job.id)
-    lose_lease(home, job.id)
+    lose_lease(job.id)
     second.check()
     assert second.wait(job.id, seconds=SECONDS).state is JobState.COMPLETED
     assert paused.ended.wait(SECONDS)
@@ -275,7 +275,7 @@ def test_a_run_ends_if_the_same_program_continues_its_job(registry: ToolRegistry
     job = jobs.create(TASK)
     assert runner.started.wait(SECONDS)
     (paused,) = jobs._runs_of(job.id)
-    lose_lease(home, job.id)
+    lose_lease(job.id)
     jobs.check()
     assert paused.lifetime.cancelled.wait(SECONDS) and paused.ended.wait(SECONDS)
     assert jobs.wait(job.id, seconds=SECONDS).output == "continued after []"
@@ -311,7 +311,7 @@ def test_a_job_with_narrowed_tools_is_not_continued_with_more(registry: ToolRegi
     first, second = Jobs(registry, runner := Resuming()), Jobs(registry, Resuming())
     job = first.create(TASK, view=registry.only(["whoami"]))
     assert runner.started.wait(SECONDS)
-    lose_lease(home, job.id)
+    lose_lease(job.id)
     second.check()
     ended = second.find(job.id)
     assert ended.state is JobState.FAILED and "restrictions" in ended.output
@@ -341,6 +341,7 @@ def test_a_function_for_tools_that_fails_ends_its_job_and_no_other(registry: Too
     assert len(second.all()) == 2
 
 
+@on_a_file
 def test_the_file_of_jobs_is_private(jobs: Jobs, home: Path) -> None:
     jobs.create(TASK)
     file = home / "data" / "jobs.sqlite3"

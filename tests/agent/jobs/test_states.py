@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.agent.jobs.conftest import SECONDS, Calling
@@ -32,9 +31,9 @@ def end(task: JobTask, job: JobContext) -> JobResult:
 
 
 @given(st.booleans(), st.lists(st.sampled_from(JobState), max_size=8))
-@settings(max_examples=examples(60))
-def test_any_sequence_of_changes_leaves_a_legal_record(good: bool, wanted: list[JobState]) -> None:
-    with TemporaryDirectory() as folder, Jobs(ToolRegistry(), Calling(end), path=Path(folder) / "jobs") as jobs:
+@settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sequence_of_changes_leaves_a_legal_record(home: Path, good: bool, wanted: list[JobState]) -> None:
+    with Jobs(ToolRegistry(), Calling(end)) as jobs:
         job = jobs.create(JobTask("t", "good" if good else "bad"))
         state = str(jobs.wait(job.id, seconds=SECONDS).state)
         assert state == ("completed" if good else "failed")

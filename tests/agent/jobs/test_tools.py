@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.agent.jobs.conftest import SECONDS, Calling, Steered
+from tests.agent.jobs.conftest import SECONDS, Calling, Steered, changing_rows
 from wasmrt import DenyApprover, JobContext, Jobs, JobTask, ToolError, ToolRegistry, add_jobs, tool
 from wasmrt.agent.jobs import job_tools
 from wasmrt.core.labels import Label
@@ -107,7 +106,9 @@ def test_a_prefix_must_be_long_enough_and_unambiguous_among_the_own_jobs(
 ) -> None:
     ids = [jobs.create(JobTask(**TASK), user=user).id for user in ("ann", "ann", "eve")]
     jobs.close()
-    with sqlite3.connect(home / "data" / "jobs.sqlite3") as db:
+    with changing_rows() as db:
+        db.execute("DELETE FROM transitions")  # they refer to the IDs
+        db.execute("DELETE FROM events")
         for job_id, digit in zip(ids, "123", strict=True):
             db.execute("UPDATE jobs SET id = ? WHERE id = ?", (f"abcd{digit}000-0000-4000-8000-000000000000", job_id))
     for text in ("abc", "ab%_", "", "job1"):

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.postgres_server import Place, StorePlace
 from wasmrt import ApprovalStore, QueueApprover, ToolRegistry
 from wasmrt.agent.jobs import JobContext, JobResult, JobTask
 from wasmrt.agent.routines import RoutineEngine, RoutineStore, read_definition, routine_tools
@@ -50,8 +51,13 @@ def model() -> Model:
 
 
 @pytest.fixture
-def store(tmp_path: Path, clock: Clock) -> RoutineStore:
-    return RoutineStore(tmp_path / "routines.sqlite3", now=clock)
+def place(tmp_path: Path, store_place: StorePlace) -> Place:
+    return store_place(tmp_path / "routines.sqlite3")
+
+
+@pytest.fixture
+def store(place: Place, clock: Clock) -> RoutineStore:
+    return RoutineStore(place, now=clock)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import sqlite3
 import sys
 import threading
 from contextlib import suppress
@@ -16,11 +15,14 @@ from typing import Any
 import pytest
 
 from tests.agent.routines.conftest import START, Clock, Model, add
+from tests.postgres_server import Place, StorePlace
 from wasmrt import ApprovalAnswer, ApprovalStore, CallbackApprover, QueueApprover, ToolContext, ToolRegistry, tool
 from wasmrt.agent.flows import Label
 from wasmrt.agent.jobs import MAX_CONTEXT_CHARS, JobContext, JobResult, Jobs, JobTask
 from wasmrt.agent.routines import FireRefusedError, RoutineEngine, RoutineStore, RunState, Trigger, TriggerType
-from wasmrt.agent.routines._model import MAX_SUMMARY_CHARS
+from wasmrt.agent.routines._model import MAX_SUMMARY_CHARS, unusable
+from wasmrt.agent.routines._rows import SCHEMA, VERSION
+from wasmrt.core.database import open_store
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError, InvalidParametersError, ToolError
 
 HOURLY = {"trigger_type": "cron", "schedule": "0 * * * *"}
@@ -88,8 +90,9 @@ def test_a_run_without_a_trace_is_recorded_as_failed(
 
 
 def test_a_full_job_has_the_folder_of_its_routine_and_is_cancelled_with_its_run(
-    tmp_path: Path, store: RoutineStore, registry: ToolRegistry, model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, store_place: StorePlace, store: RoutineStore, registry: ToolRegistry, model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     def hold(task: JobTask, job: JobContext) -> str:
         begun.set()
         job.lifetime.wait(30)
@@ -97,7 +100,7 @@ def test_a_full_job_has_the_folder_of_its_routine_and_is_cancelled_with_its_run(
 
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     begun, routine = threading.Event(), add(store, action_type="full_job")
-    with Jobs(registry, model, path=tmp_path / "jobs.sqlite3") as jobs:
+    with Jobs(registry, model, path=store_place(tmp_path / "jobs.sqlite3")) as jobs:
         engine = RoutineEngine(store, registry, jobs=jobs)
         finish(engine, [engine.run("ann", "report")])
         model.reply = hold
@@ -110,13 +113,14 @@ def test_a_full_job_has_the_folder_of_its_routine_and_is_cancelled_with_its_run(
 
 
 def test_routines_wait_for_a_free_slot_of_the_jobs(
-    tmp_path: Path, store: RoutineStore, registry: ToolRegistry, model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, store_place: StorePlace, store: RoutineStore, registry: ToolRegistry, model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     monkeypatch.setattr("wasmrt.agent.routines._engine._SLOT_SECONDS", 0.02)
     for name in ("a", "b", "c"):
         add(store, name, action_type="full_job")
-    with Jobs(registry, model, path=tmp_path / "jobs.sqlite3", max_parallel=1) as jobs:
+    with Jobs(registry, model, path=store_place(tmp_path / "jobs.sqlite3"), max_parallel=1) as jobs:
         engine = RoutineEngine(store, registry, jobs=jobs)
         finish(engine, [engine.run("ann", name) for name in ("a", "b", "c")])
         engine.close()
@@ -125,15 +129,16 @@ def test_routines_wait_for_a_free_slot_of_the_jobs(
 
 @pytest.mark.ci("slow")
 def test_a_routine_of_the_largest_size_starts_as_a_job(
-    tmp_path: Path, store: RoutineStore, registry: ToolRegistry, model: Model, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    tmp_path: Path, store_place: StorePlace, store: RoutineStore, registry: ToolRegistry, model: Model,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     registry.register(read_large, builtin=True)
     add(
         store, "n" * 256, prompt="p" * 32 * 1024, context_paths=[f"f{n}" for n in range(16)], action_type="full_job",
         max_iterations=200, trigger_type="event", event_pattern="e",
     )  # fmt: skip
-    with Jobs(registry, model, path=tmp_path / "jobs.sqlite3") as jobs:
+    with Jobs(registry, model, path=store_place(tmp_path / "jobs.sqlite3")) as jobs:
         engine = RoutineEngine(store, registry, jobs=jobs)
         finish(engine, engine.event("mail", "e" * 64 * 1024, user="ann"))
         engine.close()
@@ -443,9 +448,9 @@ def asking() -> str:
     return "text"
 
 
-def claim_in_process(path: Path, results: Any, gate: Any) -> None:
+def claim_in_process(place: Place, results: Any, gate: Any) -> None:
     """Claim the due slot of the only routine, in a process of its own."""
-    store = RoutineStore(path, now=Clock(START + 3600))
+    store = RoutineStore(place, now=Clock(START + 3600))
     routine = store.due()[0]
     gate.wait()
     run = None
@@ -454,13 +459,11 @@ def claim_in_process(path: Path, results: Any, gate: Any) -> None:
     results.put(run is not None)
 
 
-def test_two_processes_start_one_run_of_a_slot(tmp_path: Path, store: RoutineStore) -> None:
+def test_two_processes_start_one_run_of_a_slot(place: Place, store: RoutineStore) -> None:
     add(store, **HOURLY)
     context = multiprocessing.get_context("fork")
     results, gate = context.Queue(), context.Barrier(2)
-    workers = [
-        context.Process(target=claim_in_process, args=(tmp_path / "routines.sqlite3", results, gate)) for _ in range(2)
-    ]
+    workers = [context.Process(target=claim_in_process, args=(place, results, gate)) for _ in range(2)]
     for worker in workers:
         worker.start()
     assert sorted(results.get(timeout=30) for _ in workers) == [False, True]
@@ -469,13 +472,14 @@ def test_two_processes_start_one_run_of_a_slot(tmp_path: Path, store: RoutineSto
 
 
 def test_a_run_renews_its_lease_and_can_do_nothing_after_losing_it(
-    tmp_path: Path, registry: ToolRegistry, model: Model
+    place: Place, registry: ToolRegistry, model: Model
 ) -> None:
     def work(task: JobTask, job: JobContext) -> str:
-        with sqlite3.connect(tmp_path / "leased.sqlite3") as db:
+        with rows.reading() as db:
             (first,) = db.execute("SELECT ends_ms FROM leases").fetchone()
-            while db.execute("SELECT ends_ms FROM leases").fetchone() == (first,):
+            while db.execute("SELECT ends_ms FROM leases").fetchone()[0] == first:
                 job.lifetime.wait(0.01)
+        with rows.writing() as db:
             db.execute("UPDATE leases SET ends_ms = 1")  # as if the process had been paused
         store.recover()
         try:
@@ -487,7 +491,8 @@ def test_a_run_renews_its_lease_and_can_do_nothing_after_losing_it(
     errors: list[ToolError] = []
     registry.register(reading)
     model.reply = work
-    store = RoutineStore(tmp_path / "leased.sqlite3", lease_seconds=1.5)
+    rows = open_store(place, "routines", SCHEMA, VERSION, unusable=unusable)
+    store = RoutineStore(place, lease_seconds=1.5)
     engine = RoutineEngine(store, registry, model)
     add(store, use_tools=True)
     finish(engine, [engine.run("ann", "report")])
@@ -510,18 +515,18 @@ def test_a_deleted_routine_ends_its_run(store: RoutineStore, engine: RoutineEngi
     assert ended == [True]
 
 
-def die_during_a_run(path: Path) -> None:
-    store = RoutineStore(path, now=Clock(START + 3600))
+def die_during_a_run(place: Place) -> None:
+    store = RoutineStore(place, now=Clock(START + 3600))
     routine = store.due()[0]
     store.claim(routine, Trigger(TriggerType.CRON, f"cron {routine.next_ms}"))
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_run_whose_process_was_killed_is_recorded_as_failed_and_not_repeated(
-    tmp_path: Path, store: RoutineStore, engine: RoutineEngine, clock: Clock, model: Model
+    place: Place, store: RoutineStore, engine: RoutineEngine, clock: Clock, model: Model
 ) -> None:
     add(store, **HOURLY)
-    worker = multiprocessing.get_context("fork").Process(target=die_during_a_run, args=(tmp_path / "routines.sqlite3",))
+    worker = multiprocessing.get_context("fork").Process(target=die_during_a_run, args=(place,))
     worker.start()
     worker.join(30)
     clock.now += 3629

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.agent.routines.conftest import add
+from tests.postgres_server import on_a_file
 from wasmrt import ApprovalRequest, CallbackApprover, ToolError, ToolRegistry
 from wasmrt.agent.routines import RoutineStore, routine_tools
 
@@ -184,6 +185,7 @@ def test_a_prompt_written_after_untrusted_text_keeps_its_label(agent: Agent, sto
     assert "untrusted" in (store.get("ann", "report").labels or ())
 
 
+@on_a_file
 def test_the_file_of_the_routines_is_private(store: RoutineStore, tmp_path: Path) -> None:
     add(store)
     path = tmp_path / "routines.sqlite3"

@@ -37,7 +37,7 @@ from wasmrt.agent.approvals._requests import (
     unknown_request_error,
 )
 from wasmrt.capabilities import kind_of
-from wasmrt.core.database import Connection, Database
+from wasmrt.core.database import Connection, Database, storable_text
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
 from wasmrt.core.limits import (
@@ -324,14 +324,9 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
         "id": request.id, "state": State.PENDING, "fingerprint": fingerprint,
         "created_ms": request.created_ms, "expires_ms": request.expires_ms, "params": params,
         "size": len(params.encode()) + len((request.preview or "").encode("utf-8", "replace")),
-        "preview": None if request.preview is None else _store_text(request.preview),
+        "preview": None if request.preview is None else storable_text(request.preview),
         "client": request.client, "owner": this_process() if request.client else "",
     }  # fmt: skip
-
-
-def _store_text(text: str) -> str:
-    """Return text that both databases store: PostgreSQL has no NUL in text."""
-    return text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
 
 
 def _read_request(row: Any, now_ms: int) -> QueuedRequest:

@@ -8,6 +8,7 @@ import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wasmrt.agent.jobs._leases import LEASE_SECONDS, LeaseKeeper, now_ms
 from wasmrt.agent.jobs._model import (
@@ -35,6 +36,10 @@ from wasmrt.agent.registry import ToolRegistry, ToolView, detector_of, is_narrow
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import store_place
+
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
 
 _POLL_SECONDS = 0.25
 """The time between two checks whether another process cancelled a job."""
@@ -43,7 +48,7 @@ _CHECK_SECONDS = 60.0
 
 
 class Jobs:
-    """The background jobs of a registry's users, stored in the data folder and shared with other processes.
+    """The background jobs of a registry's users, stored in a file or database that processes share.
 
     Args:
         registry: Has the tools of the jobs.
@@ -56,7 +61,8 @@ class Jobs:
         max_parallel_per_user: The number of jobs of one user that may be active.
         max_tokens: The number of tokens that a job may use, or None.
         seconds: The longest time of a run.
-        path: The file of the jobs.
+        path: The file of the jobs, or a database that hosts share. By default, the setting `database`, or else a file
+            in the data folder.
 
     Example:
         >>> from wasmrt import Jobs, JobTask, ToolRegistry
@@ -81,7 +87,7 @@ class Jobs:
         max_tokens: int | None = None,
         seconds: float = JOB_SECONDS,
         lease_seconds: float = LEASE_SECONDS,
-        path: Path | None = None,
+        path: Path | Postgres | None = None,
     ) -> None:
         self._runners = dict(modes or {}) | ({} if runner is None else {"": runner})
         for each in self._runners.values():
@@ -92,7 +98,7 @@ class Jobs:
         self._most = (max_parallel, max_parallel_per_user or max_parallel)
         self._max_tokens = max_tokens
         self._seconds = seconds
-        self._store = JobStore(path or find_places().jobs, lease_seconds)
+        self._store = JobStore(path or store_place(find_places().jobs), lease_seconds)
         self._runs: dict[str, Run] = {}
         """The runs of this process, by the owner of the lease."""
         self._redact = detector_of(registry).redact

@@ -1,18 +1,17 @@
 """Leases: at most one process runs a job or a routine, and the end of a process is noticed on every machine.
 
 A run takes a lease in the transaction that starts it, and renews it while it runs. The lease of a killed process ends,
-also after a reboot and in another container, where process IDs have no meaning. The files of jobs and of routines have
-the same table of leases.
+also after a reboot and on another host, where process IDs have no meaning. The stores of jobs and of routines have the
+same table of leases.
 """
 
 from __future__ import annotations
 
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from wasmrt.core.database import Database
+from wasmrt.core.database import Connection, Store
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.lifetime import Lifetime
 
@@ -23,6 +22,10 @@ CREATE TABLE leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, ends_ms INTEGER 
 """The key is the ID of a job or of a routine's run. The owner is the random name of the run that holds the lease."""
 WITHOUT_LEASE = "id NOT IN (SELECT key FROM leases WHERE ends_ms >= ?)"
 """A condition of rows whose run has ended; its value is the time in Unix milliseconds."""
+_TAKE = (
+    "INSERT INTO leases VALUES (?, ?, ?)"
+    " ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, ends_ms = excluded.ends_ms"
+)
 _POLL_SECONDS = 0.25
 """The time between two checks whether another process ended a run."""
 
@@ -33,28 +36,34 @@ def now_ms() -> int:
 
 
 class Leases:
-    """The leases in a file. The methods with a connection are part of the caller's transaction."""
+    """The leases in a store. The methods with a connection are part of the caller's transaction.
 
-    def __init__(self, database: Database, *, seconds: float = LEASE_SECONDS, now: Callable[[], int] = now_ms) -> None:
+    SECURITY: all hosts use the clock of the store. By its own clock, a host could take a lease that has not ended.
+    """
+
+    def __init__(
+        self, database: Store, *, seconds: float = LEASE_SECONDS, now: Callable[[], int] | None = None
+    ) -> None:
+        """`now` replaces the clock in tests; it returns Unix milliseconds."""
         self.seconds = seconds
         self._database = database
         self._now = now
 
-    def take(self, db: sqlite3.Connection, key: str, owner: str) -> None:
+    def take(self, db: Connection, key: str, owner: str) -> None:
         """Give the lease of a key to an owner."""
-        db.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", (key, owner, self._end_ms()))
+        db.execute(_TAKE, (key, owner, self._end_ms(db)))
 
-    def is_held(self, db: sqlite3.Connection, key: str, owner: str) -> bool:
+    def is_held(self, db: Connection, key: str, owner: str) -> bool:
         """Return whether the owner holds the lease of a key."""
         query = "SELECT 1 FROM leases WHERE key = ? AND owner = ? AND ends_ms >= ?"
-        return db.execute(query, (key, owner, self._now())).fetchone() is not None
+        return db.execute(query, (key, owner, self.now_ms(db))).fetchone() is not None
 
     def renew(self, owners: Iterable[str]) -> set[str]:
         """Extend the leases of owners, and return the owners that may continue."""
         # SECURITY: a lease that has ended is not renewed, because another process may be about to take it.
         update = "UPDATE leases SET ends_ms = ? WHERE owner = ? AND ends_ms >= ?"
         with self._database.writing() as db:
-            ends, now = self._end_ms(), self._now()
+            ends, now = self._end_ms(db), self.now_ms(db)
             return {owner for owner in owners if db.execute(update, (ends, owner, now)).rowcount == 1}
 
     def owners(self) -> set[str]:
@@ -62,11 +71,15 @@ class Leases:
         with self._database.reading() as db:
             return {owner for (owner,) in db.execute("SELECT owner FROM leases")}
 
-    def _end_ms(self) -> int:
-        return self._now() + round(self.seconds * 1000)
+    def now_ms(self, db: Connection) -> int:
+        """Return the time in Unix milliseconds at which the leases of earlier times have ended."""
+        return self._database.now_ms(db) if self._now is None else self._now()
+
+    def _end_ms(self, db: Connection) -> int:
+        return self.now_ms(db) + round(self.seconds * 1000)
 
 
-def end_lease(db: sqlite3.Connection, key: str) -> None:
+def end_lease(db: Connection, key: str) -> None:
     """End the lease of a key, if there is one."""
     db.execute("DELETE FROM leases WHERE key = ?", (key,))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +16,7 @@ from wasmrt.agent.jobs._model import (
     JobState,
     JobTask,
 )
+from wasmrt.core.database import Connection
 from wasmrt.core.errors import ToolError
 
 _JOBS_TABLES = """
@@ -54,7 +54,7 @@ VERSION = 2
 ENDED_REASON = "the process that ran the job ended"
 
 
-def record(db: sqlite3.Connection, job_id: str, before: JobState, after: JobState, reason: str) -> None:
+def record(db: Connection, job_id: str, before: JobState, after: JobState, reason: str) -> None:
     """Change the state of a job, and record the transition."""
     assert after in TRANSITIONS[before]
     now = now_ms()
@@ -70,13 +70,13 @@ def record(db: sqlite3.Connection, job_id: str, before: JobState, after: JobStat
     db.execute(insert, (job_id, before, after, now, reason))
 
 
-def fail(db: sqlite3.Connection, job_id: str, before: JobState, reason: str) -> None:
+def fail(db: Connection, job_id: str, before: JobState, reason: str) -> None:
     """Fail a job for a reason, which becomes its output."""
     record(db, job_id, before, JobState.FAILED, reason)
     db.execute("UPDATE jobs SET output = ? WHERE id = ?", (reason, job_id))
 
 
-def reason_not_to_run(row: sqlite3.Row, resumable: bool) -> str:
+def reason_not_to_run(row: Any, resumable: bool) -> str:
     """Return the reason why a job without a process fails instead of running again, or an empty string."""
     if row["narrowed"]:  # SECURITY: the view of its creator ended with the process, and another view could allow more
         return f"{ENDED_REASON}, and the restrictions of its tools are unknown"
@@ -87,23 +87,17 @@ def reason_not_to_run(row: sqlite3.Row, resumable: bool) -> str:
     return f"it was stuck more than {MAX_REPAIRS} times" if row["repairs"] >= MAX_REPAIRS else ""
 
 
-def delete_oldest(db: sqlite3.Connection, user: str) -> None:
+def delete_oldest(db: Connection, user: str) -> None:
     """Delete the user's oldest finished jobs beyond the limit, before a new job is added."""
-    query = "SELECT id FROM finished WHERE user = ? ORDER BY number DESC LIMIT -1 OFFSET ?"
-    for found in db.execute(query, (user, MAX_JOBS_PER_USER - 1)).fetchall():
-        db.execute("DELETE FROM transitions WHERE job = ?", found)
-        db.execute("DELETE FROM events WHERE job = ?", found)
-        db.execute("DELETE FROM jobs WHERE id = ?", found)
+    last = "SELECT number FROM finished WHERE user = ? ORDER BY number DESC LIMIT 1 OFFSET ?"
+    query = f"SELECT id FROM finished WHERE user = ? AND number <= ({last})"  # noqa: S608 - a constant
+    for (found,) in db.execute(query, (user, user, MAX_JOBS_PER_USER - 1)).fetchall():
+        db.execute("DELETE FROM transitions WHERE job = ?", (found,))
+        db.execute("DELETE FROM events WHERE job = ?", (found,))
+        db.execute("DELETE FROM jobs WHERE id = ?", (found,))
 
 
-def select(db: sqlite3.Connection, query: str, *values: Any) -> list[sqlite3.Row]:
-    """Return the rows of a query, whose columns have names."""
-    cursor = db.cursor()
-    cursor.row_factory = sqlite3.Row
-    return cursor.execute(query, values).fetchall()
-
-
-def read_job(row: sqlite3.Row) -> Job:
+def read_job(row: Any) -> Job:
     """Return the job of a row of the table `jobs`."""
     task = JobTask(row["title"], row["description"], row["context"], row["max_iterations"], row["project_dir"])
     return Job(
@@ -134,6 +128,6 @@ def read_labels(labels: str | None) -> tuple[str, ...] | None:
 
 
 def unusable_error(reason: str) -> ToolError:
-    """Return the error for a file that cannot be used."""
-    hint = "check the owner and permissions of jobs.sqlite3 in the data folder, which wasmrt doctor shows"
+    """Return the error for a store that cannot be used."""
+    hint = "run wasmrt doctor; for a file, check the owner and permissions of jobs.sqlite3 in the data folder"
     return ToolError(f"the jobs cannot be used: {reason}", code="job-store", hint=hint)

@@ -1,4 +1,4 @@
-"""The stored jobs: one private SQLite file that all processes of an installation share.
+"""The stored jobs, which all processes of an installation share, and all hosts if they are in PostgreSQL.
 
 Every row belongs to a user. A write of a run has no effect unless the run holds the lease of its job.
 """
@@ -6,11 +6,10 @@ Every row belongs to a user. A write of a run has no effect unless the run holds
 from __future__ import annotations
 
 import json
-import sqlite3
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from wasmrt.agent.jobs._leases import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease, now_ms
 from wasmrt.agent.jobs._model import (
@@ -36,12 +35,14 @@ from wasmrt.agent.jobs._rows import (
     read_labels,
     reason_not_to_run,
     record,
-    select,
     unusable_error,
     write_labels,
 )
-from wasmrt.core.database import Database
+from wasmrt.core.database import Connection, Store, open_store, storable_text
 from wasmrt.core.errors import CancelledError, InvalidParametersError, LimitError, ToolError
+
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
 
 
 class Spent(NamedTuple):
@@ -63,8 +64,8 @@ class Owned(NamedTuple):
 class JobStore:
     """The jobs of all users. Thread-safe; each method is one transaction."""
 
-    def __init__(self, path: Path, lease_seconds: float = LEASE_SECONDS) -> None:
-        self._database = Database(path, SCHEMA, VERSION, unusable=unusable_error)
+    def __init__(self, path: Path | Postgres, lease_seconds: float = LEASE_SECONDS) -> None:
+        self._database: Store = open_store(path, "jobs", SCHEMA, VERSION, unusable=unusable_error)
         self.leases = Leases(self._database, seconds=lease_seconds)
 
     # -- jobs ------------------------------------------------------------------------------------------------------
@@ -90,8 +91,8 @@ class JobStore:
                 "INSERT INTO jobs (id, user, mode, title, description, context, max_iterations, project_dir, labels,"
                 " narrowed, state, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
-                    job.id, job.user, job.mode, task.title, task.description, task.context, task.max_iterations,
-                    task.project_dir, write_labels(job.labels), narrowed, job.state, job.created_ms, job.created_ms,
+                    job.id, job.user, job.mode, *map(storable_text, task[:3]), task.max_iterations, task.project_dir,
+                    write_labels(job.labels), int(narrowed), job.state, job.created_ms, job.created_ms,
                 ),
             )  # fmt: skip
             self.leases.take(db, job.id, owned.owner)
@@ -109,10 +110,10 @@ class JobStore:
         if len(digits) < 4 or set(digits) - set("0123456789abcdef"):
             raise InvalidParametersError("job ID prefix must be at least 4 hex characters")
         found: list[Any] = []
-        if self._database.status() is not None:
+        if self._database.exists:
             query = "SELECT * FROM jobs WHERE user = ? AND replace(id, '-', '') LIKE ? || '%'"
             with self._database.reading() as db:
-                found = select(db, query, user, digits)
+                found = db.execute(query, (user, digits)).fetchall()
         if not found:
             raise InvalidParametersError(f"no job found matching prefix {text!r:.60}")
         if len(found) > 1:
@@ -123,18 +124,18 @@ class JobStore:
 
     def all(self, user: str) -> list[Job]:
         """Return the user's jobs, newest first."""
-        if self._database.status() is None:
+        if not self._database.exists:
             return []
         with self._database.reading() as db:
-            rows = select(db, "SELECT * FROM jobs WHERE user = ? ORDER BY number DESC", user)
+            rows = db.execute("SELECT * FROM jobs WHERE user = ? ORDER BY number DESC", (user,)).fetchall()
         return [read_job(row) for row in rows]
 
     def latest(self, limit: int) -> list[Job]:
         """Return the newest jobs of all users, newest first, for the operator."""
-        if self._database.status() is None:
+        if not self._database.exists:
             return []
         with self._database.reading() as db:
-            return [read_job(row) for row in select(db, "SELECT * FROM jobs ORDER BY number DESC LIMIT ?", limit)]
+            return [read_job(row) for row in db.execute("SELECT * FROM jobs ORDER BY number DESC LIMIT ?", (limit,))]
 
     def transitions(self, job_id: str) -> list[Transition]:
         """Return the recorded changes of a job's state, oldest first."""
@@ -162,7 +163,7 @@ class JobStore:
                 fallback = None if result.fallback is None else json.dumps(result.fallback)
                 cost = None if result.cost is None else str(result.cost)
                 update = "UPDATE jobs SET output = ?, cost = ?, fallback = ? WHERE id = ?"
-                db.execute(update, (result.output, cost, fallback, job_id))
+                db.execute(update, (storable_text(result.output), cost, fallback, job_id))
             elif after not in (JobState.IN_PROGRESS, JobState.SUBMITTED, JobState.ACCEPTED):  # they keep the output
                 db.execute("UPDATE jobs SET output = ? WHERE id = ?", (reason, job_id))
 
@@ -170,14 +171,14 @@ class JobStore:
 
     def expire(self) -> None:
         """Mark jobs of ended processes as stuck, and fail jobs that no process has started or continued."""
-        if self._database.status() is None:
+        if not self._database.exists:
             return
-        now = now_ms()
         query = f"SELECT id, state, changed_ms FROM in_slot WHERE {WITHOUT_LEASE}"  # noqa: S608 - a constant
         with self._database.reading() as db:
-            if db.execute(query, (now,)).fetchone() is None:
+            if db.execute(query, (self.leases.now_ms(db),)).fetchone() is None:
                 return
         with self._database.writing() as db:
+            now = self.leases.now_ms(db)
             for job_id, state, changed_ms in db.execute(query, (now,)).fetchall():
                 if state == JobState.IN_PROGRESS:
                     record(db, job_id, JobState.IN_PROGRESS, JobState.STUCK, ENDED_REASON)
@@ -190,16 +191,16 @@ class JobStore:
         `modes` are the modes for which the caller has runners. A stuck job is taken only in a mode of `resumable`;
         otherwise it fails, because running it again could repeat side effects.
         """
-        modes, resumable, now = set(modes), set(resumable), now_ms()
-        if self._database.status() is None:
+        modes, resumable = set(modes), set(resumable)
+        if not self._database.exists:
             return []
         query = f"SELECT * FROM waiting WHERE {WITHOUT_LEASE}"  # noqa: S608 - a constant
         with self._database.reading() as db:
-            if not any(row["mode"] in modes for row in select(db, query, now)):
+            if not any(row["mode"] in modes for row in db.execute(query, (self.leases.now_ms(db),))):
                 return []
         taken = []
         with self._database.writing() as db:
-            for row in select(db, query, now):
+            for row in db.execute(query, (self.leases.now_ms(db),)).fetchall():
                 if row["mode"] not in modes:
                     continue
                 state = JobState(row["state"])
@@ -212,7 +213,7 @@ class JobStore:
                 if stuck:
                     db.execute("UPDATE jobs SET repairs = repairs + 1 WHERE id = ?", (row["id"],))
                     record(db, row["id"], state, JobState.IN_PROGRESS, "another process continued it")
-                (changed,) = select(db, "SELECT * FROM jobs WHERE id = ?", row["id"])
+                changed = db.execute("SELECT * FROM jobs WHERE id = ?", (row["id"],)).fetchone()
                 taken.append(Owned(read_job(changed), Spent(row["iterations"], row["tokens"]), owner))
         return taken
 
@@ -243,9 +244,9 @@ class JobStore:
             insert = "INSERT INTO events (job, type, data, created_ms) VALUES (?, ?, ?, ?)"
             db.execute(insert, (job_id, event_type, data, now_ms()))
             db.execute(
-                "DELETE FROM events WHERE job = ?1 AND number <="
-                " (SELECT number FROM events WHERE job = ?1 ORDER BY number DESC LIMIT 1 OFFSET ?2)",
-                (job_id, MAX_EVENTS_PER_JOB),
+                "DELETE FROM events WHERE job = ? AND number <="
+                " (SELECT number FROM events WHERE job = ? ORDER BY number DESC LIMIT 1 OFFSET ?)",
+                (job_id, job_id, MAX_EVENTS_PER_JOB),
             )
 
     def events(self, job_id: str, limit: int) -> tuple[int, list[JobEvent]]:
@@ -276,7 +277,7 @@ class JobStore:
                 hint = "wait until the job has read them: job_events shows its progress"
                 raise LimitError(message, limit=waiting, used=waiting + 1, setting="MAX_PENDING_PROMPTS", hint=hint)
             insert = "INSERT INTO prompts (job, content, done, labels) VALUES (?, ?, ?, ?)"
-            db.execute(insert, (job_id, prompt.content, prompt.done, write_labels(prompt.labels)))
+            db.execute(insert, (job_id, storable_text(prompt.content), int(prompt.done), write_labels(prompt.labels)))
 
     def take_prompts(self, job_id: str, owner: str) -> list[Prompt]:
         """Remove and return the messages to a job, oldest first."""
@@ -287,7 +288,7 @@ class JobStore:
             db.execute("DELETE FROM prompts WHERE job = ?", (job_id,))
         return [Prompt(content, bool(done), read_labels(labels)) for content, done, labels in rows]
 
-    def _check_owner(self, db: sqlite3.Connection, job_id: str, owner: str | None) -> JobState:
+    def _check_owner(self, db: Connection, job_id: str, owner: str | None) -> JobState:
         """Return a job's state.
 
         SECURITY: a process that lost the lease must not change the job, because another process may run it now.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from shlex import quote
+from typing import Any
 
 from wasmrt.agent.jobs import LEASES_TABLE
 from wasmrt.agent.routines._model import MAX_RUNS_AT_ONCE, Definition, FireRefusedError, Routine, Run, RunState
+from wasmrt.core.database import Connection
 
 _TABLES = """
 CREATE TABLE routines (
@@ -44,7 +45,7 @@ def seconds_of_cooldown(routine: Routine, now_ms: int) -> int:
     return max(0, -(-(routine.last_ms + routine.definition.cooldown_secs * 1000 - now_ms) // 1000))
 
 
-def check_limits(db: sqlite3.Connection, routine: Routine, cooling: int) -> None:
+def check_limits(db: Connection, routine: Routine, cooling: int) -> None:
     """Raise the reason why a routine cannot be started now."""
     name = routine.name
     if not routine.enabled:
@@ -61,7 +62,7 @@ def check_limits(db: sqlite3.Connection, routine: Routine, cooling: int) -> None
         raise FireRefusedError(f"{MAX_RUNS_AT_ONCE} routines are running already", hint="wait until one has ended")
 
 
-def read_routine(row: sqlite3.Row) -> Routine:
+def read_routine(row: Any) -> Routine:
     """Return the routine of a row of the query `ROUTINE`."""
     definition = Definition.from_json(row["definition"])
     return Routine(
@@ -74,7 +75,7 @@ def read_routine(row: sqlite3.Row) -> Routine:
     )  # fmt: skip
 
 
-def read_run(row: sqlite3.Row) -> Run:
+def read_run(row: Any) -> Run:
     """Return the run of a row of the table `runs`."""
     return Run(
         row["id"], row["routine"], row["user"], row["trigger_type"], row["detail"], row["started_ms"], row["ended_ms"],

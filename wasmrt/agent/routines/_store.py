@@ -1,20 +1,19 @@
-"""RoutineStore: routines, runs and claims in one private SQLite file.
+"""RoutineStore: routines, runs and claims in a private SQLite file, or in a database that hosts share.
 
 SECURITY: a slot (a scheduled time, a webhook request, an event) is claimed in the transaction that inserts its run. The
-key of a claim is unique, so that a slot starts one run, whatever number of processes tries, and also after a restart.
+key of a claim is unique, so that a slot starts one run, whatever number of processes and hosts tries, and also after a
+restart.
 """
 
 from __future__ import annotations
 
 import json
 import secrets
-import sqlite3
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.agent.jobs import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease
 from wasmrt.agent.routines._model import (
@@ -43,8 +42,11 @@ from wasmrt.agent.routines._rows import (
     seconds_of_cooldown,
 )
 from wasmrt.agent.routines._schedule import Schedule, read_moment
-from wasmrt.core.database import Database
+from wasmrt.core.database import Connection, open_store, storable_text
 from wasmrt.core.errors import CancelledError, InvalidParametersError
+
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
 
 
 class Trigger(NamedTuple):
@@ -57,7 +59,7 @@ class Trigger(NamedTuple):
 
 
 class RoutineStore:
-    """The routines of all users of an installation, for any number of threads and processes.
+    """The routines of all users of an installation, for any number of threads, processes and, in PostgreSQL, hosts.
 
     Every method with a user reaches only the routines of that user.
 
@@ -66,11 +68,11 @@ class RoutineStore:
     """
 
     def __init__(
-        self, path: Path, *, now: Callable[[], float] = time.time, lease_seconds: float = LEASE_SECONDS
+        self, path: Path | Postgres, *, now: Callable[[], float] | None = None, lease_seconds: float = LEASE_SECONDS
     ) -> None:
-        self._database = Database(path, SCHEMA, VERSION, unusable=unusable)
-        self._now = now
-        self.leases = Leases(self._database, seconds=lease_seconds, now=self._now_ms)
+        self._database = open_store(path, "routines", SCHEMA, VERSION, unusable=unusable)
+        self._now = now or time.time
+        self.leases = Leases(self._database, seconds=lease_seconds, now=None if now is None else self._now_ms)
 
     def create(
         self, user: str, definition: Definition, *, approved: bool = False, labels: Iterable[str] | None = None
@@ -84,7 +86,7 @@ class RoutineStore:
         next_ms = self._next_ms(definition)
         _check_next(definition, next_ms)
         stored = None if labels is None else json.dumps(sorted(labels))
-        with self._writing() as db:
+        with self._database.writing() as db:
             if db.execute("SELECT 1 FROM routines WHERE user = ? AND name = ?", (user, definition.name)).fetchone():
                 raise InvalidParametersError(f"routine {definition.name!r} already exists; use routine_update")
             if (
@@ -96,8 +98,8 @@ class RoutineStore:
                 "INSERT INTO routines (id, user, name, trigger_type, definition, enabled, approved, labels, created_ms,"
                 " next_ms) VALUES (?, ?, ?, ?, ?, 1, ?, ?, ?, ?)",
                 (
-                    made, user, definition.name, definition.trigger_type, definition.as_json(), approved, stored, now,
-                    next_ms,
+                    made, user, definition.name, definition.trigger_type, definition.as_json(), int(approved), stored,
+                    now, next_ms,
                 ),
             )  # fmt: skip
         return self.get(user, definition.name)
@@ -121,15 +123,15 @@ class RoutineStore:
         """Return the routines of a user by name; with a trigger type, only those that have it and are enabled."""
         if trigger_type is None:
             return self._select("user = ? ORDER BY name", (user,))
-        return self._select("user = ? AND trigger_type = ? AND enabled ORDER BY name", (user, trigger_type))
+        return self._select("user = ? AND trigger_type = ? AND enabled = 1 ORDER BY name", (user, trigger_type))
 
     def latest(self, limit: int) -> list[Routine]:
         """Return the routines of all users, the next to run first, for the operator."""
-        return self._select("1 ORDER BY enabled DESC, next_ms IS NULL, next_ms, user, name LIMIT ?", (limit,))
+        return self._select("1 = 1 ORDER BY enabled DESC, next_ms IS NULL, next_ms, user, name LIMIT ?", (limit,))
 
     def due(self) -> list[Routine]:
         """Return the routines of all users whose next time has come, the longest overdue first."""
-        return self._select("enabled AND next_ms <= ? ORDER BY next_ms LIMIT ?", (self._now_ms(), MAX_DUE))
+        return self._select("enabled = 1 AND next_ms <= ? ORDER BY next_ms LIMIT ?", (self._now_ms(), MAX_DUE))
 
     def update(
         self, routine: Routine, definition: Definition, *, enabled: bool, approved: bool,
@@ -145,12 +147,12 @@ class RoutineStore:
         next_ms, before = self._next_ms(definition), routine.definition
         if (definition.at, definition.timezone) != (before.at, before.timezone):
             _check_next(definition, next_ms)
-        with self._writing() as db:
+        with self._database.writing() as db:
             changed = db.execute(
                 "UPDATE routines SET definition = ?, enabled = ?, approved = ?, labels = ?, next_ms = ?"
                 " WHERE id = ? AND definition = ?",
                 (
-                    definition.as_json(), enabled, approved, stored, next_ms, routine.id, before.as_json(),
+                    definition.as_json(), int(enabled), int(approved), stored, next_ms, routine.id, before.as_json(),
                 ),
             ).rowcount  # fmt: skip
         if not changed:
@@ -173,7 +175,7 @@ class RoutineStore:
             ToolError: there is none (`routine-not-found`).
         """
         found = self.get(user, name)
-        with self._writing(scrub=True) as db:
+        with self._database.writing(scrub=True) as db:
             db.execute("DELETE FROM leases WHERE key IN (SELECT id FROM runs WHERE routine = ?)", (found.id,))
             for table, column in (("routines", "id"), ("runs", "routine"), ("claims", "routine")):
                 db.execute(f"DELETE FROM {table} WHERE {column} = ?", (found.id,))  # noqa: S608 - constants
@@ -186,7 +188,6 @@ class RoutineStore:
         """
         found = self.get(user, name)
         with self._database.reading() as db:
-            db.row_factory = sqlite3.Row
             rows = db.execute(
                 "SELECT * FROM runs WHERE routine = ? ORDER BY number DESC LIMIT ?", (found.id, limit)
             ).fetchall()
@@ -202,7 +203,7 @@ class RoutineStore:
             ToolError: the routine was deleted (`routine-not-found`).
         """
         now, scheduled = self._now_ms(), trigger.kind in SCHEDULED
-        with self._writing() as db:
+        with self._database.writing() as db:
             self._fail_ended(db)
             row = db.execute(f"{ROUTINE} WHERE id = ?", (routine.id,)).fetchone()
             if row is None:
@@ -220,8 +221,8 @@ class RoutineStore:
                 return None
             check_limits(db, found, cooling)
             run = Run(
-                secrets.token_hex(16), found.id, found.user, str(trigger.kind), trigger.detail, now, None,
-                RunState.RUNNING, "", None,
+                secrets.token_hex(16), found.id, found.user, str(trigger.kind), storable_text(trigger.detail), now,
+                None, RunState.RUNNING, "", None,
             )  # fmt: skip
             db.execute("INSERT INTO claims VALUES (?, ?, ?)", (*slot, now))
             db.execute("DELETE FROM claims WHERE at_ms < ?", (now - int(CLAIM_SECONDS * 1000),))
@@ -241,7 +242,7 @@ class RoutineStore:
 
     def finish(self, run: Run, state: RunState, summary: str, *, tokens: int | None = None) -> None:
         """Record the result of a run. The oldest runs beyond the limit are deleted."""
-        with self._writing() as db:
+        with self._database.writing() as db:
             self._finish(db, run.id, run.routine_id, state, summary, tokens)
 
     def check_lease(self, run: Run) -> None:
@@ -261,27 +262,27 @@ class RoutineStore:
 
         A run is never repeated: its first part may have had side effects.
         """
-        if self._database.status() is None:
+        if not self._database.exists:
             return
         with self._database.reading() as db:
             if not self._ended(db):
                 return
-        with self._writing() as db:
+        with self._database.writing() as db:
             self._fail_ended(db)
 
-    def _fail_ended(self, db: sqlite3.Connection) -> None:
+    def _fail_ended(self, db: Connection) -> None:
         for run_id, routine_id in self._ended(db):
             self._finish(db, run_id, routine_id, RunState.FAILED, ENDED_WITH_PROCESS, None)
 
-    def _ended(self, db: sqlite3.Connection) -> list[tuple[str, str]]:
+    def _ended(self, db: Connection) -> list[tuple[str, str]]:
         """Return the IDs of running runs whose leases have ended, with their routines."""
         query = f"SELECT id, routine FROM runs WHERE state = 'running' AND {WITHOUT_LEASE}"  # noqa: S608 - a constant
-        return [(run_id, routine_id) for run_id, routine_id in db.execute(query, (self._now_ms(),)).fetchall()]
+        return [(run_id, routine_id) for run_id, routine_id in db.execute(query, (self.leases.now_ms(db),)).fetchall()]
 
     def _finish(
-        self, db: sqlite3.Connection, run_id: str, routine_id: str, state: RunState, summary: str, tokens: int | None
+        self, db: Connection, run_id: str, routine_id: str, state: RunState, summary: str, tokens: int | None
     ) -> None:
-        text = summary[:MAX_SUMMARY_CHARS]
+        text = storable_text(summary[:MAX_SUMMARY_CHARS])
         end_lease(db, run_id)
         changed = db.execute(
             "UPDATE runs SET state = ?, summary = ?, tokens = ?, ended_ms = ? WHERE id = ? AND state = 'running'",
@@ -295,7 +296,7 @@ class RoutineStore:
             db.execute(
                 "UPDATE routines SET failures = 0, summary = ?, attention = ?,"
                 " verified = (SELECT digest FROM runs WHERE runs.id = ?) WHERE id = ?",
-                (text, state is RunState.ATTENTION, run_id, routine_id),
+                (text, int(state is RunState.ATTENTION), run_id, routine_id),
             )
         db.execute(
             "DELETE FROM runs WHERE routine = ? AND state != 'running' AND number <= (SELECT number FROM runs"
@@ -304,17 +305,10 @@ class RoutineStore:
         )
 
     def _select(self, condition: str, values: tuple[object, ...]) -> list[Routine]:
-        if self._database.status() is None:
+        if not self._database.exists:
             return []
         with self._database.reading() as db:
-            db.row_factory = sqlite3.Row
             return [read_routine(row) for row in db.execute(f"{ROUTINE} WHERE {condition}", values).fetchall()]
-
-    @contextmanager
-    def _writing(self, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._database.writing(scrub=scrub) as db:
-            db.row_factory = sqlite3.Row
-            yield db
 
     def _next_ms(self, definition: Definition) -> int | None:
         moment, found = datetime.fromtimestamp(self._now(), UTC), None

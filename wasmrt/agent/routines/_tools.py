@@ -45,6 +45,7 @@ from wasmrt.core.model import ToolOutput
 from wasmrt.core.places import find_places
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
+from wasmrt.runtime.stores import store_place
 
 _DEFAULT_HISTORY = 10
 _NAME = {"type": "string", "minLength": 1, "description": "The routine's name, unique among the user's routines"}
@@ -305,7 +306,7 @@ def add_routines(
         ...     registry.execute("routine_history", {"name": "hello"}).result["runs"][0]["result_summary"]
         'HELLO'
     """
-    store = store or RoutineStore(find_places().routines)
+    store = store or RoutineStore(store_place(find_places().routines))
     engine = RoutineEngine(store, registry, runner, **settings)
     registry.on_close(engine.close)
     register_routine_tools(registry, store)

@@ -15,9 +15,9 @@ from wasmrt.agent.access import (
 from wasmrt.agent.approvals import current_user_name
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
 from wasmrt.cli.shared.receipts import receipt_writer
-from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import store_place
 
 
 def access_store() -> AccessStore:

@@ -28,9 +28,9 @@ from wasmrt.cli.grant.access import access_scope, access_store, answer_access_re
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
-from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import ApprovalError, ConfigurationError
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import store_place
 
 if TYPE_CHECKING:
     from wasmrt.agent.builtin.code_mode import WaitingRun

@@ -287,12 +287,16 @@ def _database(places: Places) -> tuple[str, str]:
     from wasmrt.agent.access import AccessStore
     from wasmrt.agent.approvals import ApprovalStore, ConfirmationTokens
     from wasmrt.agent.config import read_config_file
+    from wasmrt.agent.jobs import JobStore
+    from wasmrt.agent.routines import RoutineStore
 
     file = read_config_file(places.config)
     place, key = file.store_place(places.tokens), file.database.key(places.tokens_key, file.read_secret)
     ApprovalStore(file.store_place(places.approvals)).pending()
     AccessStore(file.store_place(places.access)).pending()
     ConfirmationTokens(place, key).check()
+    JobStore(file.store_place(places.jobs)).latest(1)
+    RoutineStore(file.store_place(places.routines)).latest(1)
     if isinstance(place, os.PathLike):
         return "ok", "SQLite files in the data folder, for this host alone"
     found = f"{place.describe()}, with the expected schema; key of confirmation tokens: "

@@ -15,14 +15,16 @@ from pathlib import Path
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import ApprovalStore, current_user_name
 from wasmrt.agent.flows import FlowMap
+from wasmrt.agent.jobs import JobStore
+from wasmrt.agent.routines import RoutineStore
 from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.cli.shared.receipts import receipt_writer, receipts_folder
 from wasmrt.cli.shared.registry import open_registry
-from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.places import find_places
 from wasmrt.interop.pages import OperatorPages, PageSources, announce_address
 from wasmrt.interop.web import WebServer
 from wasmrt.runtime.audit import Receipt
+from wasmrt.runtime.stores import store_place
 
 
 def serve_pages(
@@ -49,6 +51,8 @@ def operator_pages(base: str = "/") -> OperatorPages:
         places.receipts_key,
         places.data,
         access=AccessStore(store_place(places.access)),
+        jobs=JobStore(store_place(places.jobs)),
+        routines=RoutineStore(store_place(places.routines)),
         flows=_flows,
         receipt=_write_receipt,
     )

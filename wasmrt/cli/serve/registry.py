@@ -15,12 +15,12 @@ from wasmrt.catalog.bundled import SHELL_NAME
 from wasmrt.cli.serve.options import ServeOptions
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.registry import print_problems, print_refusals, register_configured_servers
-from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import store_place
 
 
 class Served(NamedTuple):

@@ -12,6 +12,7 @@ from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import confirm_change, print_message, show, show_columns, show_json, show_json_list
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import store_place
 
 _user_option = click.option("--user", default="local", show_default=True, help="The user whose routines are meant.")
 _name_argument = click.argument("name")
@@ -159,7 +160,7 @@ def serve(address: str | None, as_json: bool) -> int:
 
 
 def _store() -> RoutineStore:
-    return RoutineStore(find_places().routines)
+    return RoutineStore(store_place(find_places().routines))
 
 
 def _set_enabled(name: str, user: str, *, enabled: bool, as_json: bool) -> None:

@@ -19,7 +19,6 @@ from wasmrt.cli.shared.output import print_message, show
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.registry import print_problems, register_configured_servers
 from wasmrt.cli.shared.secrets import open_secrets
-from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
@@ -27,6 +26,7 @@ from wasmrt.interop.pages import WEBHOOKS, RoutineWebhooks
 from wasmrt.interop.web import WebServer
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import store_place
 
 
 @contextmanager
@@ -54,7 +54,10 @@ def open_engine(*, as_json: bool = False) -> Iterator[RoutineEngine]:
             print_problems(registry.problems)
             with Jobs(registry, modes=modes, max_parallel=config.jobs.max_parallel) as jobs:
                 engine = RoutineEngine(
-                    RoutineStore(places.routines), registry, jobs=jobs, notify=_show_run if as_json else _notify
+                    RoutineStore(store_place(places.routines)),
+                    registry,
+                    jobs=jobs,
+                    notify=_show_run if as_json else _notify,
                 )
                 try:
                     yield engine

@@ -22,12 +22,12 @@ from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPol
 from wasmrt.agent.registry import Tool, ToolRegistry
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.progress import status
-from wasmrt.cli.shared.stores import store_place
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.model import Decision
 from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import store_place
 
 _MAX_REASONS = 20
 _MAX_NAMES = 5

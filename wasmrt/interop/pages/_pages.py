@@ -13,6 +13,8 @@ from urllib.parse import unquote
 from wasmrt.agent.access import AccessStore, answer_access
 from wasmrt.agent.approvals import ApprovalScope, ApprovalStore, Choice, State, Widening, choose
 from wasmrt.agent.flows import FlowMap
+from wasmrt.agent.jobs import JobStore
+from wasmrt.agent.routines import RoutineStore
 from wasmrt.core.errors import ApprovalError, WasmrtError
 from wasmrt.interop.pages._access import access_choice, access_page
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, edited_params, widened_by
@@ -43,6 +45,8 @@ class PageSources(NamedTuple):
     """The folder of the catalog."""
     access: AccessStore | None = None
     """The store of access requests; None without one."""
+    jobs: JobStore | None = None
+    routines: RoutineStore | None = None
     flows: Callable[[], FlowMap] | None = None
     """Builds the map of data flows; None if no tools are known."""
     receipt: Callable[[Receipt], None] | None = None
@@ -65,7 +69,10 @@ class OperatorPages:
     def __init__(self, sources: PageSources, *, by: str, command: str, base: str = "/") -> None:
         self._sources, self._by, self._command, self._base = sources, by, command, base
         self._access = sources.access or AccessStore(sources.data / "access.sqlite3")
-        self._work = WorkPages(sources.data)
+        self._work = WorkPages(
+            sources.jobs or JobStore(sources.data / "jobs.sqlite3"),
+            sources.routines or RoutineStore(sources.data / "routines.sqlite3"),
+        )
         self._sessions = Sessions(base)
 
     def link(self, url: str) -> str:

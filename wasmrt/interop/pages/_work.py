@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from urllib.parse import quote
 
 from wasmrt.agent.jobs import TERMINAL, Job, JobState, JobStore
@@ -23,8 +22,8 @@ class WorkPages:
     SECURITY: a form names the owner that its page showed, and changes only work of this owner.
     """
 
-    def __init__(self, data: Path) -> None:
-        self._jobs, self._routines = JobStore(data / "jobs.sqlite3"), RoutineStore(data / "routines.sqlite3")
+    def __init__(self, jobs: JobStore, routines: RoutineStore) -> None:
+        self._jobs, self._routines = jobs, routines
 
     def show(self, frame: Frame, *, problem: WasmrtError | None = None) -> Response:
         """Return the page."""
