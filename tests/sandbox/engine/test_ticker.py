@@ -4,6 +4,7 @@ import gc
 import threading
 import weakref
 
+from tests.runtime.call.conftest import until
 from wasmrt.sandbox.guest.engine._ticker import Ticker
 
 
@@ -32,6 +33,22 @@ def test_the_ticker_is_named_and_ticks_only_during_calls() -> None:
     ticker.leave()
     ticker.stop()
     assert len(tickers()) == before
+
+
+def test_the_ticker_sleeps_while_a_guest_waits_for_the_host() -> None:
+    engine = Engine()
+    ticker = Ticker(engine)
+    ticker.enter()
+    assert engine.enough.wait(10)
+
+    def wait() -> int:
+        until(lambda: not ticker._state.awake)
+        return engine.ticks
+
+    before = ticker.paused(wait)
+    until(lambda: engine.ticks > before)
+    ticker.leave()
+    ticker.stop()
 
 
 def test_the_thread_ends_when_the_engine_is_garbage_collected() -> None:

@@ -52,8 +52,8 @@ def program_of(tool: PreparedTool) -> Program:
     return program
 
 
-def process_of(tool: PreparedTool, user: str = "local") -> int:
-    """The process of the worker that waits for the user's next call."""
+def process_of(tool: PreparedTool, user: str | None = "local") -> int:
+    """The process of the worker that waits for the user's next call, or for the first call of any user."""
     program = program_of(tool)
     worker = program._idle_workers.take(program, user)
     assert worker is not None

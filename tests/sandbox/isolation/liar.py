@@ -81,7 +81,8 @@ def lying(tool: PreparedTool, script: Script) -> Iterator[None]:
 
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Program, "_fork", fork)
+            patch.setattr(Program, "_forked", fork)
+            patch.setattr(Program, "_adopt", lambda *_: None)
             yield
     finally:
         while (worker := program._idle_workers.take(program, "local")) is not None:

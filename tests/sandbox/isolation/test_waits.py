@@ -9,6 +9,7 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from wasmrt.testing.attacks import Body
@@ -16,7 +17,7 @@ from wasmrt.testing.attacks import Body
 from tests.runtime.call.conftest import until
 from tests.sandbox.isolation.conftest import prepared, process_of, program_of
 from tests.sandbox.isolation.processes import children, is_alive, parent
-from wasmrt import PreparedTool, ResourceLimits, WasmToolRuntime
+from wasmrt import Capabilities, PreparedTool, ResourceLimits, WasmToolRuntime
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unlimited_lifetime
@@ -254,13 +255,67 @@ def test_a_lock_is_held_in_the_order_of_requests() -> None:
     assert order == list(range(5))
 
 
+HOUR = Body(
+    imports=("subscribe-duration", "block"),
+    execute="(call $block (call $subscribe-duration (i64.const 3600000000000))) (call $ok)",
+)
+ASKS = Body(
+    imports=("tool-invoke",),
+    text=b"on{}",
+    execute="""
+      (call $tool-invoke (i32.const 1024) (i32.const 2) (i32.const 1026) (i32.const 2) (i32.const 2048))
+      (call $ok)""",
+)
+
+
+def test_a_call_that_waits_for_a_new_worker_takes_one_that_becomes_idle(runtime: WasmToolRuntime) -> None:
+    echo = prepared(runtime)
+    template, program = parent(process_of(echo, None)), program_of(echo)
+    worker = program._idle_workers.take(program, None)
+    assert worker is not None
+    threads = [threading.Thread(target=echo.execute, args=({},)) for _ in range(5)]
+    with stopped(template):
+        for thread in threads:
+            thread.start()
+        until(lambda: len(program._starting._queue) == len(threads))
+        program._idle_workers.put(program, None, worker)
+    for thread in threads:
+        thread.join()
+    assert len(children(template)) < len(threads)
+
+
+def test_a_worker_whose_guest_waits_sleeps(runtime: WasmToolRuntime) -> None:
+    """One guest sleeps, the other waits for a reply of the host: neither worker has a thread that polls."""
+    slow = prepared(runtime, HOUR, name="slow")
+    grant = Capabilities.none().with_tool_invoke({"on": "slow"})
+    asks = prepared(runtime, ASKS, name="asks", capabilities=grant)
+    workers = [process_of(tool, None) for tool in (slow, asks)]
+
+    def call() -> None:
+        with pytest.raises(CancelledError):
+            asks.execute({})
+
+    thread = threading.Thread(target=call)
+    before = [switches(worker) for worker in workers]
+    thread.start()
+    thread.join(1.0)  # the call runs on
+    found = [switches(worker) - count for worker, count in zip(workers, before, strict=True)]
+    for running in list(runtime.pipeline.admission._running.values()):
+        running.lifetime.cancel()
+    thread.join()
+    assert min(found) > 0
+    assert max(found) < 40  # 100 with a poll every 10 ms
+
+
+def switches(process: int) -> int:
+    """Return how often the threads of a process have waited."""
+    texts = [task.read_text() for task in Path(f"/proc/{process}/task").glob("*/status")]
+    return sum(int(text.partition("\nvoluntary_ctxt_switches:")[2].split()[0]) for text in texts)
+
+
 def test_a_thread_that_waits_for_a_worker_sleeps(runtime: WasmToolRuntime) -> None:
     """Its call ends at the deadline, after a few switches of the thread: waits do not poll."""
-    body = Body(
-        imports=("subscribe-duration", "block"),
-        execute="(call $block (call $subscribe-duration (i64.const 3600000000000))) (call $ok)",
-    )
-    slow = prepared(runtime, body, limits=ResourceLimits(timeout_seconds=1.0))
+    slow = prepared(runtime, HOUR, limits=ResourceLimits(timeout_seconds=1.0))
     switches = 0
 
     def call() -> None:

@@ -10,6 +10,7 @@ from wasmrt.sandbox.guest.engine._ffi import VERSION
 from wasmrt.sandbox.guest.engine._linker import HostInterface, Linker, resolve, track
 from wasmrt.sandbox.guest.engine._lower import LowerError
 from wasmrt.sandbox.guest.engine._sandbox import Export, Sandbox, StoreLimits
+from wasmrt.sandbox.guest.engine._ticker import Ticker
 from wasmrt.sandbox.guest.engine._traps import EngineFault, TrapCode
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "LowerError",
     "Sandbox",
     "StoreLimits",
+    "Ticker",
     "TrapCode",
     "resolve",
     "shared_engine",

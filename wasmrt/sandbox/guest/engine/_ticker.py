@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from typing import Protocol, TypeVar
 
 TICK_SECONDS = 0.01
 """The time between two ticks: a tenth of the shortest useful deadline."""
-_IDLE_TICKS = 20
-"""The number of ticks for which the thread stays awake after a call, so that the next short call need not wake it."""
+_T = TypeVar("_T")
 
 
 class Ticking(Protocol):
@@ -17,7 +17,7 @@ class Ticking(Protocol):
 
 
 class Ticker:
-    """Controls the thread that advances an engine's epoch. The thread sleeps while no guest runs.
+    """Controls the thread that advances an engine's epoch. A tick that finds no guest code running is the last.
 
     The ticker has only a weak reference to its engine, and the thread ends when the engine is garbage-collected.
     """
@@ -41,6 +41,14 @@ class Ticker:
     def leave(self) -> None:
         with self._state.lock:
             self._state.running -= 1
+
+    def paused(self, wait: Callable[[], _T]) -> _T:
+        """Call `wait`, which blocks while a guest waits for the host, and return its result."""
+        self.leave()
+        try:
+            return wait()
+        finally:
+            self.enter()
 
     def stop(self) -> None:
         """End the thread and wait for its end.
@@ -89,7 +97,6 @@ class _State:
 
 
 def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
-    idle = 0
     while not state.stopped:
         state.wake.wait()
         if state.pause.wait(TICK_SECONDS) or state.stopped:
@@ -99,11 +106,9 @@ def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
             return
         engine.increment_epoch()
         del engine
-        if state.stop_when_idle and not state.running:
-            return
-        idle = 0 if state.running else idle + 1
-        if idle >= _IDLE_TICKS:
-            idle = 0
+        if not state.running:
+            if state.stop_when_idle:
+                return
             with state.lock:
                 if not state.running and not state.stopped:
                     state.awake = False

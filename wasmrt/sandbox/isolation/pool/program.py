@@ -43,8 +43,8 @@ class Program:
         self._artifact = artifact
         self._idle_workers = idle_workers
         self._lock = threading.Lock()
-        """Held only briefly, unlike `_loading`, which is held until a template was forked."""
-        self._loading = Turns()
+        """Held only briefly, unlike `_starting`, which is held until a template or a worker was forked."""
+        self._starting = Turns()
         self._template: Template | None = None
         self._calls = 0
         self._type: ComponentType | None = None
@@ -83,15 +83,14 @@ class Program:
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
         while True:
             call.lifetime.check()  # SECURITY: compromised workers that end at once must not hold the caller
-            kept = self._idle_workers.take(self, user) or self._idle_workers.take(self, None)
-            worker = kept or self._fork(call.lifetime)
+            worker, is_new = self._worker(user, call.lifetime)
             whole = False
             try:
                 text = worker.run(call, tool, params, context)
                 whole = True
                 return text
             except WorkerGoneError as error:
-                if error.idle and kept is None:
+                if error.idle and is_new:
                     early = ProtocolError("a new worker ended, as if it had waited too long")
                     raise self._crash(worker, early, call.lifetime) from error
                 continue  # it did not receive the call
@@ -173,8 +172,18 @@ class Program:
                 return
         self.retire(worker)
 
-    def _fork(self, lifetime: Lifetime) -> Worker:
-        worker = self._forked(lifetime)
+    def _worker(self, user: str, lifetime: Lifetime) -> tuple[Worker, bool]:
+        """Return a worker for a call of this user, and whether it is new."""
+        if kept := self._kept(user):
+            return kept, False
+        with self._starting.hold(lifetime):
+            if kept := self._kept(user):  # it became idle while this call waited for its turn
+                return kept, False
+            worker = self._forked(lifetime)
+        self._adopt(worker, lifetime)
+        return worker, True
+
+    def _adopt(self, worker: Worker, lifetime: Lifetime) -> None:
         try:
             worker.wait_until_ready(lifetime)
             worker.adopt(self.description, lifetime)
@@ -183,7 +192,9 @@ class Program:
         except BaseException:
             self.retire(worker)
             raise
-        return worker
+
+    def _kept(self, user: str) -> Worker | None:
+        return self._idle_workers.take(self, user) or self._idle_workers.take(self, None)
 
     def _forked(self, lifetime: Lifetime) -> Worker:
         template = self._loaded(lifetime)
@@ -198,7 +209,7 @@ class Program:
 
         `data` is only needed the first time, to detect the component's world.
         """
-        with self._loading.hold(lifetime):
+        with self._starting.hold(lifetime):
             template = self._template
             if template is None:
                 template = Template(self._zygote, self._key, self._artifact, data, lifetime)

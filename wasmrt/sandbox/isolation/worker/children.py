@@ -181,7 +181,7 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
 
 
 def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, seal: TemplateSeal) -> None:
-    worker = RunWorker(linked, own_socket(end), name)
+    worker = RunWorker(linked, own_socket(end), name, engine.ticker)
     seal.seal_worker(engine.ticker.start)
     worker.serve()  # its first frame carries its PID, added by the kernel
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import select
 import socket
+from functools import partial
 from typing import Any, NoReturn
 
 from wasmrt.core.errors import CancelledError, InvalidParametersError, MemoryLimitError, WasmrtError
@@ -14,6 +15,7 @@ from wasmrt.core.strict_json import JsonError, parse_json, write_json
 from wasmrt.sandbox.component import ToolSpec, worlds
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.component import LinkedComponent
+from wasmrt.sandbox.guest.engine import Ticker
 from wasmrt.sandbox.guest.requests import Request
 from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.guest.services import Reply
@@ -38,11 +40,12 @@ MAX_REPLY_BYTES = 2**31 - 1
 class WorkerLifetime(Lifetime):
     """The time of a call. The host cancels it with a frame, the only one that it sends while a guest runs."""
 
-    __slots__ = ("_poll",)
+    __slots__ = ("_poll", "_ticker")
 
-    def __init__(self, seconds: float, poll: select.poll) -> None:
+    def __init__(self, seconds: float, poll: select.poll, ticker: Ticker) -> None:
         super().__init__(seconds)
         self._poll = poll
+        self._ticker = ticker
 
     def interruption(self) -> BaseException | None:
         """Return the error that ended the call, or None while it continues."""
@@ -57,7 +60,7 @@ class WorkerLifetime(Lifetime):
             DeadlineExceededError, CancelledError: the call ended.
         """
         self.check()
-        self._poll.poll(min(seconds, self.remaining()) * 1000)
+        self._ticker.paused(partial(self._poll.poll, min(seconds, self.remaining()) * 1000))
         error = self.interruption()
         if error is not None:
             raise error
@@ -66,8 +69,11 @@ class WorkerLifetime(Lifetime):
 class RemoteServices:
     """The `HostServices` of a call, over the worker's socket."""
 
-    def __init__(self, channel: Channel, has_workspace: bool, max_request_bytes: int, max_write_bytes: int) -> None:
+    def __init__(
+        self, channel: Channel, ticker: Ticker, has_workspace: bool, max_request_bytes: int, max_write_bytes: int
+    ) -> None:
         self._channel = channel
+        self._ticker = ticker
         self.has_workspace = has_workspace
         self.max_request_bytes = max_request_bytes
         self.max_write_bytes = max_write_bytes
@@ -81,12 +87,16 @@ class RemoteServices:
         """
         head, tail = write_request(request, self.max_request_bytes, self.max_write_bytes)
         self._channel.send(Kind.IMPORT, head, tail)
-        answer = self._channel.receive(MAX_REPLY_BYTES)
-        while answer.kind == Kind.CANCEL:  # the reply to the request follows
-            answer = self._channel.receive(MAX_REPLY_BYTES)
+        answer = self._ticker.paused(self._answer)
         if answer.kind != Kind.ANSWER:
             raise ProtocolError("expected an answer of the host, got another kind of frame")
         return request.read_reply(read_reply(answer))
+
+    def _answer(self) -> Frame:
+        while True:
+            answer = self._channel.receive(MAX_REPLY_BYTES)
+            if answer.kind != Kind.CANCEL:  # after a cancellation, the reply to the request follows
+                return answer
 
 
 IDLE_SECONDS = 60
@@ -115,8 +125,9 @@ class _StreamingCall(GuestCall):
 class RunWorker:
     """Answers the host's frames until it is idle for too long or its socket is closed."""
 
-    def __init__(self, component: LinkedComponent, end: socket.socket, name: str) -> None:
+    def __init__(self, component: LinkedComponent, end: socket.socket, name: str, ticker: Ticker) -> None:
         self._component = component
+        self._ticker = ticker
         self._channel = Channel(end).patient(IDLE_SECONDS)
         self._name = name
         self._poll = select.poll()
@@ -160,8 +171,10 @@ class RunWorker:
         head = CallHead.unpack(frame.head)
         channel, tail, split = self._channel, frame.tail, head.params_bytes
         params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
-        lifetime = WorkerLifetime(head.seconds, self._poll)
-        services = RemoteServices(channel, head.has_workspace, head.max_request_bytes, head.max_write_bytes)
+        lifetime = WorkerLifetime(head.seconds, self._poll, self._ticker)
+        services = RemoteServices(
+            channel, self._ticker, head.has_workspace, head.max_request_bytes, head.max_write_bytes
+        )
         call = _StreamingCall(lifetime, self._component.limits, services, head.clock())
         call.channel = channel
         channel.waiting = _waiting
