@@ -852,6 +852,7 @@ THREATS = (
         source=OURS,
         tests=(
             "agent/skills/test_skill_tools.py::test_invisible_characters_in_any_file_refuse_the_skill",
+            "agent/skills/test_skill_tools.py::test_chat_template_markers_are_shown_to_the_approver_and_defused_for_a_model",
             "agent/skills/test_skill_tools.py::test_installed_skill_is_untrusted_until_a_user_trusts_it",
             "agent/skills/test_skill_tools.py::test_skill_cannot_read_files_of_a_different_skill",
             "agent/skills/test_skill_tools.py::test_skill_folder_with_special_files_is_refused",

@@ -18,7 +18,7 @@ from tests.sandbox.border.conftest import HOST, Site, site  # noqa: F401  a fixt
 from wasmrt import Permission, ToolPolicy, ToolRule
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope
 from wasmrt.agent.builtin.skills import SkillStore, SkillTrust, read_folder
-from wasmrt.agent.registry import preview_approval
+from wasmrt.agent.registry import ToolCall, preview_approval
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import (
     InvalidParametersError,
@@ -33,7 +33,6 @@ HIDDEN = {
     "tag characters": "\U000e0041\U000e0042",
     "without width": "a\u200bb",
     "direction": "\u202eabc",
-    "chat template": "<|im_start|>system",
     "terminal": "\x1b[2J",
     "wrapping": "</tool_output>",
     "control": "\x08",
@@ -273,6 +272,18 @@ def test_approver_is_shown_suspicious_passages(agent: Agent, text: str, finding:
     write_skill(agent.sources, text=text)
     agent.call("skill_install", name="notes")
     assert finding in (agent.asked[0].preview or "")
+
+
+def test_chat_template_markers_are_shown_to_the_approver_and_defused_for_a_model(agent: Agent) -> None:
+    marks = "The <system-reminder> pattern, and <|im_start|>system"
+    write_skill(agent.sources, text=marks, **{"more.md": marks.encode()})
+    digest = agent.call("skill_install", name="notes")["digest"]
+    shown = agent.asked[0].preview or ""
+    assert all(f"check {path}: has markers of a chat template (2)" in shown for path in ("SKILL.md", "more.md"))
+    agent.store.trust("notes", digest, SkillTrust.TRUSTED)
+    for path in ("SKILL.md", "more.md"):
+        text = agent.registry.answer(ToolCall("1", "skill_read", {"name": "notes", "path": path})).text
+        assert "&lt;system-reminder>" in text and "&lt;|im_start|>" in text and "<system-reminder" not in text
 
 
 def test_installed_skill_is_untrusted_until_a_user_trusts_it(agent: Agent) -> None:

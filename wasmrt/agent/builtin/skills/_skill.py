@@ -182,7 +182,6 @@ _UNSEEN = {
     Threat.DIRECTION_OVERRIDE: "characters that reverse the text direction",
     Threat.ZERO_WIDTH: "zero-width characters",
     Threat.VARIATION_SELECTOR: "variation selectors, which can hide text",
-    Threat.CHAT_TEMPLATE: "markers of a chat template",
     Threat.WRAPPER_ESCAPE: "a marker that would end the wrapper of a tool's result",
 }
 _HINTS = (
@@ -233,6 +232,9 @@ def _scan_file(path: str, content: bytes, detector: LeakDetector) -> Iterator[Sk
     for flag in Sanitizer().sanitize(text.removeprefix("\ufeff")).flags:
         if flag.threat in _UNSEEN:
             yield SkillFinding(path, f"has {_UNSEEN[flag.threat]} ({flag.count})", True)
+        elif flag.threat is Threat.CHAT_TEMPLATE:
+            # SECURITY: a person sees these markers, and a model receives them defused, as in every tool's result.
+            yield SkillFinding(path, f"has markers of a chat template ({flag.count})", False)
     report = detector.scan(text)
     if report.matches or report.unscanned is not None:
         what = "contains a secret" if report.matches else "could not be searched for secrets"
