@@ -83,32 +83,6 @@ def test_written_text_is_not_recorded_before_untrusted_text_was_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "description", "constant"),
-    [
-        ("START", 'The mode: "START" or "STOP".', True),
-        ("STOP", "One of `START`, `STOP` and `IDLE`.", True),
-        ("rear", "[Enum]: ['front', 'rear']", True),
-        ("START", 'The mode, such as "START" or "STOP".', False),
-        ("START", "The mode, e.g. 'START', 'STOP'.", False),
-        ("START", 'For example: "START" | "STOP"', False),
-        ("START", 'The mode "START" is the usual one.', False),
-        ("START", "START or STOP", False),
-        ("other", 'The mode: "START" or "STOP".', False),
-    ],
-)
-def test_a_value_that_a_description_lists_decides_nothing(value: str, description: str, constant: bool) -> None:
-    schema = {"properties": {"mode": {"type": "string", "description": description}}}
-    found = find_outgoing(schema, {"mode": value})
-    assert bool(found.destinations) is not constant
-
-
-@pytest.mark.parametrize("name", ["to", "path", "file_id", "url"])
-def test_a_description_makes_no_destination_a_constant(name: str) -> None:
-    schema = {"properties": {name: {"type": "string", "description": 'One of "notes" or "plans".'}}}
-    assert [each.value for each in find_outgoing(schema, {name: "notes"}).destinations] == ["notes"]
-
-
-@pytest.mark.parametrize(
     ("said", "param", "value", "named"),
     [
         ("log in as USR001", "user_id", "USR001", True),

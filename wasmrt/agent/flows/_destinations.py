@@ -45,11 +45,6 @@ _MAX_KEY = 256
 _ALTERNATIVES = ("anyOf", "oneOf", "allOf")
 _MAX_VARIANTS = 32
 """Maximum number of alternatives of a parameter whose schemas are read."""
-_MAX_DESCRIPTION = 2000
-_QUOTED = r"""(?:"[\w.+-]{1,40}"|'[\w.+-]{1,40}'|`[\w.+-]{1,40}`)"""
-_LISTED = re.compile(rf"{_QUOTED}(?:\s?(?:,|\||/|or|,\s?or|and|,\s?and)\s?{_QUOTED}){{1,50}}")
-"""Words in quotes: descriptions list allowed values in this form if the schema has no enum."""
-_EXAMPLES = re.compile(r"(?:\be\.?\s?g\b\.?|\bexamples?\b|\bsuch as\b|\blike\b)[^.;\"'`]{0,20}$", re.I)
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
@@ -145,7 +140,6 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
         Destination(path, value, _find_control_kind(value))
         for path, _, value in others
         if is_control(value) and not _is_constant(schema, path, value)
-        and not _is_described_constant(schema, path, value)
     )  # fmt: skip
     if any(each.kind is not Kind.AMOUNT for each in destinations):
         return Outgoing(tuple(destinations), bodies, controls, carrying, cut=cut)
@@ -262,18 +256,6 @@ def _is_constant(schema: Mapping[str, Any], path: str, value: Any) -> bool:
         if (isinstance(listed, list) and value in listed) or value in (each.get("const"), each.get("default")):
             return True
     return False
-
-
-def _is_described_constant(schema: Mapping[str, Any], path: str, value: Any) -> bool:
-    """Return whether the description of a parameter lists a value, as an enum would, and not as an example."""
-    texts = (each.get("description") for each in _describe(schema, path))
-    return any(isinstance(text, str) and value in _list_described(text[:_MAX_DESCRIPTION]) for text in texts)
-
-
-@lru_cache(maxsize=2048)
-def _list_described(description: str) -> frozenset[str]:
-    lists = (each for each in _LISTED.finditer(description) if not _EXAMPLES.search(description[: each.start()]))
-    return frozenset(word[1:-1] for each in lists for word in re.findall(_QUOTED, each[0]))
 
 
 @lru_cache(maxsize=2048)
