@@ -6,13 +6,10 @@ import base64
 import http.client
 import json
 import re
-import shutil
 import ssl
-import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -25,41 +22,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.hazmat.primitives.serialization import Encoding, load_pem_private_key
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
+from tests.cli.distribution import needs_distribution, serve
 from tests.cli.registry import BASIC, COMPONENT, REQUEST, USER, log_in, trust
 
-REGISTRY = shutil.which("docker-registry")
-pytestmark = [
-    pytest.mark.ci("peers"),
-    pytest.mark.skipif(REGISTRY is None, reason="needs docker-registry (apt install docker-registry)"),
-]
+pytestmark = [pytest.mark.ci("peers"), needs_distribution]
 Run = Callable[..., Result]
 HASH = "$2y$05$" + "UZl4EsLpWfwwXnAf9rjvzu5ruU.eX10QKWyWSAxkmAHdtH7m64ocC"  # bcrypt of the password, from `htpasswd -B`
-
-
-@contextmanager
-def serve(folder: Path, settings: str) -> Iterator[int]:
-    """Run the registry with settings in YAML, and yield its port."""
-    folder.mkdir()
-    config = folder / "config.yml"
-    storage = f"storage: {{filesystem: {{rootdirectory: {folder / 'store'}}}}}"
-    config.write_text(f"version: 0.1\nlog: {{accesslog: {{disabled: true}}}}\n{storage}\n{settings}")
-    process = subprocess.Popen([str(REGISTRY), "serve", str(config)], stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        log = ""
-        for line in process.stderr:
-            log += line
-            if found := re.search(r"listening on 127\.0\.0\.1:(\d+)", line):
-                rest = threading.Thread(target=process.stderr.read)  # a full pipe would stop the registry
-                rest.start()
-                yield int(found[1])
-                process.terminate()
-                rest.join()
-                return
-        pytest.fail(log)
-    finally:
-        process.kill()
-        process.communicate(timeout=10)
 
 
 @pytest.fixture
@@ -152,7 +120,7 @@ def encode(data: bytes) -> str:
 
 @pytest.mark.parametrize("login", ["with_passwords", "with_tokens"])
 def test_a_pushed_component_is_installed_with_its_capability_file(
-    wasmrt: Run, tmp_path: Path, request: pytest.FixtureRequest, login: str
+    wasmrt: Run, home: Path, tmp_path: Path, request: pytest.FixtureRequest, login: str
 ) -> None:
     host = request.getfixturevalue(login)
     url = f"oci://{host}/acme/parrot:1.0.0"
@@ -176,6 +144,9 @@ def test_a_pushed_component_is_installed_with_its_capability_file(
     assert "hi" in wasmrt("run", "parrot", '{"message": "hi"}').stdout
     missing = json.loads(wasmrt("install", f"oci://{host}/acme/parrot:2", "--json", code=2).stderr)
     assert missing["code"] == "not-found"
+    with (home / "data/config.toml").open("a") as file:
+        file.write(f'[install]\nsearch = ["oci://{host}/acme"]\n')
+    assert json.loads(wasmrt("search", "parrot", "--json").stdout)["tools"][0]["reference"] == url
     if login == "with_tokens":  # the realm issues tokens for pulls without a login
         (tmp_path / "docker/config.json").unlink()
         assert "already installed" in wasmrt("install", url, "--yes").stderr

@@ -11,6 +11,9 @@ from wasmrt.core.errors import SourceError
 from wasmrt.core.setting_commands import append_command
 from wasmrt.core.url import InvalidUrlError, ParsedUrl, parse_url
 
+INDEX_SUFFIXES = (".json", ".toml")
+"""Suffixes of index files, which list tools."""
+
 
 class RequiredSigner(NamedTuple):
     """A signer that tools from a source must have. If several have the same source, one of them suffices."""
@@ -47,6 +50,9 @@ class InstallPolicy(NamedTuple):
     signers: tuple[RequiredSigner, ...] = ()
     trusted_root: Path | None = None
     """The file with the trusted root for keyless signatures; None for the one in the package `sigstore`."""
+
+    search: tuple[str, ...] = ()
+    """The lists of tools that `wasmrt search` reads: paths and URLs as in `list_tools`."""
 
     def check_source(self, url: str) -> None:
         """Check the URL of a source or of a redirect, before anything is fetched from it.
@@ -91,6 +97,26 @@ class InstallPolicy(NamedTuple):
                 "the operator requires that tools are signed", code="policy",
                 hint="pass the publisher's public key with --key; to sign your own tools: wasmrt sign",
             )  # fmt: skip
+
+
+def check_list(text: str) -> None:
+    """Check the path or URL of a list of tools, without reading it.
+
+    Raises:
+        SourceError: it is not the path or https URL of an index file, a host as `https://HOST`, or `oci://HOST/PREFIX`.
+    """
+    scheme, mark, rest = text.partition("://")
+    if mark:
+        parsed = _parse(text)
+        is_host = parsed.path in ("", "/") and "?" not in text
+        is_valid = scheme == "oci" or (scheme == "https" and (is_host or text.endswith(INDEX_SUFFIXES)))
+    else:
+        is_valid = text.endswith(INDEX_SUFFIXES)
+    if not is_valid or "#" in rest:
+        raise SourceError(
+            f"expected the path or https:// URL of a .json or .toml file, https://HOST or oci://HOST/PREFIX, "
+            f"got {text!r:.200}"
+        )
 
 
 def _parse(url: str) -> ParsedUrl:

@@ -23,7 +23,7 @@ def trust_changes(old: ToolVersion, new: NewVersion | ToolVersion) -> list[str]:
         found.append(f"{now}; version {old.number} is signed by {before}")
     was, now = declared_version(old.sidecar), declared_version(new.sidecar)
     if was and was != now:
-        order, new_order = _order(was), _order(now)
+        order, new_order = version_order(was), version_order(now)
         if order is None or new_order is None:
             found.append(f"the versions cannot be compared: {was} became {now or 'none'}")
         elif new_order < order:
@@ -76,7 +76,7 @@ def declared_version(sidecar: str | None) -> str:
     return "" if sidecar is None else parse(sidecar).version or ""
 
 
-def _order(version: str) -> tuple[object, ...] | None:
+def version_order(version: str) -> tuple[object, ...] | None:
     """Return a key that orders versions as Semantic Versioning does, or None for another format."""
     match = _VERSION.fullmatch(version)
     if match is None:

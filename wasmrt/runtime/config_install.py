@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from wasmrt.catalog.policy import InstallPolicy, RequiredSigner
+from wasmrt.catalog.policy import InstallPolicy, RequiredSigner, check_list
 from wasmrt.catalog.signing import without_tag
 from wasmrt.core.errors import ConfigurationError, SourceError
 from wasmrt.core.strict_toml import ValueReader, texts
@@ -61,6 +61,18 @@ def _read_signer(name: str, value: Any, folder: Path) -> RequiredSigner:
     return RequiredSigner(**value | ({"key": folder / value["key"]} if "key" in value else {}))
 
 
+def _read_search(value: Any, folder: Path) -> dict[str, Any]:
+    return {"search": tuple(_read_list(text, folder) for text in texts(value))}
+
+
+def _read_list(text: str, folder: Path) -> str:
+    try:
+        check_list(text)
+    except SourceError as error:
+        raise ConfigurationError(f"search: {error.message}") from None
+    return text if "://" in text else str(folder / text)
+
+
 def _read_root(value: Any, folder: Path) -> dict[str, Any]:
     if not isinstance(value, str) or not value:
         raise ConfigurationError(f"trusted_root must be the path of a file, got {value!r:.80}")
@@ -71,6 +83,7 @@ INSTALL_SECTION: dict[str, dict[str, ValueReader]] = {
     "install": {
         "hosts": _read_hosts,
         "require_signatures": boolean_reader("require_signatures"),
+        "search": _read_search,
         "signers": _read_signers,
         "trusted_root": _read_root,
     }

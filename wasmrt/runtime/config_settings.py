@@ -141,6 +141,11 @@ RUNTIME_SETTINGS = (
     Setting("install.hosts", "Hosts in URLs of sources; without the setting, all.", [_HOST]),
     Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
     Setting(
+        "install.search",
+        "What wasmrt search reads: index files, https URLs of index files or domains, and oci://HOST/PREFIX.",
+        [f"https://{_HOST}/tools.json"], [],
+    ),
+    Setting(
         "install.signers",
         "Public keys, or identities and issuers, that must have signed tools from a source: a URL or folder, and all "
         "below it.",

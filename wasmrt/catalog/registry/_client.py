@@ -27,6 +27,10 @@ _TAG = re.compile(r"[a-zA-Z0-9_][a-zA-Z0-9._-]{0,127}")
 _MAX_NAME_CHARS = 255
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")  # RFC 6750 2.1
 _PARAMETER = re.compile(r'([a-zA-Z]{1,32})="([^"\\]{0,2048})"')
+CATALOG = "_catalog"
+"""The name of the list of repositories, in place of the name of one."""
+_NEXT = re.compile(r'\s*<([^>]{1,2048})>\s*;\s*rel="?next"?')
+_MAX_PAGES = 10
 _NOT_SUPPORTED = (400, 404, 405)  # of registries without the API of referrers
 _REDIRECTS = (301, 302, 303, 307, 308)
 Headers = tuple[tuple[str, str], ...]
@@ -86,6 +90,10 @@ class Reference:
         """The registry's origin."""
         return f"https://{self.host}"
 
+    def of(self, name: str) -> str:
+        """Return a repository of the registry, as a reference without tag."""
+        return f"{SCHEME}{self.host}/{name}"
+
 
 def parse_reference(text: str) -> Reference:
     """Parse a reference. It must name its host, and a tag or a digest: there are no defaults.
@@ -132,6 +140,9 @@ class Registry:
         self._send = send
         self._find_login = find_login
         self._actions = actions
+        is_catalog = reference.name == CATALOG
+        self._scope = "registry:catalog:*" if is_catalog else f"repository:{reference.name}:{actions}"
+        self._shown_name = "the list of its repositories" if is_catalog else reference.name
         self._authorization: str | None = None
 
     def get_manifest(self) -> tuple[bytes, str]:
@@ -177,6 +188,34 @@ class Registry:
         if reply.status != 200:
             raise _unexpected("the registry did not list the signatures", reply)
         return reply.body, bool(_header(reply, "link"))
+
+    def list_names(self, path: str, key: str) -> tuple[list[str], bool]:
+        """Return the names under a key of the list at a path and on its next pages, and whether there are more pages.
+
+        The path is relative to the repository, and begins with `/` or `?`.
+
+        Raises:
+            SourceError: the registry does not have the list, or a page cannot be read.
+        """
+        names: list[str] = []
+        url = self._base + path
+        for _ in range(_MAX_PAGES):
+            reply = self._request("GET", url, max_bytes=MAX_MANIFEST_BYTES)
+            if reply.status != 200:
+                raise _unexpected(f"the registry does not list its {key}", reply)
+            try:
+                tree = read_json(reply.body, max_bytes=MAX_MANIFEST_BYTES, max_depth=4)
+            except JsonError as error:
+                raise _unexpected(f"the registry's list of {key} is {error}", reply) from None
+            page = tree.get(key) if isinstance(tree, dict) else None
+            names += [name for name in page or () if isinstance(name, str)] if isinstance(page, list) else ()
+            found = _NEXT.match(_header(reply, "link"))
+            if found is None:
+                return names, False
+            url = urljoin(url, found[1])
+            if not self._is_own(url):
+                raise _unexpected("the registry's next page is at another address", reply)
+        return names, True
 
     def put_blob(self, data: bytes) -> None:
         """Upload a blob in one request, unless the repository has it.
@@ -236,7 +275,7 @@ class Registry:
             reply = self._follow(method, url, headers, body, max_bytes)
         if reply.status in (401, 403):
             raise SourceError(
-                f"the registry {self._reference.host} denied {self._actions} for {self._reference.name}",
+                f"the registry {self._reference.host} denied {self._actions} for {self._shown_name}",
                 code="registry-login", hint=f"check the name; to log in: docker login {self._reference.host}",
             )  # fmt: skip
         return reply
@@ -289,7 +328,7 @@ class Registry:
                 f"the registry {self._reference.host} requests the login for another host or port",
                 code="registry-realm", hint="wasmrt sends a login only to the registry itself; pull without a login",
             )  # fmt: skip
-        query = {"service": challenge.get("service", ""), "scope": f"repository:{self._reference.name}:{self._actions}"}
+        query = {"service": challenge.get("service", ""), "scope": self._scope}
         url = f"{realm}{'&' if '?' in realm else '?'}{urlencode(query)}"
         headers = () if login is None else (("Authorization", login),)
         reply = self._send("GET", url, headers, None, MAX_TOKEN_RESPONSE_BYTES)

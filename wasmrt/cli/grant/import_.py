@@ -10,11 +10,12 @@ import click
 from wasmrt.catalog.export import ExportedTool, plan_import, read_export
 from wasmrt.catalog.installer import InstallPlan
 from wasmrt.catalog.package import read_archive_file
-from wasmrt.cli.grant.install import configured_policy, open_installer
+from wasmrt.cli.grant.install import open_installer
 from wasmrt.cli.grant.plans import confirm_shadowing, print_plan, report_plan, shadow_warnings
 from wasmrt.cli.shared.consent import NotGrantedError, ask_to_add, explain_grant
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import is_interactive, show_json
+from wasmrt.cli.shared.registries import configured_policy
 from wasmrt.core.errors import GrantRequiredError
 
 

@@ -13,7 +13,6 @@ from wasmrt.catalog import Catalog, ComponentInfo, TypedSource
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.lock import LOCK_FILE, LockedSource, lock_entry, read_lock, write_lock
 from wasmrt.catalog.package import PackageSource
-from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.registry import SCHEME, OciSource, UrlSource, fetch_capability_file, fetch_signature
 from wasmrt.catalog.signing import Signer
 from wasmrt.catalog.sources import (
@@ -29,8 +28,7 @@ from wasmrt.cli.grant.plans import apply_plan
 from wasmrt.cli.grant.programs import ProgramSource
 from wasmrt.cli.shared.options import json_option, quiet_option
 from wasmrt.cli.shared.output import show_json
-from wasmrt.cli.shared.progress import status
-from wasmrt.cli.shared.registries import registry_access
+from wasmrt.cli.shared.registries import configured_policy, download_with, registry_access
 from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import (
@@ -38,7 +36,6 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.core.places import find_places
-from wasmrt.egress.secrets import DEFAULT_USER
 from wasmrt.sandbox.component import ToolSpec
 
 
@@ -202,16 +199,6 @@ def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSp
         return component_info(prepare(runtime, name, component, tools=tools))
 
 
-def configured_policy() -> InstallPolicy:
-    """Return the operator's policy for installations."""
-    path = find_places().config
-    if not path.exists():
-        return InstallPolicy()
-    from wasmrt.agent.config import read_config_file  # loads the network modules
-
-    return read_config_file(path).install
-
-
 def _source(typed: TypedSource) -> Source:
     text, capabilities, signature = typed
     if "://" in text:
@@ -219,7 +206,7 @@ def _source(typed: TypedSource) -> Source:
         sidecar = None if capabilities is None else _read_capabilities(capabilities)
         if text.startswith(SCHEME):
             return OciSource(text, registry_access(configured_policy()), sidecar, finds_signatures=signature is None)
-        return UrlSource(text, _download, sidecar)
+        return UrlSource(text, download_with(configured_policy()), sidecar)
     path = Path(text)
     if is_package(path):
         if capabilities is not None:
@@ -234,7 +221,9 @@ def _source(typed: TypedSource) -> Source:
 
 
 def _read_capabilities(text: str) -> bytes:
-    return fetch_capability_file(text, _download) if "://" in text else read_capability_file(Path(text))
+    if "://" not in text:
+        return read_capability_file(Path(text))
+    return fetch_capability_file(text, download_with(configured_policy()))
 
 
 def _read_grant(grant: Path | None) -> bytes | None:
@@ -248,16 +237,9 @@ def _read_signer(key: Path | None) -> Signer | None:
 
 
 def _read_signature(text: str) -> bytes:
-    return fetch_signature(text, _download) if "://" in text else read_signature(Path(text))
-
-
-def _download(url: str, max_bytes: int) -> bytes:
-    from wasmrt.egress.gateway import download_for_user  # loads the network modules
-
-    check = configured_policy().check_source  # SECURITY: also checks redirects
-    shown = url.partition("?")[0]  # a query may contain a signature
-    with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"downloading {shown}"):
-        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes, check=check)
+    if "://" not in text:
+        return read_signature(Path(text))
+    return fetch_signature(text, download_with(configured_policy()))
 
 
 def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:

@@ -1,4 +1,4 @@
-"""Access to the registries that a user names, for the commands that install and publish tools."""
+"""Access to registries and URLs, for the commands that find, install and publish tools."""
 
 from __future__ import annotations
 
@@ -7,11 +7,27 @@ from contextlib import contextmanager
 from functools import partial
 
 from wasmrt.catalog.policy import InstallPolicy
-from wasmrt.catalog.registry import Access, Reference, Send
+from wasmrt.catalog.registry import Access, Download, Reference, Send
 from wasmrt.cli.shared.progress import status
 from wasmrt.cli.shared.runtime import open_runtime
 from wasmrt.core.limits import KIB
+from wasmrt.core.places import find_places
 from wasmrt.egress.secrets import DEFAULT_USER, find_registry_login
+
+
+def configured_policy() -> InstallPolicy:
+    """Return the operator's policy for installations."""
+    path = find_places().config
+    if not path.exists():
+        return InstallPolicy()
+    from wasmrt.agent.config import read_config_file  # loads the network modules
+
+    return read_config_file(path).install
+
+
+def download_with(policy: InstallPolicy) -> Download:
+    """Return a function that downloads a URL, also after redirects only from hosts that `policy` allows."""
+    return partial(_download, policy=policy)
 
 
 def registry_access(policy: InstallPolicy | None = None) -> Access:
@@ -47,3 +63,13 @@ def _connect(reference: Reference, *, policy: InstallPolicy) -> Iterator[Send]:
             )  # fmt: skip
 
         yield send
+
+
+def _download(url: str, max_bytes: int, *, policy: InstallPolicy) -> bytes:
+    from wasmrt.egress.gateway import download_for_user  # loads the network modules
+
+    shown = url.partition("?")[0]  # a query may contain a signature
+    with open_runtime() as runtime, runtime.open_gateway() as gateway, status(f"downloading {shown}"):
+        # SECURITY: `check` also checks redirects.
+        check = policy.check_source
+        return download_for_user(gateway, url, name="install", user=DEFAULT_USER, max_bytes=max_bytes, check=check)

@@ -49,6 +49,7 @@ COMMANDS = {
     "rollback": "Activate an older version of a tool.",
     "routines": "Manage and run routines: prompts that run by themselves.",
     "run": "Call a tool once.",
+    "search": "Find tools by WORDS in the lists that the operator names.",
     "secret": "Manage the credentials that tools use but never see.",
     "serve": "Serve tools to MCP clients, over stdio or HTTP.",
     "sign": "Sign a component with its capability file, or an archive.",
@@ -60,7 +61,7 @@ COMMANDS = {
     "verify": "Check stored components against their digests.",
 }
 FOLDERS = {
-    "use": ("run", "list", "inspect", "tools", "memory", "skills", "undo"),
+    "use": ("run", "list", "search", "inspect", "tools", "memory", "skills", "undo"),
     "author": ("new", "build", "test", "dev", "pack", "sign", "push"),
     "grant": ("install", "update", "remove", "rollback", "grant", "approvals", "caps", "policy", "export", "import"),
     "serve": ("serve", "mcp", "routines"),
