@@ -159,7 +159,7 @@ def test_urls_that_are_not_plain_are_refused_before_any_request(wasmrt: Run, sit
     }
     for case, words in cases.items():
         assert words in wasmrt("install", case, "--yes", code=2).stderr, case
-    assert "must be a file" in wasmrt("install", "x.wasm", "--capabilities", url, code=2).stderr
+    assert "needs a local capability file" in wasmrt("install", "x.wasm", "--capabilities", url, code=2).stderr
     assert site.server.connections == 0
 
 

@@ -35,7 +35,7 @@ def check_installed_name(name: str) -> str:
     """Return `name` if it is valid for an installed tool; it becomes part of commands and file names.
 
     Raises:
-        InvalidNameError: it is not valid; the hint has the rule.
+        InvalidNameError: the name is invalid; the hint has the rule.
     """
     if not re.fullmatch(_INSTALLED, name):
         shown = ascii(name[:MAX_NAME_LENGTH]) + ("..." if len(name) > MAX_NAME_LENGTH else "")
@@ -52,7 +52,7 @@ def check_prepared_name(name: object) -> str:
     """Return `name` if it is valid for a prepared tool; it is printed, but never part of a path.
 
     Raises:
-        InvalidNameError: it is not valid.
+        InvalidNameError: the name is invalid.
     """
     if not isinstance(name, str) or not name or len(name) > MAX_NAME_LENGTH or not name.isprintable():
         raise InvalidNameError(f"a tool's name is 1 to {MAX_NAME_LENGTH} printable characters, not {name!r:.80}")
@@ -67,7 +67,7 @@ def check_project_name(name: str) -> str:
     """Return `name` if it is valid for a tool's project; its directory, crate, module and package get this name.
 
     Raises:
-        InvalidNameError: it is not valid; the hint has the rule.
+        InvalidNameError: the name is invalid; the hint has the rule.
     """
     if any(mark in name for mark in "/\\"):
         raise InvalidNameError(f"{name!r:.60} contains a separator", hint=f"change the folder first; {_PROJECT_RULE}")

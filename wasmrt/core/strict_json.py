@@ -299,7 +299,7 @@ def _exact_float(text: str) -> float:
     number = float(text)
     # Check the exponent first: Decimal raises a different error for extreme exponents.
     if len(text) > _MAX_NUMBER_CHARS or abs(_exponent(text)) > _MAX_EXPONENT or Decimal(text) != Decimal(repr(number)):
-        raise JsonError("a number that a double does not hold")
+        raise JsonError("a number that a double cannot represent exactly")
     return number
 
 

@@ -23,7 +23,7 @@ class _Ordered(StrEnum):
 
     @property
     def order(self) -> int:
-        """The rank of the member: a higher rank is tighter."""
+        """The rank of the member; a higher rank is stricter."""
         return list(type(self)).index(self)
 
 

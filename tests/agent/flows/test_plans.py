@@ -402,7 +402,7 @@ def test_a_plan_that_does_not_fit_on_the_screen_is_marked_as_cut() -> None:
         ({"steps": [step(a={"text": 5, "max": 1})]}, "only from"),
         ({"steps": [step(a={"max": 5, "member": "a"})]}, "from"),
         ({"steps": [step(a={"value": 5, "max": 1})]}, "no bounds"), ({"steps": [step(a="x" * 40_000)]}, "the plan is"),
-        ({"steps": [step(a={"max": 1, "private": True})]}, "private needs text"),
+        ({"steps": [step(a={"max": 1, "private": True})]}, '"private" requires "text"'),
     ],
 )  # fmt: skip
 def test_a_mistake_in_a_plan_is_an_error(data: Any, problem: str) -> None:

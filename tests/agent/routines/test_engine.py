@@ -256,7 +256,7 @@ def test_a_routine_with_one_time_runs_once(store: RoutineStore, engine: RoutineE
     moved = replace(found.definition, at="2026-01-03T00:00:00Z")
     assert store.update(store.get("ann", "report"), replace(moved, description="done"), enabled=True, approved=False)
     for at in ("2026-01-01T14:00:00", "2025-12-31T00:00:00+00:00"):
-        with pytest.raises(InvalidParametersError, match="expected a time in the future as at"):
+        with pytest.raises(InvalidParametersError, match="at: expected a time in the future"):
             add(store, "late", **once | {"at": at})
 
 

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class Clock:
     """A clock in Unix milliseconds that never goes back, for all hosts that share a store.
 
-    The latest time is stored. If the wall clock is set back, time continues from the stored value, at the speed of the
-    clock that counts from the boot and cannot be set (CLOCK_BOOTTIME). If the wall clock of a host is set ahead, time
-    stays ahead, so that tokens expire early rather than late.
+    The latest time is stored. If the wall clock is set back, time continues from the stored value, measured with
+    CLOCK_BOOTTIME, which cannot be set. If the wall clock of a host is set ahead, time stays ahead, so that tokens
+    expire early rather than late.
 
     Args:
         wall: Returns Unix seconds.

@@ -48,7 +48,7 @@ class Caution:
 
 
 def find_cautions(request: ApprovalRequest, targets: Targets) -> tuple[Caution, ...]:
-    """Return what is unusual about a request, evidence of steering first."""
+    """Return the unusual facts of a request; evidence that untrusted text caused the call comes first."""
     found = (*_iter_flows(request), *_iter_hosts(targets), *_iter_effects(request, targets), *_iter_texts(request))
     return tuple(sorted(found, key=lambda each: not each.stops))
 

@@ -192,7 +192,7 @@ class ApprovedPlans:
             return True
 
     def record(self, call: PlannedCall, params: Mapping[str, Any], result: Any) -> None:
-        """Add the result of a counted call, as a source for later steps. Results beyond the limit are no sources."""
+        """Add the result of a counted call as a source for later steps. Results beyond the limit are ignored."""
         found = _Result(result, params)
         with self._lock:
             if self._size + found.size <= MAX_PLAN_RESULT_BYTES:

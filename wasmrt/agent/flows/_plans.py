@@ -194,7 +194,7 @@ _TYPES: dict[type[Any], str] = {
 
 
 class _Record:
-    """An object of a plan's data, whose members are all known and have the expected types."""
+    """Reads an object of a plan's JSON data: unknown members and unexpected types are errors."""
 
     def __init__(self, data: Any, where: str, keys: tuple[str, ...]) -> None:
         if not isinstance(data, dict):
@@ -272,7 +272,7 @@ def _read_place(data: Any, where: str, earlier: list[PlanStep]) -> Place:
         problem = "expected value, from, max, matches, below or text; only from can have one of max, matches and below"
         raise ConfigurationError(f"{where}: {problem}", hint=_HINT)
     if ("member" in data and "from" not in data) or ("private" in data and "text" not in data):
-        raise ConfigurationError(f"{where}: member needs from, and private needs text", hint=_HINT)
+        raise ConfigurationError(f'{where}: "member" requires "from", and "private" requires "text"', hint=_HINT)
     below = record.text("below", 1000)
     if below and not (below.endswith("/") and _is_plain_path(below.removeprefix("/").removesuffix("/"))):
         raise record.error("below", f"expected a folder such as bills/, got {below!r:.80}")

@@ -26,7 +26,7 @@ def check_project(user: str, given: str) -> Path:
     resolved.
 
     Raises:
-        InvalidParametersError: it does not exist, or is elsewhere.
+        InvalidParametersError: the folder does not exist, or is elsewhere.
     """
     root = _projects_of(user)
     try:

@@ -258,10 +258,10 @@ def _as_text(value: Any) -> str:
 
 
 def read_result(returned: JobResult | str | Awaitable[JobResult | str], lifetime: Lifetime) -> JobResult:
-    """Return the result in what a runner returned; a coroutine runs in an event loop until `lifetime` ends.
+    """Return the result of a runner's return value; a coroutine runs in an event loop until `lifetime` ends.
 
     Raises:
-        ConfigurationError: it is neither a `JobResult` nor a text.
+        ConfigurationError: the result is neither a `JobResult` nor a text.
         CancelledError, DeadlineExceededError: `lifetime` has ended.
     """
     if isinstance(returned, Awaitable):

@@ -151,7 +151,7 @@ def _is_unattended(state: CallState) -> bool:
 
 
 def _could_help(state: CallState, addition: Addition) -> bool:
-    """Return whether a call with the entry would be allowed otherwise. If not, access is not requested.
+    """Return whether the call would be allowed if the entry were granted. If not, access is not requested.
 
     SECURITY: an answer cannot grant access that a view or a preset denies.
     """

@@ -104,7 +104,7 @@ def is_narrowed(view: ToolView, registry: ToolRegistry) -> bool:
     """Return whether a view has more restrictions than its registry.
 
     Raises:
-        ConfigurationError: it is a view of another registry.
+        ConfigurationError: the view belongs to another registry.
     """
     if view._services is not registry._services:
         raise ConfigurationError("the view belongs to another registry", hint="pass a view of the registry of the jobs")

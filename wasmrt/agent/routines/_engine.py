@@ -143,7 +143,7 @@ class RoutineEngine:
         try:
             text = write_json(dict(payload))
         except (JsonError, TypeError, ValueError) as error:
-            raise InvalidParametersError(f"expected JSON data as payload: {error}") from None
+            raise InvalidParametersError(f"payload: expected JSON data: {error}") from None
         if len(text) > MAX_EVENT_CHARS or max(len(source), len(event_type)) > MAX_EVENT_NAME_CHARS:
             raise InvalidParametersError(
                 f"expected at most {MAX_EVENT_CHARS} characters of a payload and {MAX_EVENT_NAME_CHARS} of a source "

@@ -132,7 +132,7 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """The digest of everything that decides what a run does."""
+        """The digest of all settings that affect a run."""
         return hashlib.sha256(self.as_json().encode()).hexdigest()
 
     def as_json(self) -> str:

@@ -170,8 +170,8 @@ def _check_filters(filters: Mapping[str, Any]) -> None:
         valid = isinstance(value, (str, bool, int)) or (isinstance(value, float) and math.isfinite(value))
         if not 0 < len(key) <= MAX_EVENT_NAME_CHARS or not valid or len(str(value)) > MAX_EVENT_NAME_CHARS:
             raise InvalidParametersError(
-                "expected numbers, booleans, or strings of at most "
-                f"{MAX_EVENT_NAME_CHARS} characters in event_filters; {key!r:.60} differs"
+                "event_filters: expected numbers, booleans, or strings of at most "
+                f"{MAX_EVENT_NAME_CHARS} characters; {key!r:.60} has a different value"
             )
 
 
@@ -180,7 +180,7 @@ def _check_paths(paths: tuple[str, ...]) -> None:
         raise InvalidParametersError(f"expected at most {MAX_CONTEXT_PATHS} context_paths, got {len(paths)}")
     for path in paths:
         if not isinstance(path, str) or not 0 < len(path) <= MAX_CONTEXT_PATH_CHARS:  # read_file decides on the rest
-            raise InvalidParametersError(f"expected paths in the workspace as context_paths, got {path!r:.100}")
+            raise InvalidParametersError(f"context_paths: expected paths in the workspace, got {path!r:.100}")
 
 
 def _check_text(key: str, text: str, limit: int) -> None:

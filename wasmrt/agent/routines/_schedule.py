@@ -108,7 +108,7 @@ def read_moment(text: str, zone: str) -> datetime:
     except ValueError:
         pass
     raise InvalidParametersError(
-        f"expected a time from {_YEARS[0]} to {_YEARS[-1]} such as 2026-12-24T18:00:00 as at, got {text!r:.40}"
+        f"at: expected a time from {_YEARS[0]} to {_YEARS[-1]} such as 2026-12-24T18:00:00, got {text!r:.40}"
     )
 
 

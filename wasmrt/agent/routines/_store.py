@@ -326,4 +326,4 @@ class RoutineStore:
 def _check_next(definition: Definition, next_ms: int | None) -> None:
     """Refuse a new single time that has passed."""
     if definition.trigger_type is TriggerType.ONCE and next_ms is None:
-        raise InvalidParametersError(f"expected a time in the future as at, got {definition.at}")
+        raise InvalidParametersError(f"at: expected a time in the future, got {definition.at}")

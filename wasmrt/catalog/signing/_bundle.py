@@ -112,21 +112,21 @@ def _read_object(data: bytes, what: str) -> dict[str, Any]:
     except JsonError as error:
         raise BundleError(f"the {what} is {error}") from None
     if not isinstance(tree, dict):
-        raise BundleError(f"expected an object as the {what}")
+        raise BundleError(f"{what}: expected a JSON object, got {type(tree).__name__}")
     return tree
 
 
 def _table(table: dict[str, Any], key: str) -> dict[str, Any]:
     found = table.get(key)
     if not isinstance(found, dict):
-        raise BundleError(f"expected an object as {key}")
+        raise BundleError(f"{key}: expected an object, got {type(found).__name__}")
     return found
 
 
 def _text(table: dict[str, Any], key: str) -> str:
     found = table.get(key)
     if not isinstance(found, str):
-        raise BundleError(f"expected a string as {key}")
+        raise BundleError(f"{key}: expected a string, got {type(found).__name__}")
     return found
 
 
@@ -134,7 +134,7 @@ def _decode(table: dict[str, Any], key: str) -> bytes:
     try:
         return base64.b64decode(_text(table, key), validate=True)
     except (binascii.Error, ValueError):
-        raise BundleError(f"expected base64 as {key}") from None
+        raise BundleError(f"{key}: expected base64") from None
 
 
 def _encode(data: bytes) -> str:

@@ -102,7 +102,7 @@ def _verify_bundle(data: bytes, keys: Mapping[str, Signer], signed: tuple[str, .
         from wasmrt.catalog.signing.keys import is_signed  # loads cryptography
 
         if not is_signed(known.key_bytes, bundle.signature, bundle.signed):
-            raise BundleError(f"it was not made with {known}")
+            raise BundleError(f"the signature was not made with {known}")
         signer = known
     # SECURITY: a signature of some other statement of the same signer must not cover this content.
     if covers == {*signed}:

@@ -127,7 +127,7 @@ def read_signer(certificate: Certificate) -> Signer:
     values = {each.oid: each.value for each in certificate.extensions}
     texts = [_text(values.get(oid)) for oid in (_ISSUER, _REPOSITORY, _WORKFLOW)]
     if not texts[0]:
-        raise BundleError("the certificate has no issuer of the identity")
+        raise BundleError("the certificate does not name the issuer of its identity")
     return Signer("", found[0], texts[0], texts[1], without_tag(texts[2]))
 
 

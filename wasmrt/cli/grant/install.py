@@ -216,7 +216,7 @@ def _source(typed: TypedSource) -> Source:
             )
         return PackageSource(path)
     if capabilities is not None and "://" in capabilities:
-        raise ConfigurationError("a file's capabilities must be a file too", hint="download the capability file first")
+        raise ConfigurationError("a local component needs a local capability file, got a URL", hint="download it first")
     return FileSource(path, None if capabilities is None else Path(capabilities))
 
 

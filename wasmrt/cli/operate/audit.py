@@ -123,7 +123,7 @@ def verify(folders: tuple[Path, ...], head: str | None, from_segment: str, as_js
     for folder in folders or (receipts_folder(None),):
         results[folder] = found = verify_chains(folder, keys, expected=expected, first=first)
         if found.broken is None and not found.segments:
-            raise NotInstalledError(f"there are no receipts in {folder}", hint="pass their folder")
+            raise NotInstalledError(f"there are no receipts in {folder}", hint="pass the folder of the receipts")
     intact = all(found.broken is None for found in results.values())
     if as_json:
         told = [{"folder": str(folder)} | found.as_dict() for folder, found in results.items()]

@@ -263,7 +263,7 @@ _NOT_AN_ACCOUNT_KEY = _INNOCENT_NAMES + rb"|sig\b|signed|base64|cert|hmac|modulu
 
 
 def is_bare_key(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether 64 bytes in base64 stand alone, and are no hash, signature or part of a longer text."""
+    """Return whether 64 bytes in base64 are a separate value: not a hash, a signature or part of a longer text."""
     del begin
     before, newline, lead = data[max(0, start - 100) : start].rpartition(b"\n")
     if data[end : end + 1] == b"=" or lead[-1:] in (b"+", b"/", b"-", b"%") or re.search(_NOT_AN_ACCOUNT_KEY, lead):

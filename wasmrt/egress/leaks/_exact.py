@@ -168,7 +168,7 @@ class ExactMatcher:
     def _search_encoded(
         self, data: bytes, budget: DecodeBudget, nesting: int, *, runs: bool
     ) -> Iterator[tuple[str, int, int]]:
-        """Search the encoded content of a text, and yield the places of what was encoded."""
+        """Search the decoded content of a text, and yield the places of its encoded form in the text."""
         pieces = decode(data, budget, runs=runs, least_run=self._least_run, every=True)
         for batch in _batches(p for p in pieces if not budget.is_clean(p.data, nesting, sound=p.sound)):
             for piece in batch.pieces if batch.sound else ():

@@ -277,7 +277,7 @@ class PatternSet:
             self._set = compiled
 
     def may_match(self, data: bytes) -> MayMatch:
-        """Return the searches that can match `data`."""
+        """Return, for each search, whether it can match `data`."""
         if self._set is None:
             return MayMatch()
         hits = {self._searches[hit] for hit in self._set.Match(data) or ()}

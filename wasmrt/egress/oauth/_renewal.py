@@ -111,7 +111,7 @@ class _Renewal:
         self.error: SecretError | None = None
 
     def wait(self, waiting: Waiting | None) -> Secret:
-        """Return the new secret, or raise the renewal's error. Wait only while the call `waiting` runs."""
+        """Wait for the renewal while the call `waiting` runs. Return the new secret or raise the renewal's error."""
         if waiting is None:
             self.done.wait()
         else:

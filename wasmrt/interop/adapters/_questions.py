@@ -92,13 +92,13 @@ class QuestionsShown:
             _put(self._shown, (question.call_id, question.request.binding), question)
 
     def has(self, question: Question) -> bool:
-        """Return whether it was shown and has not expired."""
+        """Return whether a question was shown and has not expired."""
         with self._lock:
             found = self._shown.get((question.call_id, question.request.binding))
         return found is not None and found.expires_ms > _now_ms()
 
     def take(self, question: Question) -> bool:
-        """Return whether it was shown and has not expired, and remove it, so that an answer is used once."""
+        """Remove a question, so that its answer is used once; return whether it was shown and has not expired."""
         with self._lock:
             found = self._shown.pop((question.call_id, question.request.binding), None)
             if found is None or found.expires_ms <= _now_ms():
@@ -112,7 +112,7 @@ class QuestionsShown:
             return bool(question.version) and question.version in self._answered
 
     def pass_on(self, token: str, response: Mapping[str, Any]) -> None:
-        """Store the answer to the question of `token`; the answer arrived with a different call."""
+        """Store an answer that arrived with a different call than that of its question, which `token` names."""
         with self._lock:
             _put(self._passed_on, token, response)
 

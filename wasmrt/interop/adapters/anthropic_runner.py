@@ -80,7 +80,7 @@ def tool_from(
     """Return a `@beta_tool` function as a tool for a registry; without `effects` it has all effects.
 
     Raises:
-        ConfigurationError: it is not a `@beta_tool` function, or its definition is invalid.
+        ConfigurationError: the function is not a `@beta_tool` function, or its definition is invalid.
     """
     if not isinstance(tool, (BetaFunctionTool, BetaAsyncFunctionTool)):
         raise ConfigurationError(

@@ -74,7 +74,7 @@ def tool_from(tool: BaseTool, **declared: Unpack[ToolDeclaration]) -> SchemaTool
     """Return a LangChain tool as a tool for a registry; without `effects` it has all effects.
 
     Raises:
-        ConfigurationError: it is not a LangChain tool, or its definition is invalid.
+        ConfigurationError: the tool is not a LangChain tool, or its definition is invalid.
     """
     if not isinstance(tool, BaseTool):
         raise ConfigurationError(

@@ -139,7 +139,7 @@ def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[ToolDecla
     A tool that takes a `RunContext` receives one with `deps` and without messages.
 
     Raises:
-        ConfigurationError: it is not a pydantic-ai tool, or its definition is invalid.
+        ConfigurationError: the tool is not a pydantic-ai tool, or its definition is invalid.
     """
     if not isinstance(tool, Tool):
         raise ConfigurationError(

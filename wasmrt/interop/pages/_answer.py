@@ -53,7 +53,7 @@ def more_form(frame: Frame, action: str, user: str, *ways: Part, form: Mapping[s
 
 
 def way(title: str, covers: Part, ends: str, button: tuple[str, str], *fields: Part) -> Html:
-    """Return one of the other answers: what it covers, when it ends, and its button."""
+    """Return one of the further answers: its scope, when it ends, and its button."""
     value, text = button
     return tag(
         "section",
@@ -139,7 +139,7 @@ def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[t
             yield place, Widening(Wide(kind), text)
         elif kind != "same" or text:
             raise ConfigurationError(
-                f"no choice was made for {place[1:]!r:.80}", hint="choose what it may be, or leave its text empty"
+                f"no choice was made for {place[1:]!r:.80}", hint='choose a value for "It may be", or clear its text'
             )
 
 

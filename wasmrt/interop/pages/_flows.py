@@ -36,7 +36,7 @@ def flows_page(frame: Frame, found: FlowMap | None) -> Response:
 
 
 def _leaving(found: FlowMap) -> Html:
-    """Return what can leave, and the text that can cause it, each with the tools that read it."""
+    """Return the private text that can be sent, and the untrusted text that can cause it, with their readers."""
     return tag(
         "section",
         tag("h2", "What can leave"),

@@ -246,7 +246,7 @@ class ChainCheck:
             raise BreakError(Break(kind, self._last[0], self._last[1] + 1, message))
 
     def _describe_break(self, file: BinaryIO, line: Line | None, place: tuple[str, int]) -> Break:
-        """Determine what happened to a line that does not follow the previous one."""
+        """Return how the chain was broken at a line that does not follow the previous one."""
         wanted, number = self._number + 1, 0 if line is None else line.number
         if number > wanted:
             rest = iter(lambda: file.readline(MAX_LINE_BYTES), b"")

@@ -256,7 +256,7 @@ class UndoJournal:
 
     @contextmanager
     def locked(self, call_id: str) -> Iterator[tuple[Path, JournalRecord]]:
-        """Yield what `read` returns, while no other process undoes the call.
+        """Yield the result of `read`, and prevent other processes from undoing the call until the context ends.
 
         Raises:
             UndoError: the call is still running, another process is undoing it, or see `read`.

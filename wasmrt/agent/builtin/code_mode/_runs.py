@@ -307,9 +307,9 @@ def open_locked(path: Path) -> int | None:
     """Open and lock the file of a run; return its descriptor, or None if another process has just removed the file.
 
     Raises:
-        FileNotFoundError: it does not exist.
+        FileNotFoundError: the file does not exist.
         RunReplayError: another call has locked it.
-        OSError: it cannot be used.
+        OSError: the file cannot be used.
     """
     file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:

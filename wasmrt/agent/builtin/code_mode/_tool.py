@@ -76,7 +76,7 @@ class CodeTool(ToolDefaults):
         """Run a program from its beginning. Its tool calls are made with `context.call_tool`.
 
         Raises:
-            ToolError: it failed, or `context.call_tool` ended it.
+            ToolError: the program failed, or `context.call_tool` ended the run.
         """
         return self._interpreter().execute(params, context)
 

@@ -181,7 +181,7 @@ def open_page(
 
     Raises:
         NotAuthorizedError: the page is not allowed.
-        ToolError: it could not be opened, or this machine cannot confine the browser.
+        ToolError: the page could not be opened, or this machine cannot confine the browser.
     """
     lifetime = Lifetime(PAGE_SECONDS, within=context.lifetime)
     if context.on_progress is not None:

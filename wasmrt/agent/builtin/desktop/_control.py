@@ -134,7 +134,7 @@ class _Target:
         return f"{self.at[0]}, {self.at[1]} in {self.window.shown}"
 
     def plan(self, shown: str, batches: Sequence[Sequence[Step]], *others: _Target) -> Plan:
-        """Return the plan that sends steps, if each point is still in its window."""
+        """Return a plan of mouse input. It is refused if a window has changed or no longer contains its point."""
         targets = [(*each.at, each.window.number) for each in (self, *others)]
         return _plan(shown, "mouse", focus=self.focus, targets=targets, batches=batches)
 

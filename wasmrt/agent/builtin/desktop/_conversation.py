@@ -107,7 +107,7 @@ def start_conversation(command: Command, cwd: str, lifetime: Lifetime) -> Iterat
     """Start a program; when the context ends, all its processes are ended.
 
     Raises:
-        OSError: it cannot be started.
+        OSError: the program cannot be started.
     """
     process = command.start(cwd)
     try:

@@ -67,7 +67,7 @@ def run(argv: Sequence[str], stdin: bytes, lifetime: Lifetime | None, *, max_byt
     """Run a program until it exits, then end all processes that it started.
 
     Raises:
-        ToolError: it cannot be started, took too long, or printed more than `max_bytes`.
+        ToolError: the program cannot be started, took too long, or printed more than `max_bytes`.
     """
     out, err = bytearray(), bytearray()
 
@@ -91,7 +91,7 @@ def leave(argv: Sequence[str], cwd: str) -> int | None:
     """Start a program that keeps running after its call; return its exit code if it exits at once, otherwise None.
 
     Raises:
-        ToolError: it cannot be started.
+        ToolError: the program cannot be started.
     """
     process = _start(argv, cwd)
     assert process.stdin is not None
@@ -107,7 +107,7 @@ def start_with_input(argv: Sequence[str], stdin: bytes) -> int:
     """Run a program that reads its input and continues in the background; return the exit code of its first process.
 
     Raises:
-        ToolError: it cannot be started, or took too long.
+        ToolError: the program cannot be started, or took too long.
     """
     process = _start(argv, "/")
     try:

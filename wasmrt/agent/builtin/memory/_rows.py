@@ -68,7 +68,7 @@ def get(db: sqlite3.Connection, path: str) -> Row:
     """Return the document with a path, ignoring case.
 
     Raises:
-        MemoryStoreError: it does not exist.
+        MemoryStoreError: the document does not exist.
     """
     found = find(db, path)
     if found is None:

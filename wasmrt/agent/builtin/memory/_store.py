@@ -35,7 +35,7 @@ _EMBED_PER_CALL = 1024
 
 
 class MemoryStore:
-    """The memory of all users of one operator. It keeps nothing open; threads and processes may share it.
+    """The memory of all users of one operator. Threads and processes may share it; no file stays open between calls.
 
     Each method reaches only the memory of the given user. `lifetime` is the deadline of the surrounding call. If the
     database cannot be used, each method raises MemoryStoreError (`memory-store`) and changes nothing.

@@ -112,7 +112,7 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
     """Read the manifest of the plugin `name`, which is the name of the file.
 
     Raises:
-        ManifestError: it is invalid; the error has each mistake with its key.
+        ManifestError: the manifest is invalid; the error lists each mistake with its key.
     """
     problems = Problems()
     read = _MANIFEST.read(_toml(data, name), "", problems)

@@ -42,7 +42,7 @@ class NativeProgram:
     """The program of a native plugin, which may not change after it is loaded.
 
     Raises:
-        OSError: it is not an executable file.
+        OSError: the file is not executable.
     """
 
     kind = "native"
@@ -62,7 +62,7 @@ class NativeProgram:
         """Run it once with a request on its standard input, within the lifetime of the context.
 
         Raises:
-            ToolError: it could not be confined or started, has changed, failed, or exceeded a limit.
+            ToolError: the program could not be confined or started, has changed, failed, or exceeded a limit.
         """
         try:
             problem = (
@@ -143,7 +143,7 @@ class WasiProgram:
     """The prepared component of a WASI plugin.
 
     Raises:
-        UnknownWorldError: it does not export wasi:cli/run.
+        UnknownWorldError: the component does not export wasi:cli/run.
     """
 
     kind = "wasi"
@@ -169,7 +169,7 @@ class WasiProgram:
         """Run it once with a request on its standard input, within the lifetime of the context.
 
         Raises:
-            ToolError: it trapped, or exceeded a limit.
+            ToolError: the plugin trapped, or exceeded a limit.
         """
         params = {"stdin": request.decode(), "check": False}
         try:

@@ -45,7 +45,7 @@ class PluginTool(ToolDefaults):
 
     @property
     def name(self) -> str:
-        """Its name, which is also the name of the manifest's file."""
+        """The plugin's name, which is also the name of its manifest file without the suffix."""
         return self.manifest.tool_name
 
     @property

@@ -54,7 +54,7 @@ class _Facts:
         """Parse a script and the scripts that it starts.
 
         Raises:
-            NotUnderstoodError: it cannot be parsed unambiguously.
+            NotUnderstoodError: a script cannot be parsed unambiguously.
         """
         if depth > _MAX_DEPTH:
             raise NotUnderstoodError("scripts are nested too deeply")
@@ -156,7 +156,7 @@ def _find_facts(text: str, start: Start) -> _Facts:
     """Return the commands of a command line. The result is shared, and must not be changed.
 
     Raises:
-        NotUnderstoodError: it cannot be parsed unambiguously.
+        NotUnderstoodError: the command line cannot be parsed unambiguously.
     """
     found = _Facts(start)
     found.add(text)

@@ -137,8 +137,8 @@ class Expressions:
         """Return the possible values of a word, and record the commands in its substitutions.
 
         Raises:
-            NotUnderstoodError: it has an unknown part.
-            TooManyError: it has too many possible values.
+            NotUnderstoodError: the word has an unknown part.
+            TooManyError: the word has too many possible values.
         """
         kind, text = node.type, text_of(node)
         if kind in ("word", "extglob_pattern", "regex", "number") and not node.named_children:

@@ -199,7 +199,7 @@ def _restore(baseline: _Baseline, found: Scan, undone: list[Decision]) -> None:
     if problems:
         raise ToolError(
             f"the command changed files that make git run programs, which could not be restored: {', '.join(problems)}",
-            code="not-restored", hint="do not use git in the workspace before you checked them",
+            code="not-restored", hint="check these files before you use git in the workspace",
             kind=ToolErrorKind.SANDBOX,
         )  # fmt: skip
 
@@ -233,7 +233,7 @@ def _put_back(root: Path, path: str, old: _File | None) -> str:
     """Restore a file, or remove a new one; return the deed, or empty text if its folder is gone.
 
     Raises:
-        OSError: it cannot be restored.
+        OSError: the file cannot be restored.
     """
     folder, _, name = path.rpartition("/")
     try:

@@ -104,7 +104,7 @@ class Rule:
 
     @cached_property
     def statement_expression(self) -> re.Pattern[str]:
-        """The expression for a statement in any word or in the input of a command."""
+        """The expression that is searched in each word and in the input of a command, such as for an SQL statement."""
         return re.compile(self.statement)
 
     @cached_property

@@ -68,7 +68,7 @@ def read_script(text: str, *, environment: frozenset[str], given: Mapping[str, s
     """Return everything that a script would run.
 
     Raises:
-        NotUnderstoodError: it cannot be parsed unambiguously.
+        NotUnderstoodError: the script cannot be parsed unambiguously.
     """
     tree = parse_script(text)
     nodes = _collect_nodes(tree.root_node)

@@ -19,7 +19,7 @@ def parse_script(text: str) -> Tree:
     SECURITY: the parser holds the GIL. After an error it tries to continue, which takes seconds; it is stopped instead.
 
     Raises:
-        NotUnderstoodError: it has a syntax error, or is too long.
+        NotUnderstoodError: the script has a syntax error, or is too long.
     """
     if text.count("!") > _MAX_NEGATIONS or text.count("|") > _MAX_PIPES:
         raise NotUnderstoodError(f"it has more than {_MAX_NEGATIONS} exclamation marks or {_MAX_PIPES:,} pipes")

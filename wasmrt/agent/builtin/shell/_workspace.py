@@ -14,7 +14,7 @@ def check_workspace(folder: Path) -> Path:
     """Return a workspace's real path.
 
     Raises:
-        ConfigurationError: it is not a folder, or contains files that no command may read.
+        ConfigurationError: the workspace is not a folder, or contains files that no command may read.
     """
     try:
         real = folder.resolve(strict=True)
@@ -40,7 +40,7 @@ def folder_in(root: Path, given: str) -> Path:
     """Return a folder of the workspace.
 
     Raises:
-        InvalidParametersError: it is not a folder in the workspace.
+        InvalidParametersError: the path is not a folder in the workspace.
     """
     try:
         found = (root / given).resolve(strict=True)

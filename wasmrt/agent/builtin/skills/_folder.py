@@ -65,8 +65,9 @@ def read_folder(parent: Path, name: str) -> SkillFiles:
 
     Raises:
         FileNotFoundError: there is no such folder.
-        PackageError: it contains a link, a special file, names that differ only in case or Unicode form, or too much.
-        OSError: it cannot be read.
+        PackageError: the folder contains links, special files, names that differ only in case or Unicode form, or too
+            much.
+        OSError: the folder cannot be read.
     """
     files: dict[str, bytes] = {}
     with walking(parent) as walk:
@@ -193,7 +194,7 @@ def read_record(path: Path) -> SkillRecord | None:
     """Return a record, or None if it does not exist.
 
     Raises:
-        IntegrityError: it is invalid, or other users could have written it.
+        IntegrityError: the record is invalid, or other users could have written it.
     """
     hint = f"review the skill and trust it: wasmrt skills trust {path.stem}"
     try:
@@ -220,7 +221,7 @@ def write_record(path: Path, record: SkillRecord) -> None:
     """Write a record atomically.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the record cannot be written.
     """
     data = record._asdict() | {"schema_version": _VERSION, "origin": record.origin[:_MAX_ORIGIN_CHARS]}
     replace_file(path, json.dumps(data, ensure_ascii=False).encode() + b"\n")

@@ -74,7 +74,7 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
     """Read the SKILL.md of a skill. If `name` is given, the skill must have this name.
 
     Raises:
-        SkillError: it is invalid; the error has all mistakes.
+        SkillError: the file is invalid; the error lists all mistakes.
     """
     raw = files.files.get(SKILL_FILE)
     if raw is None:

@@ -89,8 +89,8 @@ class SkillStore:
 
         Raises:
             NotInstalledError: no skill has this name.
-            IntegrityError: it has changed since it was approved, or was not approved.
-            SkillError, PackageError: it is invalid.
+            IntegrityError: the skill has changed since it was approved, or was not approved.
+            SkillError, PackageError: the skill is invalid.
         """
         check_skill_name(name)
         if (folder := self._own_folder(name)) is not None:
@@ -108,9 +108,9 @@ class SkillStore:
         """Return an installed skill whether it is approved or not, for review by a user.
 
         Raises:
-            ConfigurationError: it is the user's own skill, which needs no approval.
+            ConfigurationError: the skill is the user's own, which needs no approval.
             NotInstalledError: no skill has this name.
-            SkillError, PackageError: it is invalid.
+            SkillError, PackageError: the skill is invalid.
         """
         check_skill_name(name)
         if self._own_folder(name) is not None and name not in _names(self._installed):
@@ -129,7 +129,7 @@ class SkillStore:
         """Store the approved files of a skill, replacing an installed skill of the same name.
 
         Raises:
-            SkillError: it is invalid.
+            SkillError: the new skill is invalid.
             InstallError: the user has a skill of this name, there are too many skills, or it cannot be written.
         """
         skill = read_skill(files, check_skill_name(name))
@@ -160,7 +160,7 @@ class SkillStore:
 
         Raises:
             NotInstalledError: no skill has this name.
-            IntegrityError: it has a different digest.
+            IntegrityError: the skill has a different digest.
             InstallError: the record cannot be written.
         """
         now = self.waiting(name)
@@ -179,7 +179,7 @@ class SkillStore:
         """Check that an installed skill has this name.
 
         Raises:
-            ConfigurationError: it is the user's own skill.
+            ConfigurationError: the skill is the user's own.
             NotInstalledError: no skill has this name.
         """
         check_skill_name(name)
@@ -194,9 +194,9 @@ class SkillStore:
         """Remove an installed skill and its record.
 
         Raises:
-            ConfigurationError: it is the user's own skill.
+            ConfigurationError: the skill is the user's own.
             NotInstalledError: no skill has this name.
-            InstallError: it cannot be removed.
+            InstallError: the skill cannot be removed.
         """
         self.check_removable(name)
         try:

@@ -218,8 +218,8 @@ def describe_new(
     """Describe a skill for its approver, with the level of trust that an approval would give.
 
     Raises:
-        SkillError: it is invalid.
-        PackageError: it has hidden text, or contains a secret.
+        SkillError: the skill is invalid.
+        PackageError: the skill has hidden text, or contains a secret.
     """
     skill = read_skill(files, name)
     findings = scan(files, detector)

@@ -142,7 +142,7 @@ class Input:
             self._down.pop((code, values[0]), None)
 
     def _release(self) -> None:
-        """Release what is still pressed after a failure."""
+        """Release all keys and buttons that are still pressed after a failure."""
         for code, number in self._down:
             xtest.fake_input(self._display, code, number)
         self._down.clear()

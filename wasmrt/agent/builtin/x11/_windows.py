@@ -81,7 +81,7 @@ class Desktop:
         """Raise a window and give it the keyboard.
 
         Raises:
-            FailedError: it did not get the keyboard in time.
+            FailedError: the window did not get the keyboard in time.
         """
         window = self.display.create_resource_object("window", self.find(number)["window"])
         if self._property(self.root, "_NET_SUPPORTING_WM_CHECK"):
@@ -138,7 +138,7 @@ class Desktop:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Stop all other programs' requests, so that windows and focus stay what they were when they were checked."""
+        """Block the requests of all other programs, so that windows and focus cannot change after they were checked."""
         self.display.grab_server()
         try:
             yield

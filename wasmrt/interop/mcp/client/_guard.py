@@ -85,7 +85,7 @@ def check_message(message: JSONRPCMessage) -> int:
     """Check a parsed message against the same limits; return its size in bytes.
 
     Raises:
-        GuestOutputError: it exceeds a limit, or contains values that JSON does not have.
+        GuestOutputError: the message exceeds a limit, or contains values that JSON does not have.
     """
     try:
         text = write_json(message.model_dump(by_alias=True, exclude_unset=True))

@@ -33,12 +33,12 @@ from wasmrt.runtime.context import ToolContext
 
 
 def load_servers(places: Places) -> tuple[dict[str, McpServerConfig], dict[str, Trusted]]:
-    """Return the servers, and what was approved of each."""
+    """Return the servers, and the approved command and definitions of each."""
     return read_servers(places.mcp_servers), read_trusted(places.mcp_trust)
 
 
 def find_server(places: Places, name: str) -> tuple[McpServerConfig, Trusted]:
-    """Return a server, and what was approved of it.
+    """Return a server, and its approved command and definitions.
 
     Raises:
         NotInstalledError: there is no server of this name.

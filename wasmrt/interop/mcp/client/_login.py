@@ -73,7 +73,7 @@ class KeptLogin:
         self.set("login", write_json({**self.more, "server": self._url, **values}))
 
     def forget(self) -> None:
-        """Remove all parts."""
+        """Remove all stored parts of the login."""
         for part in (*_PARTS, "login"):
             if self._read(part):
                 self._write(part, "")

@@ -193,7 +193,7 @@ class McpServerConfig:
         return blake3(_DOMAIN + json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
     def as_json(self) -> dict[str, Any]:
-        """Return its entry in the file, without default values."""
+        """Return the server's entry in the file, without default values."""
         data: dict[str, Any] = {"name": self.name}
         for name in ("url", "workspace", "bearer", "description"):
             if value := getattr(self, name):

@@ -106,7 +106,7 @@ class McpTool(ToolDefaults):
 
     @property
     def traits(self) -> Traits:
-        """Its effects, derived from the trust in its server, and the resulting traits."""
+        """The tool's effects, derived from the trust in its server, and the resulting traits."""
         return self._traits
 
     def requires_approval(self, params: Any) -> bool:

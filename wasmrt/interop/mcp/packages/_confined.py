@@ -41,7 +41,7 @@ class PackageSteps:
         """Run one step until it ends; `programs` are the executables that it starts.
 
         Raises:
-            InstallError: it failed, or took too long; the message has the end of its output.
+            InstallError: the step failed, or took too long; the message has the end of its output.
             ToolError: this system cannot confine it.
         """
         given = {name: os.environ[name] for name in _FETCH_VARIABLES if name in os.environ} if fetching else {}

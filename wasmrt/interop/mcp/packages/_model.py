@@ -47,7 +47,7 @@ class Package:
     """The command from which it was installed; `wasmrt mcp update` reads it again."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return its entry in the servers file."""
+        """Return the package's entry in the servers file."""
         return {
             "registry": str(self.registry), "name": self.name, "version": self.version, "digest": self.digest,
             "runner": list(self.runner),

@@ -45,7 +45,7 @@ def check_code_pages(maps: int) -> None:
     """Check that this process cannot change executable memory.
 
     Raises:
-        ConfineError: it can.
+        ConfineError: executable memory is writable.
     """
     for _, size, _ in _changeable_code(maps):
         raise ConfineError(

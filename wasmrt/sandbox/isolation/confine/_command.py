@@ -41,7 +41,7 @@ class Command(NamedTuple):
         """Start the command in the directory `cwd`, with three unbuffered pipes.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: the command cannot be started.
         """
         return subprocess.Popen(  # noqa: S603 - a stub that confines itself, then the program; no shell
             self.argv,

@@ -30,7 +30,7 @@ def syscall(name: str, *arguments: int) -> int:
     """Make a system call.
 
     Raises:
-        OSError: it failed.
+        OSError: the call failed.
     """
     result = int(_syscall(_long(NUMBERS[name]), *map(_long, arguments)))
     if result == -1:
@@ -42,7 +42,7 @@ def prctl(option: int, *arguments: int) -> int:
     """Make the system call prctl; arguments that are not given are zero.
 
     Raises:
-        OSError: it failed.
+        OSError: the call failed.
     """
     result = int(_prctl(option, *arguments, *(0,) * (4 - len(arguments))))
     if result == -1:
@@ -54,7 +54,7 @@ def sigaction(signal: int, action: int) -> None:
     """Set the action of a signal, given the address of libc's struct sigaction.
 
     Raises:
-        OSError: it failed.
+        OSError: the action could not be set.
     """
     if _sigaction(signal, ctypes.c_void_p(action), None) == -1:
         _fail("sigaction")

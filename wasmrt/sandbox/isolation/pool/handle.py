@@ -102,7 +102,7 @@ class Worker:
         """Start the component once and return its description.
 
         Raises:
-            WasmrtError: it cannot be started, or the worker crashed.
+            WasmrtError: the component cannot be started, or the worker crashed.
         """
         self._channel.limit(lifetime)
         self._channel.begin()
@@ -202,7 +202,7 @@ def _utf8(text: str) -> bytes:
 
 
 class _Watch:
-    """Ends the host's waits when the call has ended; the worker then has `GRACE_SECONDS` to report how."""
+    """Ends the host's waits when the call has ended; the worker then has `GRACE_SECONDS` to send its last frame."""
 
     __slots__ = ("_channel", "_lifetime", "_over")
 
@@ -212,7 +212,7 @@ class _Watch:
         self._over = 0.0
 
     def wait(self, events: int) -> None:
-        """Wait for events of `poll` on the worker's socket, until the call ends or the grace is over."""
+        """Wait for events of `poll` on the worker's socket, until the call ends or the grace period has passed."""
         self.check()
         lifetime, descriptor = self._lifetime, self._channel.socket.fileno()
         if self._over:
@@ -222,7 +222,7 @@ class _Watch:
         self.check()
 
     def check(self) -> None:
-        """Raise if the grace is over."""
+        """Cancel the worker if the call has ended. Raise the call's error `GRACE_SECONDS` later."""
         error = self._lifetime.interruption()
         if error is None:
             return

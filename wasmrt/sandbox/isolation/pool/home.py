@@ -154,7 +154,7 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
             ) from error
         except ClosedError as error:
             raise ComponentTooLargeError(
-                f"compiling the component took more memory or time than it may ({_bounds()}), or crashed the compiler",
+                f"compiling the component exceeded its memory or time limit ({_bounds()}), or crashed the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error
         except ProtocolError as error:

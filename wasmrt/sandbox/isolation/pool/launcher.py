@@ -27,7 +27,7 @@ class Zygote:
     If it was killed, the next `fork` starts another.
 
     Raises:
-        InternalError: it cannot be started.
+        InternalError: the zygote cannot be started.
     """
 
     def __init__(self) -> None:

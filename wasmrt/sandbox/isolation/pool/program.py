@@ -32,7 +32,7 @@ class Program:
     """A component that is ready to run in workers. Threads may share it.
 
     Raises:
-        ComponentError, MemoryLimitError: it cannot run here, as reported by its template or worker.
+        ComponentError, MemoryLimitError: the component cannot run here, as reported by its template or worker.
     """
 
     checks_params = True
@@ -122,7 +122,7 @@ class Program:
         return True
 
     def close(self) -> None:
-        """End its processes."""
+        """End the processes of the component."""
         with self._lock:
             template, self._template = self._template, None
         self._end(template, unlimited_lifetime())

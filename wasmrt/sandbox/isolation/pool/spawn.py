@@ -27,7 +27,7 @@ def start_ahead() -> None:
     """Start a zygote that the next `start` returns. It ends with this process, used or not.
 
     Raises:
-        InternalError: it cannot be started.
+        InternalError: the zygote cannot be started.
     """
     if not _ahead:
         _ahead.append(_started())
@@ -37,7 +37,7 @@ def start() -> tuple[int, socket.socket]:
     """Start a zygote, or take the one that was started early; return its PID and this end of its socket.
 
     Raises:
-        InternalError: it cannot be started.
+        InternalError: the zygote cannot be started.
     """
     return _ahead.pop() if _ahead else _started()
 

@@ -42,7 +42,7 @@ class Template:
     """One template process, started at once. Threads may share it; each waits until its call's deadline at most.
 
     Raises:
-        InternalError: it cannot be started.
+        InternalError: the template cannot be started.
         DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before it was started.
     """
 
@@ -71,7 +71,7 @@ class Template:
         """Wait until the component is loaded. If the lifetime ends first, loading continues, and another call may wait.
 
         Raises:
-            ComponentError, MemoryLimitError: it cannot run here.
+            ComponentError, MemoryLimitError: the component cannot run here.
             WorkerCrashedError: the process crashed, or took too long.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """

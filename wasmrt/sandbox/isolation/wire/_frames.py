@@ -107,7 +107,7 @@ class Frame(NamedTuple):
         """Return the tail as a string.
 
         Raises:
-            ProtocolError: it is not UTF-8.
+            ProtocolError: the tail is not UTF-8.
         """
         try:
             return str(self.tail, "utf-8", "surrogatepass")
@@ -118,7 +118,7 @@ class Frame(NamedTuple):
         """Read the head.
 
         Raises:
-            ProtocolError: it is not a JSON object within bounds.
+            ProtocolError: the head is not a JSON object within bounds.
         """
         size, depth, parts = bounds
         try:
@@ -179,7 +179,7 @@ class Channel:
             self._send(part)
 
     def begin(self) -> None:
-        """Start an exchange with a number that the other end cannot predict."""
+        """Start an exchange with a random number, which the peer must repeat in its frames."""
         self.number = int.from_bytes(os.urandom(8), "little") | 1
 
     def receive(self, most: int, *, joins: bool = False) -> Frame:
@@ -211,7 +211,7 @@ class Channel:
             self.socket.send(frame + b"{}", socket.MSG_DONTWAIT)
 
     def close(self) -> None:
-        """Close this end."""
+        """Close the local end of the socket."""
         self.socket.close()
 
     def _take(self, size: int) -> bytes | bytearray:

@@ -51,7 +51,7 @@ def read_type(head: Head) -> ComponentType:
     """Read a component's type.
 
     Raises:
-        ProtocolError: it is malformed, or over its bounds.
+        ProtocolError: the type is malformed, or over its bounds.
     """
     try:
         types = _Types(head.items("types", MAX_TYPES))

@@ -100,7 +100,7 @@ def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
         batches: Accept arrays of messages, which only revision 2025-03-26 has.
 
     Raises:
-        UnreadableError: it is not JSON within the limits (-32700), or not a message (-32600).
+        UnreadableError: the text is not JSON within the limits (-32700), or not a message (-32600).
     """
     try:
         found = read_json(

@@ -55,7 +55,7 @@ class Sealer:
         """Verify a signed state for this call, mark it as used, and return it.
 
         Raises:
-            RpcError: it was not signed here, has expired, was used, or is for another call or user.
+            RpcError: the state was not signed here, has expired, was used, or is for another call or user.
         """
         if not isinstance(text, str) or not 0 < len(text) <= MAX_STATE_CHARS or not text.isascii():
             raise _refusal("was not issued by this server")
