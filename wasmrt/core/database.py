@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 _BUSY_SECONDS = 30.0
 _SCRUB_MS = 200
-SERVER_MS = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
-"""The time of a PostgreSQL server in Unix milliseconds. Leases do not depend on the clocks of the hosts."""
 
 
 class Rows(Protocol):

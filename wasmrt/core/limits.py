@@ -276,6 +276,8 @@ MAX_RATE_KEYS = 50_000
 REDIS_TIMEOUT_SECONDS = 0.5
 REDIS_PAUSE_SECONDS = 5.0  # pause after a Redis failure, during which Redis is not used
 POSTGRES_CONNECT_SECONDS = 5
+POSTGRES_NOW_MS = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
+"""The time of a PostgreSQL server in Unix milliseconds. Leases do not depend on the clocks of the hosts."""
 POSTGRES_STATEMENT_SECONDS = 30  # a statement, the wait for a lock, and an idle transaction
 MAX_IDLE_POSTGRES_CONNECTIONS = 4  # of one store in one process
 OWNER_LEASE_SECONDS = 30.0  # after which requests of clients of another host are withdrawn

@@ -14,12 +14,11 @@ from typing import Any
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from wasmrt.core.database import SERVER_MS
-from wasmrt.core.database import Connection as SqlConnection
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.limits import (
     MAX_IDLE_POSTGRES_CONNECTIONS,
     POSTGRES_CONNECT_SECONDS,
+    POSTGRES_NOW_MS,
     POSTGRES_STATEMENT_SECONDS,
 )
 
@@ -166,9 +165,9 @@ class PostgresDatabase:
         self._idle: list[tuple[int, psycopg.Connection[Row]]] = []
         """Open connections, each with the process that opened it: a connection must not be used after a fork."""
 
-    def now_ms(self, db: SqlConnection) -> int:
+    def now_ms(self, db: Any) -> int:
         """Return the time of the server in Unix milliseconds."""
-        return int(db.execute(f"SELECT {SERVER_MS}").fetchall()[0][0])
+        return int(db.execute(f"SELECT {POSTGRES_NOW_MS}").fetchall()[0][0])
 
     def close(self) -> None:
         """Close the idle connections. The store can still be used."""

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from wasmrt.agent.approvals._owners import has_ended, this_process
-from wasmrt.core.database import SERVER_MS, Connection, Store, open_store
+from wasmrt.core.database import Connection, Store, open_store
 from wasmrt.core.errors import ApprovalError
-from wasmrt.core.limits import MAX_ANSWER_NOTE_BYTES, OWNER_LEASE_SECONDS
+from wasmrt.core.limits import MAX_ANSWER_NOTE_BYTES, OWNER_LEASE_SECONDS, POSTGRES_NOW_MS
 
 if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres
@@ -129,15 +129,15 @@ class RequestTable(Generic[R]):
         if not self.shared or not owners:
             return [owner for owner in owners if has_ended(owner)]
         # SECURITY: a host that lost its power or the network cannot apply an answer any more.
-        held = {row[0] for row in db.execute(f"SELECT owner FROM lease WHERE until_ms > {SERVER_MS}")}  # noqa: S608 - a constant
+        held = {row[0] for row in db.execute(f"SELECT owner FROM lease WHERE until_ms > {POSTGRES_NOW_MS}")}  # noqa: S608 - a constant
         return [owner for owner in owners if owner not in held or has_ended(owner)]
 
     def _hold_lease(self, db: Connection, owner: str) -> None:
         """Hold a lease for the requests of this process, which a thread renews as long as one of them is open."""
-        until = f"{SERVER_MS} + {int(OWNER_LEASE_SECONDS * 1000)}"
+        until = f"{POSTGRES_NOW_MS} + {int(OWNER_LEASE_SECONDS * 1000)}"
         sql = f"INSERT INTO lease VALUES (?, {until}) ON CONFLICT (owner) DO UPDATE SET until_ms = excluded.until_ms"  # noqa: S608 - constants
         db.execute(sql, (owner,))
-        db.execute(f"DELETE FROM lease WHERE until_ms <= {SERVER_MS}")  # noqa: S608 - a constant
+        db.execute(f"DELETE FROM lease WHERE until_ms <= {POSTGRES_NOW_MS}")  # noqa: S608 - a constant
         if owner == this_process() and self._renewing != os.getpid():
             self._renewing = os.getpid()
             threading.Thread(target=self._renew_lease, args=(owner,), name="wasmrt-lease", daemon=True).start()

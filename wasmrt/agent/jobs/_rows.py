@@ -16,7 +16,7 @@ from wasmrt.agent.jobs._model import (
     JobState,
     JobTask,
 )
-from wasmrt.core.database import Connection
+from wasmrt.core.database import Connection, storable_text
 from wasmrt.core.errors import ToolError
 
 _JOBS_TABLES = """
@@ -67,13 +67,13 @@ def record(db: Connection, job_id: str, before: JobState, after: JobState, reaso
         db.execute("UPDATE jobs SET ended_ms = coalesce(ended_ms, ?) WHERE id = ?", (now, job_id))
         db.execute("DELETE FROM prompts WHERE job = ?", (job_id,))
     insert = "INSERT INTO transitions (job, before, after, at_ms, reason) VALUES (?, ?, ?, ?, ?)"
-    db.execute(insert, (job_id, before, after, now, reason))
+    db.execute(insert, (job_id, before, after, now, storable_text(reason)))
 
 
 def fail(db: Connection, job_id: str, before: JobState, reason: str) -> None:
     """Fail a job for a reason, which becomes its output."""
     record(db, job_id, before, JobState.FAILED, reason)
-    db.execute("UPDATE jobs SET output = ? WHERE id = ?", (reason, job_id))
+    db.execute("UPDATE jobs SET output = ? WHERE id = ?", (storable_text(reason), job_id))
 
 
 def reason_not_to_run(row: Any, resumable: bool) -> str:

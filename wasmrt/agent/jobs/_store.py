@@ -165,7 +165,7 @@ class JobStore:
                 update = "UPDATE jobs SET output = ?, cost = ?, fallback = ? WHERE id = ?"
                 db.execute(update, (storable_text(result.output), cost, fallback, job_id))
             elif after not in (JobState.IN_PROGRESS, JobState.SUBMITTED, JobState.ACCEPTED):  # they keep the output
-                db.execute("UPDATE jobs SET output = ? WHERE id = ?", (reason, job_id))
+                db.execute("UPDATE jobs SET output = ? WHERE id = ?", (storable_text(reason), job_id))
 
     # -- leases ----------------------------------------------------------------------------------------------------
 
