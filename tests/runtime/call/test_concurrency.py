@@ -157,7 +157,7 @@ def test_the_deadline_counts_from_the_call_and_ends_calls_that_could_not_start()
     ("isolation", "calls", "reason"),
     [
         (Isolation.PROCESS, 100, "a quarter of 2,048 MiB of memory suffices for 85 workers"),
-        (Isolation.IN_PROCESS, 257, "the engine's pool has 256 instances"),
+        (Isolation.IN_PROCESS, 129, "the engine's pool has 256 instances, half of them for tools that tools call"),
     ],
 )
 def test_more_calls_than_the_machine_can_run_are_refused_with_the_numbers(
@@ -170,6 +170,38 @@ def test_more_calls_than_the_machine_can_run_are_refused_with_the_numbers(
     most = int(str(caught.value.hint).split()[-1])
     with WasmToolRuntime(WasmRuntimeConfig(isolation=isolation, max_concurrent_calls=most)) as runtime:
         assert runtime.pipeline.admission.total == most  # calls of other users wait, too
+
+
+def test_calls_of_several_runtimes_wait_for_room_in_the_pool_that_they_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(settings.POOL, "total_component_instances", 2)
+    config = WasmRuntimeConfig(cache_compiled=False, isolation=Isolation.IN_PROCESS, max_concurrent_calls=1)
+    with WasmToolRuntime(config) as first, WasmToolRuntime(config) as second, WasmToolRuntime(config) as third:
+        sleepers = [runtime.prepare("slow", sleeper()) for runtime in (first, second)]
+        echo = third.prepare("echo", wat2wasm(tool(ECHO)))
+        hasty = third.prepare("hasty", wat2wasm(tool(ECHO)), limits=ResourceLimits(timeout_seconds=0.3))
+        engine = echo._target.component._linker.component.engine  # type: ignore[attr-defined]
+
+        def sleep(slow: PreparedTool) -> None:
+            with pytest.raises(CancelledError):
+                slow.execute({})
+
+        def cancel(runtime: WasmToolRuntime) -> None:
+            for call in list(runtime.pipeline.admission._running.values()):
+                call.lifetime.cancel()
+
+        threads = [threading.Thread(target=sleep, args=(slow,)) for slow in sleepers]
+        for thread in threads:
+            thread.start()
+        until(lambda: engine._guests == 2)
+        with pytest.raises(DeadlineExceededError, match=r"waited \d.* s for room"):
+            hasty.execute({})
+        results = echo.execute_many([{"n": 1}])
+        waiting = threading.Thread(target=lambda: (until(lambda: engine._waiting == 1), cancel(first)))
+        waiting.start()
+        assert [result.output and result.output.result for result in results] == [{"n": 1}]
+        cancel(second)
+        for thread in (*threads, waiting):
+            thread.join()
 
 
 def test_few_open_files_allow_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:

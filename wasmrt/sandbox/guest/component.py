@@ -5,7 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from wasmrt.core.errors import InstantiationError, InternalError, MemoryLimitError, ToolError, WasmrtError
+from wasmrt.core.errors import (
+    DeadlineExceededError,
+    InstantiationError,
+    InternalError,
+    MemoryLimitError,
+    ToolError,
+    WasmrtError,
+)
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MIB, ResourceLimits
 from wasmrt.sandbox.component import ComponentType, ToolSpec, printable_line
@@ -80,13 +87,34 @@ class LinkedComponent:
     def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
         """Run one tool in a fresh store and return its JSON text; `user` is not needed here.
 
+        If the engine's pool has no room for another guest, wait until a guest has ended.
+
         Raises:
-            ToolError: the guest failed, trapped or used up a budget.
+            ToolError: the guest failed, trapped or used up a budget, or had no room until the deadline.
             BaseException: the call's first failure, which can be any exception of a host function.
         """
+        engine, began = self._linker.component.engine, time.monotonic()
+        while True:
+            ended = engine.ended
+            try:
+                return self._run(call, tool, params, context)
+            except _NoRoomError as error:
+                if not engine.wait_for_room(ended, call.lifetime):
+                    raise end_cause(error.fault, call) from error
+            reason = call.lifetime.interruption()
+            if reason is not None:
+                raise _late(call.lifetime, began) if isinstance(reason, DeadlineExceededError) else reason
+
+    def _run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
         sandbox = Sandbox(self._linker, self._store_limits, call)
         try:
-            sandbox.instantiate()
+            try:
+                sandbox.instantiate()
+            except EngineFault as error:
+                # The component has started before, with these limits. If it called the host, it is not started twice.
+                if error.code is None and call.failure is None and not call.host_calls:
+                    raise _NoRoomError(error) from error
+                raise
             text = self._world.run(sandbox, call, self.description.specs[tool], params, context)
             call.finish()
             return text
@@ -193,6 +221,23 @@ class LinkedComponent:
                     continue
                 return budget
         return None
+
+
+class _NoRoomError(Exception):
+    """The engine could not instantiate a component that it has instantiated before: its pool has no room."""
+
+    def __init__(self, fault: EngineFault) -> None:
+        super().__init__(fault.message)
+        self.fault = fault
+
+
+def _late(lifetime: Lifetime, began: float) -> DeadlineExceededError:
+    waited = time.monotonic() - began
+    return DeadlineExceededError(
+        f"the call waited {waited:.3g} s for room in the engine's pool, and its deadline passed before it could start",
+        limit=round(lifetime.deadline - lifetime.started, 6), used=waited, setting="max_concurrent_calls",
+        hint="make fewer calls at once in this process, or run guests in workers",
+    )  # fmt: skip
 
 
 def _interfaces(component: ComponentType) -> tuple[HostInterface, ...]:

@@ -116,7 +116,7 @@ def find_capacity(isolation: Isolation) -> Capacity:
     """Return the capacity of this machine for calls, at least 64."""
     if isolation is Isolation.IN_PROCESS:
         count = POOL["total_component_instances"]
-        return Capacity(count, f"the engine's pool has {count} instances")
+        return Capacity(count // 2, f"the engine's pool has {count} instances, half of them for tools that tools call")
     import resource
 
     memory = _memory_bytes()

@@ -9,6 +9,7 @@ import weakref
 from collections.abc import Mapping
 
 from wasmrt.core.errors import ConfigurationError, InternalError, InvalidComponentError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.component import ComponentType, printable_line
 from wasmrt.sandbox.component.counts import check_counts
 from wasmrt.sandbox.guest.engine import _ffi
@@ -63,6 +64,8 @@ class Engine:
         self._ticker: Ticker | None = None
         self._users = 0
         self._users_lock = threading.Lock()
+        self._room = threading.Condition()
+        self._guests = self._ended = self._waiting = 0
 
     @property
     def ticker(self) -> Ticker:
@@ -86,6 +89,44 @@ class Engine:
                 self._ticker = None
         if ticker is not None:
             ticker.stop()
+
+    @property
+    def ended(self) -> int:
+        """The number of guests that have ended."""
+        return self._ended
+
+    def guest_started(self) -> None:
+        """Count a guest that takes up room in the pool."""
+        with self._room:
+            self._guests += 1
+
+    def guest_ended(self) -> None:
+        """Give back the room of a guest."""
+        with self._room:
+            self._guests -= 1
+            self._ended += 1
+            if self._waiting:
+                self._room.notify()
+
+    def wait_for_room(self, ended: int, lifetime: Lifetime) -> bool:
+        """Wait until more than `ended` guests have ended, or until the lifetime ends.
+
+        Return False if no guest runs that could give back its room.
+        """
+        with lifetime.cancelled.waking(self._wake_waiting), self._room:
+            self._waiting += 1
+            try:
+                while self._ended == ended and self._guests and not lifetime.is_over:
+                    self._room.wait(lifetime.remaining())
+                return self._ended != ended or lifetime.is_over
+            finally:
+                self._waiting -= 1
+                if lifetime.is_over:
+                    self._room.notify()  # another call takes the room that this one was woken for
+
+    def _wake_waiting(self) -> None:
+        with self._room:
+            self._room.notify_all()
 
     def increment_epoch(self) -> None:
         _ffi.engine_increment_epoch(self.pointer)

@@ -138,6 +138,7 @@ class Sandbox:
         if error:
             raise fault(error)
         self.started = True
+        linker.component.engine.guest_started()
 
     def call(self, export: Export, *values: Any) -> Any:
         """Call an export with `values`, and return its result, both as Python values.
@@ -225,6 +226,8 @@ class Sandbox:
         quick = _now() - self._made < _QUICK_SECONDS
         (_ffi.store_delete_quick if quick else _ffi.store_delete)(store)
         _arenas.append(self._arena)
+        if self.started:
+            self._linker.component.engine.guest_ended()
 
     def close(self) -> None:
         """Call `finish`, `drop` and `release_signals`.

@@ -17,7 +17,7 @@ class Ticking(Protocol):
 
 
 class Ticker:
-    """Controls the thread that advances an engine's epoch. A tick that finds no guest code running is the last.
+    """Controls the thread that advances an engine's epoch. It sleeps after a tick without guest code.
 
     The ticker has only a weak reference to its engine, and the thread ends when the engine is garbage-collected.
     """
@@ -32,6 +32,7 @@ class Ticker:
         state = self._state
         with state.lock:
             state.running += 1
+            state.entered = True
             if not state.awake:
                 state.awake = True
                 state.wake.set()
@@ -83,6 +84,8 @@ class _State:
         self.wake = threading.Event()
         self.pause = threading.Event()
         self.running = 0
+        self.entered = False
+        """True if a guest has entered since the last tick."""
         self.awake = False
         self.stopped = False
         self.stop_when_idle = False
@@ -106,10 +109,10 @@ def _tick(reference: weakref.ref[Ticking], state: _State) -> None:
             return
         engine.increment_epoch()
         del engine
-        if not state.running:
-            if state.stop_when_idle:
-                return
-            with state.lock:
-                if not state.running and not state.stopped:
-                    state.awake = False
-                    state.wake.clear()
+        if state.stop_when_idle and not state.running:
+            return
+        with state.lock:
+            if not state.running and not state.entered and not state.stopped:
+                state.awake = False
+                state.wake.clear()
+            state.entered = False
