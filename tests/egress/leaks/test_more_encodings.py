@@ -156,6 +156,8 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "braille": lambda raw: "".join(chr(0x2800 + byte) for byte in raw).encode(),
     "tags": between("<b></b>"),
     "a-tag-with-attributes": between('<span class="x1">'),
+    "soft-hyphens": between("&shy;"),
+    "tabs-as-entities": between("&Tab;"),
     "colours": between("\x1b[31m"),
     "title-sequences": between("\x1b]0;a\x07"),
     "circled": styled(0x24B6, 0x24D0),
