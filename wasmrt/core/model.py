@@ -257,6 +257,9 @@ class Decision(_Decided):
         SECURITY: if `redact` changes a suggested entry, the suggestion becomes a step, because the redacted entry would
         grant something different.
         """
+        text = f"{self.rule}\n{self.subject}\n{self.hint}"
+        if redact(text) == text:
+            redact = str  # one search of everything finds nothing in most decisions
         suggestion = self.suggestion
         if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
             suggestion = Step(hint)

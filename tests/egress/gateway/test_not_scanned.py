@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import gzip
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -298,6 +300,33 @@ def test_a_credential_is_sent_to_one_port_of_its_host(world: MakeWorld) -> None:
         again = FakeCall(call.grant.with_http(http), user="ann", secrets=call.secrets)
         w.get(call=again)
         assert (seen[-1] is not None) is sent, (ports, credential_ports)
+
+
+PACKED: dict[str, Callable[[bytes], bytes]] = {
+    "gzip twice": lambda raw: gzip.compress(gzip.compress(raw)),
+    "zlib twice": lambda raw: zlib.compress(zlib.compress(raw)),
+    "base64 of bzip2": lambda raw: base64.b64encode(bz2.compress(raw)),
+}
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("how", PACKED)
+def test_a_packed_credential_is_redacted_and_recorded(world: MakeWorld, how: str, streamed: bool) -> None:
+    w = world(lambda r, c: http_response(PACKED[how]((r.header("Authorization") or "")[7:].encode())))
+    call = credentialed(w)
+    with w.gateway.open(call, HttpRequest("GET", w.url())) as response:
+        body = b"".join(iter(response.read, b"")) if streamed else response.read_all()
+    assert body.rstrip(b"=") == b"[REDACTED:secret:token]"
+    decision = call.decisions[-1]
+    assert (decision.allowed, decision.reason, decision.rule) == (True, Reason.LEAK, "secret:token")
+
+
+def test_a_credential_in_a_header_is_recorded_and_a_clean_response_is_not(world: MakeWorld) -> None:
+    w = world(lambda r, c: http_response(headers=(("X-A", r.target.strip("/")),)))
+    for value, recorded in ((SECRET, True), (SECRET[::-1], True), ("plain", False)):
+        call = credentialed(w)
+        w.get(f"/{value}", call)
+        assert [d.subject for d in call.decisions if d.reason is Reason.LEAK] == ["the response's headers"] * recorded
 
 
 @pytest.mark.parametrize("how", ["many empty members", "codings in a row"])

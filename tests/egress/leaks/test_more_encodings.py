@@ -156,6 +156,8 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "braille": lambda raw: "".join(chr(0x2800 + byte) for byte in raw).encode(),
     "tags": between("<b></b>"),
     "a-tag-with-attributes": between('<span class="x1">'),
+    "soft-hyphens": between("&shy;"),
+    "tabs-as-entities": between("&Tab;"),
     "colours": between("\x1b[31m"),
     "title-sequences": between("\x1b]0;a\x07"),
     "circled": styled(0x24B6, 0x24D0),
@@ -250,6 +252,8 @@ ORDINARY = {
     "hashes": b"\n".join(b"%032x" % (number * 0x9E3779B97F4A7C15F39CC060) for number in range(3000)),
     "a repeated pattern": b"\x08\x1d" * 100_000,
     "random bytes": Random(5).randbytes(300_000),
+    "a large picture with bytes like a tag": zlib.compress(b"<b>" + b"\x01\xfe\x80\x7f" * (17 << 18)),
+    "one character in a row": b"3" * 8192,
 }
 
 

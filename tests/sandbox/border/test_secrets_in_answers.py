@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from collections.abc import Callable
 from typing import Any
@@ -107,3 +108,17 @@ def test_a_result_that_is_too_large_to_decode_passes_and_is_recorded(start: Star
     assert output.result == said
     (decision,) = output.decisions
     assert (decision.allowed, decision.reason, decision.rule) == (True, Reason.NOT_SCANNED, "scan-budget-exceeded")
+
+
+def test_the_receipt_names_a_secret_that_was_redacted_from_a_response(start: Start, site: Callable[..., Site]) -> None:
+    receipts: list[dict[str, Any]] = []
+    here = site(lambda r, c: http_response(gzip.compress(gzip.compress((r.header("Authorization") or "").encode()))))
+    store = MemorySecrets()
+    store.set("ann", "token", Secret(WORDS))
+    mapping = CredentialMapping(secret_name="token", location=CredentialLocation.bearer(), host_patterns=(HOST,))
+    runtime = start(network=here.network, secrets=store, audit=receipts.append)
+    runtime.prepare("tool", ASKER, here.grant(mapping)).execute(f'{{"url":"{here.url()}"}}', user="ann")
+    (receipt,) = receipts
+    (decision,) = (decision for decision in receipt["decisions"] if decision["reason"] == "leak")
+    assert (decision["allowed"], decision["rule"], decision["subject"]) == (True, "secret:token", "the response")
+    assert WORDS not in json.dumps(receipt)

@@ -57,7 +57,7 @@ class Response:
         """
         self._call = call
         self._pass_unopened = pass_unopened
-        self._recorded = False
+        self._recorded: set[Reason] = set()
         self._face = face
         self._body = response.body
         self._pieces: Iterator[bytes | bytearray] = iter(response.body)
@@ -112,12 +112,11 @@ class Response:
             if self._stream.blocked is not None:
                 self.close()
                 raise _blocking_failure(self._call, self._stream.blocked.rule)
-            if self._stream.unscanned is not None:
-                self._record_unscanned(self._stream.unscanned)
+            self._record(self._stream.unscanned, self._stream.secret)
         return shown
 
     def _checked_report(self, report: LeakReport) -> LeakReport:
-        """Return `report` with the matches to redact; record content that was not scanned.
+        """Return `report` with the matches to redact; record redacted secrets and content that was not scanned.
 
         Raises:
             HttpFailure: the body must be withheld.
@@ -127,16 +126,17 @@ class Response:
             report = report.without_unopened()
         if report.should_block:
             raise _blocking_failure(self._call, next(m.rule for m in report.matches if m.action is Action.BLOCK))
-        if unscanned is not None:
-            self._record_unscanned(unscanned)
+        self._record(unscanned, report.secret)
         return report
 
-    def _record_unscanned(self, rule: str) -> None:
-        """Record that a response was passed on without a complete scan."""
-        if not self._recorded:
-            self._recorded = True
-            why = (self._pass_unopened or rule) if rule == DECODE_LIMIT_RULE else rule
-            self._call.decide(Decision(True, Reason.NOT_SCANNED, why, None, "http", "the response"))
+    def _record(self, unscanned: str | None, secret: str | None) -> None:
+        """Record once that a response was passed on without a complete scan, and once that a secret was redacted."""
+        if unscanned == DECODE_LIMIT_RULE:
+            unscanned = self._pass_unopened or unscanned
+        for reason, rule in ((Reason.NOT_SCANNED, unscanned), (Reason.LEAK, secret)):
+            if rule is not None and reason not in self._recorded:
+                self._recorded.add(reason)
+                self._call.decide(Decision(True, reason, rule, None, "http", "the response"))
 
     def _is_plain(self, scanner: LeakScanner) -> bool:
         """Return whether nothing has to be redacted, because the sender is the host and no secret was injected yet."""
@@ -182,7 +182,12 @@ def _partial_failure(call: EgressCall, secret_name: str) -> HttpFailure:
 
 def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
     scanner = call.scanner.partial
-    whole = scanner.scan("\n".join(f"{name}: {value}" for name, value in headers))
+    lines = "\n".join(f"{name}: {value}" for name, value in headers)
+    values, names = "".join(value for _, value in headers), "".join(name + value for name, value in headers)
+    report = scanner.scan(f"{values}\n.\n{names}\n.\n{lines}" if scanner.has_secrets else lines)
+    if not report:
+        return headers  # one search finds nothing in most responses
+    received, whole = headers, scanner.scan(lines)
     if whole.unscanned is not None:
         hint = "no setting allows it; use a server whose headers can be decoded"
         call.decide(Decision(False, Reason.NOT_SCANNED, whole.unscanned, hint, "http", "the response's headers"))
@@ -190,15 +195,11 @@ def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
         redact = scanner.redact
         headers = tuple((name, redact(value)) for name, value in headers if redact(name) == name)
     # Removing a header makes its neighbours adjacent, so repeat until nothing is found. Each round removes a header.
-    while scanner.has_secrets and _may_be_split(call, headers) and (split := _headers_with_parts(call, headers)):
+    while scanner.has_secrets and (split := _headers_with_parts(call, headers)):
         headers = tuple(header for at, header in enumerate(headers) if at not in split)
+    if report.secret is not None and headers != received:
+        call.decide(Decision(True, Reason.LEAK, report.secret, None, "http", "the response's headers"))
     return headers
-
-
-def _may_be_split(call: EgressCall, headers: Headers) -> bool:
-    """Return whether a scan of all headers joined finds a secret. This is a fast check, and usually False."""
-    values, lines = "".join(value for _, value in headers), "".join(name + value for name, value in headers)
-    return bool(call.scanner.scan(f"{values}\n.\n{lines}"))
 
 
 def _headers_with_parts(call: EgressCall, headers: Headers) -> set[int]:

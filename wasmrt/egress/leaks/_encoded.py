@@ -156,15 +156,17 @@ def decode(
 
 def _narrow(data: bytes) -> Iterator[bytes]:
     """Yield the text without zero bytes if it may be UTF-16 or UTF-32, and bytes that were encoded as characters."""
-    if 0 < (zeros := data.count(0)) < len(data) <= zeros * _MOST_OF_WIDE:
+    if b"\0" in data and (zeros := data.count(0)) < len(data) <= zeros * _MOST_OF_WIDE:
         yield data.translate(None, b"\0")
         body = data[2:] if data[:2] in _BYTE_ORDER_MARKS else data
         for at in (0, 1):
             if not body[1 - at :: 2].strip(b"\0"):
                 yield body[at::2]
-    if not data.isascii() and _compiled(_CONTROL_CHARACTER).search(data) is not None:
+    if not data.isascii():
         with contextlib.suppress(UnicodeError):
-            yield data.decode().encode("latin-1")
+            narrow = data.decode().encode("latin-1")  # fails early if the text is something else
+            if _compiled(_CONTROL_CHARACTER).search(data) is not None:
+                yield narrow
 
 
 def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) -> Iterator[Decoded]:
@@ -186,7 +188,7 @@ def record_encoded(data: bytes, budget: DecodeBudget) -> None:
     """Record the encoded content of a text at the depth limit, which is not searched."""
     peek = DecodeBudget(left=_PEEK_BYTES, check=budget.check)
     for found in decode(data, peek):
-        if found.sound:
+        if found.sound and len(set(found.data)) > 1:  # one repeated character holds no secret, however it is decoded
             budget.record_beyond(found.data)
     budget.exceeded = budget.exceeded or peek.exceeded
 

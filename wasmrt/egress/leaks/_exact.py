@@ -157,7 +157,9 @@ class ExactMatcher:
                     yield name, *text.origin(start, end)
         if escapes and not settled and data.isascii():
             return  # intermediate texts contain the same runs as the first or the last text
-        if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
+        bare = remove_markup(data, budget.check) if settled else None
+        # The rest is not charged a second time: searching it costs less than decoding it.
+        if bare is not None and budget.charge(len(data) - len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
         if nesting < MAX_NESTING:
             runs = may_match.encoded or self._least_run < LEAST_RUN
@@ -235,7 +237,8 @@ def _find_patterns(
     data: bytes, patterns: Patterns, may_match: MayMatch, check: Check
 ) -> Iterator[tuple[str, int, int]]:
     for name, value in (*patterns.verbatim, *(() if data.isascii() else patterns.replaced)):
-        yield from _find_verbatim(data, name, value, check)
+        if value in data:
+            yield from _find_verbatim(data, name, value, check)
     for name, value, expression in patterns.spread:
         check()
         # The place is not known: the whole text is reported.

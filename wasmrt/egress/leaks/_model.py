@@ -96,6 +96,11 @@ class LeakReport(NamedTuple):
         last = self.matches[-1].rule if self.matches else ""
         return last if last in UNSCANNED_RULES else None
 
+    @property
+    def secret(self) -> str | None:
+        """The rule id of the first watched secret in the text; None if there is none."""
+        return next((match.rule for match in self.matches if match.rule.startswith(SECRET_RULE)), None)
+
     def without_unopened(self) -> LeakReport:
         """Return the report without matches for content that could not be decoded."""
         return report_of([match for match in self.matches if match.rule != DECODE_LIMIT_RULE])

@@ -30,7 +30,7 @@ class StreamingRedactor:
 
     __slots__ = (
         "_archive", "_cut_off", "_data", "_direction", "_line", "_pass_unopened", "_returned", "_run", "blocked",
-        "scanner", "unscanned",
+        "scanner", "secret", "unscanned",
     )  # fmt: skip
 
     def __init__(
@@ -40,6 +40,8 @@ class StreamingRedactor:
         self._pass_unopened = pass_unopened
         self.unscanned: str | None = None
         """The rule id for unscanned text; None if all text so far was scanned completely."""
+        self.secret: str | None = None
+        """The rule id of the first watched secret in the text; None if none was found so far."""
         self.scanner = scanner
         """The current scanner. It can be replaced at any time by a scanner with more secrets."""
         self._direction = direction
@@ -109,6 +111,7 @@ class StreamingRedactor:
         """Scan all available text and return it up to `end`, or up to a match that crosses `end`."""
         report = self.scanner.scan_bytes(bytes(self._data), direction=self._direction)
         self.unscanned = self.unscanned or report.unscanned
+        self.secret = self.secret or report.secret
         if self._pass_unopened:
             report = report.without_unopened()
         self.blocked = next((match for match in report.matches if match.action is Action.BLOCK), None)
