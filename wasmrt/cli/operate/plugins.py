@@ -63,7 +63,7 @@ def adapt(module: Path, component: Path, adapter: Path | None, yes: bool, as_jso
     \b
     Examples:
       wasmrt advanced plugins adapt ./echo.wasm ./plugins/echo.wasm
-      wasmrt advanced plugins adapt ./echo.wasm ./plugins/echo.wasm --adapter ./wasi_snapshot_preview1.command.wasm
+      wasmrt advanced plugins adapt ./echo.wasm ./plugins/echo.wasm --yes
     """
     source = ProgramSource(file=FileSource(module), adapter=adapter, yes=yes, as_json=as_json)
     data = source.fetch(max_bytes=COMPONENT_MAX_BYTES).data
