@@ -14,6 +14,7 @@ NEEDS = {
     "wasmrt:tool/http@0.1.0#fetch": "http",
     "wasmrt:tool/workspace@0.1.0#read": "workspace",
     "wasmrt:tool/workspace@0.1.0#read-text": "workspace",
+    "wasmrt:tool/workspace@0.1.0#read-text-part": "workspace",
     "wasmrt:tool/workspace@0.1.0#list": "workspace",
     "wasmrt:tool/workspace@0.1.0#stat": "workspace",
     "wasmrt:tool/workspace@0.1.0#write": "workspace_write",

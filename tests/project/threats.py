@@ -296,6 +296,7 @@ THREATS = (
         source=SEED,
         tests=(
             "runtime/workspace/test_workspace_reader.py::test_no_path_reads_outside_its_grant",
+            "runtime/workspace/test_workspace_reader.py::test_a_part_of_a_file_of_any_size_is_read_under_the_same_rules",
             "runtime/workspace/test_workspace_writer.py::test_a_path_without_write_permission_is_refused_with_the_reason",
             "runtime/workspace/test_workspace_writer.py::test_links_are_not_followed_even_inside_the_workspace",
             "runtime/workspace/test_workspace_writer.py::test_a_concurrently_changed_folder_cannot_redirect_a_write",

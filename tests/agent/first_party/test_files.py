@@ -51,6 +51,23 @@ def test_at_most_one_mib_is_read_in_a_call(root: Path, run: Run, refused: Refuse
     assert run("read_file", path="large", offset=1025)["content"] == "z"
 
 
+def test_lines_of_a_large_file_are_read_with_whole_characters(root: Path, run: Run, refused: Refused) -> None:
+    lines = [f"{number} \u20ac\U0001f600\n" for number in range(1, 500_001)]  # characters lie on the cuts between parts
+    (root / "log").write_text("".join(lines) + "end", encoding="utf-8")
+    for first, count in ((1, 2), (123_456, 50_000), (500_000, 1)):
+        part = run("read_file", path="log", offset=first, limit=count)
+        assert part["content"] == "".join(lines[first - 1 : first - 1 + count])
+        assert (part["start_line"], part["lines"]) == (first, count)
+        assert "total_lines" not in part and "not read to its end" in part["note"]
+    last = {"path": "log", "content": "end", "start_line": 500_001, "lines": 1, "total_lines": 500_001}
+    assert run("read_file", path="log", offset=500_001) == last
+    assert run("read_file", path="log", offset=600_000)["total_lines"] == 500_001
+    assert refused("read_file", path="log").code == "tool:too-large"
+    for end in (b"\xff", "\u20ac".encode()[:2]):
+        (root / "log").write_bytes("".join(lines).encode() + end)
+        assert refused("read_file", path="log", offset=500_001).code == "tool:not-text"
+
+
 @pytest.mark.parametrize(
     ("path", "code"),
     [

@@ -158,6 +158,27 @@ def test_a_file_over_the_cap_is_refused_and_one_at_the_cap_is_read(root, reader)
     assert _reason(reader.read, "context/sparse") == Reason.FILE_TOO_LARGE
 
 
+def test_a_part_of_a_file_of_any_size_is_read_under_the_same_rules(root, reader, tmp_path):
+    large = root / "context" / "large"
+    large.write_bytes(b"abc")
+    os.truncate(large, 1 << 40)
+    assert reader.read_part("context/large", 1, 3) == b"bc\0"
+    assert reader.read_part("context/large", (1 << 40) - 2, 9) == b"\0\0"
+    assert reader.read_part("context/large", 2**63, 1) == b""
+    assert len(reader.read_part("context/large", 0, 1 << 40)) == MAX_WORKSPACE_FILE_BYTES
+    os.link(tmp_path / "outside" / "secret.txt", root / "context" / "hard")
+    os.symlink(tmp_path / "outside" / "secret.txt", root / "context" / "link")
+    (root / "other").write_bytes(b"x")
+    for path, reason in {
+        "context/hard": Reason.NOT_A_FILE,
+        "context/link": Reason.INVALID_PATH,
+        "context": Reason.NOT_A_FILE,
+        "other": Reason.PREFIX_NOT_ALLOWED,
+        "context/none": Reason.NOT_FOUND,
+    }.items():
+        assert _reason(lambda name: reader.read_part(name, 0, 1), path) == reason, path
+
+
 def test_a_listing_shows_files_and_folders_and_hides_what_cannot_be_read(root, reader):
     os.symlink("a.md", root / "context" / "link")
     os.mkfifo(root / "context" / "pipe")

@@ -26,6 +26,7 @@ from wasmrt.sandbox.guest.requests import (
     WorkspaceList,
     WorkspaceMakeDirectory,
     WorkspaceRead,
+    WorkspaceReadPart,
     WorkspaceRemove,
     WorkspaceRename,
     WorkspaceStat,
@@ -163,6 +164,8 @@ class Folder(NoServices):
         match request:
             case WorkspaceRead(path):
                 return b"\xff" if path == "binary" else "h\u00e9".encode()
+            case WorkspaceReadPart(path, offset, length):
+                return (b"\xff" if path == "binary" else "h\u00e9".encode())[offset : offset + length]
             case WorkspaceStat(path):
                 return DirectoryEntry(path, path == "d", 3)
         self.asked.append(request)
@@ -174,6 +177,10 @@ def test_wasmrt_tool_changes_files_through_the_host() -> None:
     call = guest(host)
     assert offered["read-text"](call, "a") == Ok("h\u00e9")
     assert offered["read-text"](call, "binary").value["code"] == "not-text"
+    part = offered["read-text-part"]
+    assert [part(call, "a", 0, length).value for length in (1, 2, 3, 2**32 - 1)] == ["h", "h", "h\u00e9", "h\u00e9"]
+    assert part(call, "a", 3, 9) == part(call, "a", 2**64 - 1, 9) == Ok("")
+    assert [part(call, *cut, 9).value["code"] for cut in (("a", 2), ("binary", 0))] == ["not-text", "not-text"]
     assert offered["stat"](call, "d") == Ok({"name": "d", "kind": "directory", "size": 0})
     assert offered["stat"](call, "a") == Ok({"name": "a", "kind": "file", "size": 3})
     assert offered["write"](call, "a", b"x", True) == offered["write-text"](call, "a", "\u00e9", False) == Ok(None)
@@ -196,6 +203,7 @@ def test_denied_file_requests_are_typed_failures() -> None:
     call = guest(NoServices())
     for name, values in {
         "read-text": ("a",),
+        "read-text-part": ("a", 0, 1),
         "stat": ("a",),
         "write": ("a", b"", False),
         "write-text": ("a", "", False),

@@ -12,8 +12,10 @@ import pytest
 import wasmtime
 from click.testing import CliRunner, Result
 
+from tests.agent.plugins.conftest import MANIFEST
 from tests.sandbox.guests.elsewhere import find
 from tests.sandbox.programs.build import preview1_module, program
+from wasmrt import load_plugins
 from wasmrt.authoring.project import adapt_program, find_adapter
 from wasmrt.cli import cli
 from wasmrt.core.errors import BuildError, MissingToolchainError
@@ -84,6 +86,23 @@ def test_a_core_module_can_be_installed_and_run(home: Path, preview1_adapter: Pa
     failed = command("run", "words", '{"args": ["fail"]}', code=1).stderr
     # The adapter reports the failure, but not its exit code.
     assert "the program ended with exit code 1: it did not work" in failed
+
+
+def test_a_core_module_is_refused_as_a_plugin_until_it_is_converted(home: Path, preview1_adapter: Path) -> None:
+    folder = home / "plugins"
+    folder.mkdir()
+    (folder / "words.toml").write_text(MANIFEST.format(name="words", more=""))
+    module = folder / "words.wasm"
+    module.write_bytes(preview1_module().read_bytes())
+    refused = command("plugins", "check", folder, code=2).stderr
+    with load_plugins(folder) as loaded:
+        assert loaded.refused["words"].message in refused
+    assert "run: wasmrt advanced plugins adapt words.wasm words.wasm" in refused
+    command("plugins", "adapt", module, module, "--adapter", preview1_adapter)
+    assert "1 valid, 0 invalid" in command("plugins", "check", folder).stderr
+    with load_plugins(folder) as loaded:
+        assert [tool.kind for tool in loaded] == ["wasi"]
+    assert "cannot be written" in command("plugins", "adapt", module, home / "none/x.wasm", code=2).stderr
 
 
 def test_an_adapted_program_reads_the_granted_workspace(home: Path, preview1_adapter: Path) -> None:

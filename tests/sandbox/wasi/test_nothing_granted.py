@@ -12,6 +12,7 @@ from wasmrt.sandbox.guest.requests import (
     WorkspaceList,
     WorkspaceMakeDirectory,
     WorkspaceRead,
+    WorkspaceReadPart,
     WorkspaceRemove,
     WorkspaceRename,
     WorkspaceSize,
@@ -22,6 +23,7 @@ from wasmrt.sandbox.guest.services import NoServices
 
 REQUESTS: tuple[Request[object], ...] = (
     WorkspaceRead("a"),
+    WorkspaceReadPart("a", 0, 1),
     WorkspaceList(""),
     WorkspaceStat("a"),
     WorkspaceSize("a"),

@@ -70,10 +70,19 @@ pub fn code(failure: &Failure) -> &str {
 }
 
 pub fn read_text(path: &str) -> Result<String, Failure> {
-    workspace::read_text(path).map_err(|failure| match code(&failure) {
+    workspace::read_text(path).map_err(|failure| not_text(path, failure))
+}
+
+/// The characters from byte `at`; none at the end of the file.
+pub fn read_text_part(path: &str, at: u64, length: u32) -> Result<String, Failure> {
+    workspace::read_text_part(path, at, length).map_err(|failure| not_text(path, failure))
+}
+
+fn not_text(path: &str, failure: Failure) -> Failure {
+    match code(&failure) {
         "not-text" => input("not-text", format!("{path} is not UTF-8 text")),
         _ => failure,
-    })
+    }
 }
 
 /// Makes a folder and those on the way to it, and returns those that were not there.

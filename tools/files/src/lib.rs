@@ -22,7 +22,7 @@ const OFFERS: &[Offer] = &[
     Offer {
         name: "read_file",
         description: "Reads a text file of the workspace, at most 1 MiB at a time. With 'offset' (the first line, from 1) \
-            and 'limit' (lines) a part of it.",
+            and 'limit' (lines) a part of it, of a file of any size.",
         schema: include_str!("schemas/read_file.json"),
         annotations: READS,
         run: |params| with_params(params, read::read_file),

@@ -8,14 +8,15 @@ from typing import Any
 import click
 
 from wasmrt.agent.builtin.plugins import PluginTool, load_plugins
-from wasmrt.authoring.project import adapt_program, find_adapter
-from wasmrt.cli.author.progress import confirm_with
+from wasmrt.catalog.sources import FileSource
+from wasmrt.cli.grant.programs import ProgramSource
 from wasmrt.cli.shared.errors import BAD_INPUT
 from wasmrt.cli.shared.groups import CommandGroup
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import print_message, show_columns, show_json
-from wasmrt.cli.shared.progress import report_progress
-from wasmrt.core.errors import RefusedFileError, WasmrtError
+from wasmrt.core.errors import RefusedFileError, SourceError, WasmrtError
+from wasmrt.core.files import replace_file
+from wasmrt.core.limits import COMPONENT_MAX_BYTES
 
 
 @click.group(cls=CommandGroup)
@@ -28,10 +29,9 @@ def plugins() -> None:
 
 @plugins.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--yes", is_flag=True, help="Download the WASI preview 1 adapter without asking.")
 @json_option
 @click.pass_context
-def check(ctx: click.Context, folder: Path, yes: bool, as_json: bool) -> None:
+def check(ctx: click.Context, folder: Path, as_json: bool) -> None:
     """Check every manifest in FOLDER, and that its program exists and can be used. No program is run.
 
     The exit code is 2 if a plugin cannot be used.
@@ -41,12 +41,7 @@ def check(ctx: click.Context, folder: Path, yes: bool, as_json: bool) -> None:
       wasmrt advanced plugins check ./plugins
       wasmrt advanced plugins check ./plugins --json
     """
-    confirm, progress = confirm_with(yes=yes, as_json=as_json), report_progress(quiet=as_json)
-
-    def adapt(module: bytes) -> bytes:
-        return adapt_program(module, find_adapter(confirm=confirm, progress=progress))
-
-    with load_plugins(folder, unsafe_native_plugins=True, adapt=adapt) as found:
+    with load_plugins(folder, unsafe_native_plugins=True) as found:
         if as_json:
             refused = [{"name": name} | error.as_dict() for name, error in found.refused.items()]
             show_json({"plugins": [_described(tool) for tool in found], "refused": refused})
@@ -54,6 +49,33 @@ def check(ctx: click.Context, folder: Path, yes: bool, as_json: bool) -> None:
             _show(list(found), found.refused)
     if found.refused:
         ctx.exit(BAD_INPUT)
+
+
+@plugins.command()
+@click.argument("module", type=click.Path(path_type=Path))
+@click.argument("component", type=click.Path(path_type=Path))
+@click.option("--adapter", type=click.Path(path_type=Path), metavar="FILE", help="Adapter to use.")
+@click.option("--yes", is_flag=True, help="Download the WASI preview 1 adapter without asking.")
+@json_option
+def adapt(module: Path, component: Path, adapter: Path | None, yes: bool, as_json: bool) -> None:
+    """Convert MODULE, a program for WASI preview 1, and write it to COMPONENT. Both can be the same file.
+
+    \b
+    Examples:
+      wasmrt advanced plugins adapt ./echo.wasm ./plugins/echo.wasm
+      wasmrt advanced plugins adapt ./echo.wasm ./plugins/echo.wasm --yes
+    """
+    source = ProgramSource(file=FileSource(module), adapter=adapter, yes=yes, as_json=as_json)
+    data = source.fetch(max_bytes=COMPONENT_MAX_BYTES).data
+    try:
+        replace_file(component, data, mode=0o644)
+    except OSError as error:
+        problem = f"{component.name!r} cannot be written ({error.strerror})"
+        raise SourceError(problem, hint="choose another path") from error
+    if as_json:
+        show_json({"component": component.name, "size_bytes": len(data)})
+    else:
+        print_message(f"wrote {component.name} ({len(data):,} bytes)")
 
 
 def _described(tool: PluginTool) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from wasmrt.sandbox.guest.requests import (
     WorkspaceList,
     WorkspaceMakeDirectory,
     WorkspaceRead,
+    WorkspaceReadPart,
     WorkspaceRemove,
     WorkspaceRename,
     WorkspaceSize,
@@ -54,6 +55,10 @@ class CallFiles:
     def read(self, request: WorkspaceRead) -> bytes:
         with self._open_reader(request.path, _MISSING_FILE if request.probe else frozenset()) as reader:
             return reader.read(request.path)
+
+    def read_part(self, request: WorkspaceReadPart) -> bytes:
+        with self._open_reader(request.path, frozenset()) as reader:
+            return reader.read_part(request.path, request.offset, request.length)
 
     def list(self, request: WorkspaceList) -> Sequence[DirectoryEntry]:
         with self._open_reader(request.path, _MISSING_DIRECTORY if request.probe else frozenset()) as reader:

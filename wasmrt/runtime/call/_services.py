@@ -45,6 +45,7 @@ from wasmrt.sandbox.guest.requests import (
     WorkspaceList,
     WorkspaceMakeDirectory,
     WorkspaceRead,
+    WorkspaceReadPart,
     WorkspaceRemove,
     WorkspaceRename,
     WorkspaceSize,
@@ -277,6 +278,7 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
 }
 _FILE_HANDLERS: dict[type[object], Callable[..., object]] = {
     WorkspaceRead: CallFiles.read,
+    WorkspaceReadPart: CallFiles.read_part,
     WorkspaceList: CallFiles.list,
     WorkspaceStat: CallFiles.stat,
     WorkspaceSize: CallFiles.size,

@@ -41,6 +41,19 @@ class WorkspaceReader:
         Raises:
             CapabilityDeniedError: the path is invalid or not granted, or the file is missing, too large or not regular.
         """
+        return self._read(path, None)
+
+    def read_part(self, path: str, offset: int, length: int) -> bytes:
+        """Return `length` bytes of a file of any size from the byte `offset`, or fewer at the end of the file.
+
+        At most `MAX_WORKSPACE_FILE_BYTES` are returned.
+
+        Raises:
+            CapabilityDeniedError: the path is invalid or not granted, or the file is missing or not regular.
+        """
+        return self._read(path, (offset, length))
+
+    def _read(self, path: str, part: tuple[int, int] | None) -> bytes:
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
             raise refusal_of(decision)
@@ -52,7 +65,7 @@ class WorkspaceReader:
                 if name is None:
                     raise refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
                 self._check_real(walk.path_of(name), path)
-                return _read_file(walk.here, name, path)
+                return _read_file(walk.here, name, path, part)
         except OSError as error:
             raise _convert_os_error(error, path) from None
 
@@ -109,7 +122,7 @@ class WorkspaceReader:
             raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant access to the link's target as well")
 
 
-def _read_file(directory: int, name: str, path: str) -> bytes:
+def _read_file(directory: int, name: str, path: str, part: tuple[int, int] | None) -> bytes:
     # Checked before opening, because opening a device can have effects; the opened file is checked again.
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
         raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file")
@@ -117,6 +130,10 @@ def _read_file(directory: int, name: str, path: str) -> bytes:
         with open_file(name, folder=directory, follow_link=False) as (file, status):
             if status.st_nlink > 1:
                 raise refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
+            if part is not None:
+                offset, length = part
+                file.seek(min(offset, status.st_size))
+                return file.read(min(length, MAX_WORKSPACE_FILE_BYTES))
             if status.st_size <= MAX_WORKSPACE_FILE_BYTES:
                 content = file.read(MAX_WORKSPACE_FILE_BYTES + 1)
                 if len(content) <= MAX_WORKSPACE_FILE_BYTES:

@@ -39,6 +39,7 @@ INTERFACES: Mapping[str, Mapping[str, str]] = {
     "wasmrt:tool/workspace@0.1.0": {
         "read": "func(path: string) -> result<list<u8>, record { kind: enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }, code: option<string>, message: string }>",
         "read-text": "func(path: string) -> result<string, record { kind: enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }, code: option<string>, message: string }>",
+        "read-text-part": "func(path: string, offset: u64, length: u32) -> result<string, record { kind: enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }, code: option<string>, message: string }>",
         "list": "func(path: string) -> result<list<record { name: string, kind: enum { file, directory }, size: u64 }>, record { kind: enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }, code: option<string>, message: string }>",
         "stat": "func(path: string) -> result<record { name: string, kind: enum { file, directory }, size: u64 }, record { kind: enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }, code: option<string>, message: string }>",
         "write": "func(path: string, content: list<u8>, new: bool) -> result<_, record { kind: enum { auth-required, input, output-too-large, executor, network-denied, client, operation-failed }, code: option<string>, message: string }>",

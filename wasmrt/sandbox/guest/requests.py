@@ -105,6 +105,17 @@ class WorkspaceRead(NamedTuple):
         return read_bytes(data)
 
 
+class WorkspaceReadPart(NamedTuple):
+    """Return at most `length` bytes of a file from the byte `offset`; fewer only at the end of the file."""
+
+    path: str
+    offset: int
+    length: int
+
+    def read_reply(self, data: object) -> bytes:
+        return read_bytes(data)
+
+
 class WorkspaceList(NamedTuple):
     """Return a directory's entries. If `probe` is true, the denial of a missing path is not recorded."""
 
@@ -234,6 +245,7 @@ NAMES: dict[type[object], str] = {
     HttpReadAll: "http_read_all",
     HttpClose: "http_close",
     WorkspaceRead: "workspace_read",
+    WorkspaceReadPart: "workspace_read_part",
     WorkspaceList: "workspace_list",
     WorkspaceStat: "workspace_stat",
     WorkspaceSize: "workspace_size",

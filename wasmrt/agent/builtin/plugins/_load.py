@@ -27,7 +27,7 @@ from wasmrt.core.names import did_you_mean
 from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
-from wasmrt.sandbox.component import check_header
+from wasmrt.sandbox.component import CORE_MODULE_HINT, check_header
 
 _SUFFIX = ".toml"
 _WRITE = "/write"
@@ -198,9 +198,13 @@ class _Loader:
         data = self._read(f"{name}.wasm", COMPONENT_MAX_BYTES)
         try:
             check_header(data)
-        except CoreModuleError:
+        except CoreModuleError as error:
+            if error.hint != CORE_MODULE_HINT:
+                raise  # an Extism plugin
             if self._adapt is None:
-                raise
+                file = f"{name}.wasm"
+                hint = f"to convert it in this folder, run: wasmrt advanced plugins adapt {file} {file}"
+                raise CoreModuleError(f"{file} is a core module, not a component", hint=hint) from None
             data = self._adapt(data)
         grant = Capabilities.none() if self._workspace is None else Capabilities.none().with_workspace_read([""])
         if writable:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.core.limits import MAX_HEADER_BYTES
+from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.component import Err, Ok, worlds
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -24,6 +25,7 @@ from wasmrt.sandbox.guest.requests import (
     WorkspaceList,
     WorkspaceMakeDirectory,
     WorkspaceRead,
+    WorkspaceReadPart,
     WorkspaceRemove,
     WorkspaceRename,
     WorkspaceStat,
@@ -95,11 +97,24 @@ write = forward(WorkspaceWrite)
 
 
 def read_text(ctx: GuestCall, path: str) -> Ok | Err:
-    content = read(ctx, path)
+    return _decode(read(ctx, path), final=True)
+
+
+_MAX_OFFSET = 2**63 - 1
+
+
+def read_text_part(ctx: GuestCall, path: str, offset: int, length: int) -> Ok | Err:
+    length = min(length, MAX_WORKSPACE_FILE_BYTES)
+    content = result(as_failure, ctx.services.handle, WorkspaceReadPart(path, min(offset, _MAX_OFFSET), length))
+    # A part that ends within a character is decoded up to it, except at the end of the file.
+    return _decode(content, final=isinstance(content, Ok) and len(content.value) < length)
+
+
+def _decode(content: Ok | Err, *, final: bool) -> Ok | Err:
     if isinstance(content, Err):
         return content
     try:
-        return Ok(content.value.decode("utf-8"))
+        return Ok(codecs.utf_8_decode(content.value, "strict", final)[0])
     except UnicodeDecodeError:
         return Err({"kind": FailureKind.OPERATION_FAILED, "code": "not-text", "message": "the file is not UTF-8 text"})
 
@@ -207,6 +222,7 @@ _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
     "workspace": {
         "read": read,
         "read-text": read_text,
+        "read-text-part": read_text_part,
         "list": list_entries,
         "stat": stat,
         "write": write,
