@@ -85,13 +85,13 @@ def case_of(name: str) -> Case:
 def _measure_shape(case: Case, shape: str, data: Any, *, is_over: bool) -> Measure:
     outcome, late, growth, seconds = "", float("inf"), 0.0, 0.0
     for run in range(_RUNS):
-        before = _reset_peak()
+        before = reset_peak()
         with ticks(time.pthread_getcpuclockid(threading.get_ident())) as gaps:
             started = time.monotonic()
             outcome = _outcome(case, data)
             seconds = time.monotonic() - started
         if run == 0:
-            growth = (_status("VmHWM") - before) / 1024
+            growth = (status_kib("VmHWM") - before) / 1024
         late = min(late, 1000 * max(gaps))
         if late <= LATE_MS:
             break
@@ -136,15 +136,15 @@ def ticks(clock: int) -> Iterator[list[float]]:
         thread.join()
 
 
-def _reset_peak() -> int:
+def reset_peak() -> int:
     """Return the resident memory in KiB, and make the peak equal to it."""
     gc.collect()
     ctypes.CDLL(None).malloc_trim(0)
     Path("/proc/self/clear_refs").write_text("5")
-    return _status("VmRSS")
+    return status_kib("VmRSS")
 
 
-def _status(field: str) -> int:
+def status_kib(field: str) -> int:
     (found,) = re.findall(rf"{field}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     return int(found)
 

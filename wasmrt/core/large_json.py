@@ -37,7 +37,9 @@ def needs_counting_decoder(text: str) -> bool:
     return text.count(":") > _MANY_NAMES or text.count('"') > _MANY_QUOTES
 
 
-def counting_decoder(check: Callable[[], object], real: Callable[[str], float], **hooks: Any) -> json.JSONDecoder:
+def counting_decoder(
+    check: Callable[[], object], real: Callable[[str], float], whole: Callable[[str], int], **hooks: Any
+) -> json.JSONDecoder:
     """Return a decoder that counts the numbers of one text; between them, other threads run and `check` is called.
 
     Its methods raise `TooMuchMemoryError` if the numbers take too much memory.
@@ -54,7 +56,7 @@ def counting_decoder(check: Callable[[], object], real: Callable[[str], float], 
         return value
 
     return json.JSONDecoder(
-        parse_int=lambda text: counted(int(text)), parse_float=lambda text: counted(real(text)), **hooks
+        parse_int=lambda text: counted(whole(text)), parse_float=lambda text: counted(real(text)), **hooks
     )
 
 

@@ -250,6 +250,36 @@ def exit_now(request):
     os._exit(3)
 
 
+def many(*parts, start="[", end="1]"):
+    """Return JSON of nearly the largest size of a message: numbered parts, in brackets."""
+    each = "".join(parts)
+    count = (4 * MIB - 4096) // len(each.replace("#", "123456"))
+    return start + "".join(each.replace("#", str(100_000 + n)) for n in range(count)) + end
+
+
+COSTLY_VALUES = {
+    "names-with-gaps": lambda: many('"#":1,', " " * 8, start="{", end='"a":1}'),
+    "names-with-lines": lambda: many('"#":1,', "\n\n", start="{", end='"a":1}'),
+    "objects-in-lists": lambda: many("[{}],"),
+    "deep-lists": lambda: many("[" * 60, "]" * 60, ","),
+    "escaped-names": lambda: many('"\\u00e9\\ud83d\\ude00#":null,', start="{", end='"a":1}'),
+    "escapes": lambda: many("\\ud83d\\ude00", start='"', end='"'),
+    "half-escapes": lambda: many("\\ud83d", start='"', end='"'),
+    "long-integers": lambda: many("-", "9" * 4000, ","),
+    "long-fractions": lambda: many("0.", "7" * 4000, "e-300,"),
+    "one-long-number": lambda: many("7", start="[0.", end="]"),
+    "short-numbers": lambda: many("1,"),
+    "short-texts": lambda: many('"",'),
+    "lists-with-lines": lambda: many("[],", "\n\n"),
+}
+"""Values of 4 MiB that are costly to parse."""
+
+
+def costly_reply(make):
+    start = '{"jsonrpc":"2.0","id":ID,"result":{"content":[],"structuredContent":{"a":'
+    return reply_text(lambda: (start + make() + "}}}").replace("\n", " "))  # a message is one line
+
+
 CALLS = {
     "endless-line": endless_line,
     "endless-json-line": endless_json_line,
@@ -326,6 +356,7 @@ CALLS = {
     "token": lambda request: text(request, "gh" + "p_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"),
     "error": lambda request: send({"id": request["id"], "error": {"code": -32603, "message": "\x1b[31mno\u200b"}}),
     "counts": lambda request: text(request, str(os.getpid())),
+    **{f"costly-{name}": costly_reply(make) for name, make in COSTLY_VALUES.items()},
 }
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 from tests.interop.mcp_client import hostile
@@ -41,6 +44,19 @@ def hostile_site() -> Iterator[Server]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+@contextmanager
+def hostile_process() -> Iterator[str]:
+    """Run the server in a process of its own, whose time and memory are not measured; yield its address."""
+    command = [sys.executable, "-m", __name__]
+    folder = Path(__file__).parents[3]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline().strip()
+        finally:
+            process.kill()
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -92,6 +108,8 @@ class _Handler(BaseHTTPRequestHandler):
         if method == "tools/list":
             return self.reply(body, {"tools": [hostile.TOOL]})
         if method == "tools/call":
+            if case.startswith("costly-"):
+                return self.costly(body, *case.removeprefix("costly-").split("."))
             return getattr(self, "call_" + case.replace("-", "_"), self.fine)(body)
         return self.answer(202, b"")
 
@@ -196,6 +214,25 @@ class _Handler(BaseHTTPRequestHandler):
         names = ",".join(f'"k{n}":1' for n in range(300_000))
         self.text(f'{{"jsonrpc":"2.0","id":{body["id"]},"result":{{"content":[],"structuredContent":{{{names}}}}}}}')
 
+    def costly(self, body: Any, value: str, framing: str = "json") -> None:
+        """Send one of `COSTLY_VALUES` as JSON, as one line of an event stream, or as one event of many lines."""
+        start = f'{{"jsonrpc":"2.0","id":{body["id"]},"result":{{"content":[],"structuredContent":{{"a":'
+        message = start + hostile.COSTLY_VALUES[value]() + "}}}"
+        if framing == "json":
+            self.text(message)
+            return
+        message = message.replace("\n", " ")
+        if framing == "lines":
+            message = "\ndata: ".join(message[at : at + 100] for at in range(0, len(message), 100))
+        self.stream([b"data: " + message.encode() + b"\n\n"])
+
+    def call_fields(self, body: Any) -> None:
+        """Send an event of two million lines without data."""
+        self.stream([b"x\n" * MIB, b"\r" * MIB, b"id\n" * MIB, b"\n"])
+
+    def call_headers(self, body: Any) -> None:
+        self.answer(200, b"{}", {f"x-{n}": "v" * 200 for n in range(3000)})
+
     def call_other_id(self, _: Any) -> None:
         self.text('{"jsonrpc":"2.0","id":4711,"result":{"content":[]}}')
 
@@ -223,3 +260,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def call_cookies(self, body: Any) -> None:
         self.reply(body, {"content": [{"type": "text", "text": "fine"}]}, {"Set-Cookie": "a=b"})
+
+
+if __name__ == "__main__":
+    with hostile_site() as site:
+        print(site.url(""), flush=True)
+        sys.stdin.read()

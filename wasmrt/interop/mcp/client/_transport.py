@@ -27,15 +27,18 @@ from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.gateway.transports import AsyncGuardedTransport
 from wasmrt.egress.secrets import SecretsStore, UserSecrets
 from wasmrt.interop.mcp.client._errors import NO_STORE_HINT
-from wasmrt.interop.mcp.client._guard import MessageGuard, broken, guard_streams
+from wasmrt.interop.mcp.client._guard import MAX_QUOTES, MessageGuard, broken, guard_streams
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Transport
 from wasmrt.interop.mcp.client._stdio import StdioServer
 
 _LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 _STREAM_SECONDS = 3600.0
 """Seconds for one stream; each call also has its own deadline."""
-_MAX_MARKS = {b":": 50_000, b'"': 200_000, b",": 400_000, b"[": 100_000, b"{": 50_000}
+_MAX_MARKS = {b":": 50_000, b'"': MAX_QUOTES, b",": 400_000, b"[": 100_000, b"{": 50_000}
 """Characters of one message; the parser of the SDK takes up to 0.7 us for each."""
+_DIGITS = re.compile(rb"\d{400}")
+_MAX_DIGIT_RUNS = 500
+"""Runs of 400 digits in one message; the time to read and write an integer grows with the square of its length."""
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 
 
@@ -113,32 +116,40 @@ def open_client(
 
 
 async def _limit_marks(response: httpx2.Response) -> None:
-    response.stream = _Body(response.stream)
+    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    response.stream = _Body(response.stream, is_stream=is_stream)
 
 
 class _Body(httpx2.AsyncByteStream):
     """A body whose messages the SDK parses quickly: in one C call each, which stops every other thread."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner: Any, *, is_stream: bool) -> None:
         self._inner = inner
+        self._is_stream = is_stream
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the body.
 
         Raises:
-            GuestOutputError: a message contains too many names, strings or values.
+            GuestOutputError: a message contains too many names, strings or values, or too long numbers.
         """
-        counts = dict.fromkeys(_MAX_MARKS, 0)
+        counts, runs, tail = dict.fromkeys(_MAX_MARKS, 0), 0, b""
         async for piece in self._inner:
-            # An event ends with an empty line, which JSON cannot contain.
-            *_, last = messages = re.split(rb"\r?\n\r?\n", piece)
+            # SECURITY: an empty line ends an event of a stream, but outside a stream it is white space in JSON.
+            *_, last = messages = re.split(rb"\r?\n\r?\n", piece) if self._is_stream else [piece]
             for message in messages:
+                text = tail + message
+                runs += len(_DIGITS.findall(text))
+                if runs > _MAX_DIGIT_RUNS:
+                    raise broken(f"sent a message with more than {_MAX_DIGIT_RUNS} runs of 400 digits")
+                open_digits = (len(text) - len(text.rstrip(b"0123456789"))) % 400
+                tail = text[len(text) - open_digits :]
                 for mark, most in _MAX_MARKS.items():
                     counts[mark] += message.count(mark)
                     if counts[mark] > most:
                         raise broken(f"sent a message with more than {most:,} characters {mark.decode()}")
                 if message is not last:
-                    counts = dict.fromkeys(_MAX_MARKS, 0)
+                    counts, runs, tail = dict.fromkeys(_MAX_MARKS, 0), 0, b""
             yield piece
 
     async def aclose(self) -> None:
