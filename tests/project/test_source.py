@@ -31,7 +31,7 @@ LATE_IMPORTS = {
     "cli/shared/registries.py": "a file or package on this machine needs no network modules",
     "cli/shared/consent.py": "without a configuration file, the network modules are not needed",
     "__main__.py": "what guests live in starts before the command is imported, which most do not need",
-    "cli/shared/stores.py": "without a configuration file, its reader is not needed",
+    "runtime/stores.py": "without a configuration file, its reader is not needed",
     "cli/shared/runtime.py": "a tool without a grant needs no secrets and no network",
     "cli/shared/tools.py": "an installed or bundled tool without a grant needs no file, and asks no search provider",
     "cli/shared/registry.py": "most machines use no MCP server, and the SDK takes a third of a second",

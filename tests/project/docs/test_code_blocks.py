@@ -24,6 +24,9 @@ from wasmrt.agent.config import read_config_file
 from wasmrt.authoring.project import Project, read_cases
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.services import read_services
+from wasmrt.catalog.policy import InstallPolicy
+from wasmrt.catalog.registry import list_tools
+from wasmrt.cli.shared.registries import download_with, registry_access
 from wasmrt.egress.leaks import load_custom_rules
 
 _CHECKED = {"python", "sh", "json", "toml"}
@@ -113,6 +116,9 @@ def _write(block: Block, folder: Path) -> None:
         assert read_services(block.text.encode())
     elif file.name.endswith(".rules.toml"):
         assert load_custom_rules(block.text)
+    elif file.name == "tools.toml":
+        policy = InstallPolicy()
+        assert not list_tools(str(file), registry_access(policy), download_with(policy)).problems
     elif file.parent.name == "plugins":
         assert read_manifest(block.text.encode(), name=file.stem)
     elif file.parent.name == "tests":

@@ -33,7 +33,7 @@ class Listed(NamedTuple):
     name: str
     description: str
     reference: str
-    """What `wasmrt install` takes, with the digest if the list names one; without a tag if a registry listed it."""
+    """The source for `wasmrt install`, with the digest if the list names one; without a tag if a registry listed it."""
     source: str
     """The list."""
 

@@ -35,7 +35,6 @@ def search(ctx: click.Context, words: tuple[str, ...], quiet: bool, as_json: boo
 
     \b
     Examples:
-      wasmrt config set --append install.search https://example.com/tools.json
       wasmrt search json query
       wasmrt search json --json
     """

@@ -157,9 +157,7 @@ class ExactMatcher:
                     yield name, *text.origin(start, end)
         if escapes and not settled and data.isascii():
             return  # intermediate texts contain the same runs as the first or the last text
-        bare = remove_markup(data, budget.check) if settled else None
-        # The rest is not charged a second time: searching it costs less than decoding it.
-        if bare is not None and budget.charge(len(data) - len(bare)):
+        if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
         if nesting < MAX_NESTING:
             runs = may_match.encoded or self._least_run < LEAST_RUN

@@ -51,12 +51,23 @@ def _lines(command: str, start: Start, programs: tuple[str, ...], root: Path) ->
             continue
 
 
-def check_files(shown: str, now: tuple[str, ...]) -> None:
-    """Check that no file has changed since an approval showed it.
+def check_content(
+    shown: str | None, confirmed: str | None, command: str, start: Start, programs: tuple[str, ...], root: Path
+) -> None:
+    """Check that the files of a command line have the content that an approval showed, or that a token covers.
+
+    SECURITY: an approval covers only the content that it showed.
 
     Raises:
-        NotAuthorizedError: a file is new or has changed.
+        NotAuthorizedError: a file has changed since then.
     """
+    if shown is not None:
+        _check_shown(shown, describe_files(command, start, programs, root))
+    elif confirmed is not None:
+        _check_confirmed(confirmed, digest_files(command, start, programs, root))
+
+
+def _check_shown(shown: str, now: tuple[str, ...]) -> None:
     lines = shown.splitlines()
     changed = next((each for each in now if each not in lines), None)
     if changed is not None:
@@ -67,12 +78,7 @@ def check_files(shown: str, now: tuple[str, ...]) -> None:
         )  # fmt: skip
 
 
-def check_confirmed(confirmed: str, now: str) -> None:
-    """Check that a confirmation token covers the current content of the files that a command line runs.
-
-    Raises:
-        NotAuthorizedError: a file has changed since the confirmation, or the token covers no content.
-    """
+def _check_confirmed(confirmed: str, now: str) -> None:
     if now and confirmed != now:
         raise NotAuthorizedError(
             "the confirmation token does not cover the current content of the files that the command runs",

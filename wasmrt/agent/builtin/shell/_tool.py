@@ -28,13 +28,7 @@ from wasmrt.agent.builtin.shell._watch import Recorder, Watched, watched
 from wasmrt.agent.builtin.shell._workspace import check_workspace, command_of, folder_in, workdir_of, writable_folders
 from wasmrt.catalog.bundled import SHELL_ALIASES, SHELL_NAME
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import (
-    ConfigurationError,
-    DeadlineExceededError,
-    NotAuthorizedError,
-    ToolError,
-    ToolErrorKind,
-)
+from wasmrt.core.errors import ConfigurationError, DeadlineExceededError, NotAuthorizedError, ToolError, ToolErrorKind
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import NOTHING_USED, Decision, Reason, ToolOutput
 from wasmrt.core.places import find_places
@@ -251,8 +245,7 @@ class ShellTool(ToolDefaults):
         """
         from wasmrt.agent.builtin.shell._scripts import digest_files
 
-        root = self._root(ToolContext(user=self._conversation[0]))
-        return digest_files(command_of(params), self._start(workdir_of(params)), self._settings.programs, root)
+        return digest_files(*self._where(params))
 
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run one command line and return its exit code and output.
@@ -264,7 +257,8 @@ class ShellTool(ToolDefaults):
         """
         context = context or ToolContext(user=user)
         params = self._validator.accept(read_params(params))
-        lifetime = Lifetime(self._seconds(params), within=context.lifetime)
+        seconds = float(min(params.get("timeout", self._settings.timeout_seconds), self.timeout_seconds))
+        lifetime = Lifetime(seconds, within=context.lifetime)
         if self._held is not None:
             return self._in_session(self._held, params, context, lifetime)
         bound = self.in_conversation(context.user, context.trace_id)
@@ -298,29 +292,25 @@ class ShellTool(ToolDefaults):
     def _files(self, params: Any) -> tuple[str, ...]:
         from wasmrt.agent.builtin.shell._scripts import describe_files
 
+        return describe_files(*self._where(params))
+
+    def _where(self, params: dict[str, Any]) -> tuple[str, Start, tuple[str, ...], Path]:
         root = self._root(ToolContext(user=self._conversation[0]))
-        return describe_files(command_of(params), self._start(workdir_of(params)), self._settings.programs, root)
+        return command_of(params), self._start(workdir_of(params)), self._settings.programs, root
 
     def _check_refused(self, params: dict[str, Any]) -> None:
         if (refused := self.check(params)) is not None:
             raise NotAuthorizedError.of(refused)
-
-    def _seconds(self, params: dict[str, Any]) -> float:
-        return float(min(params.get("timeout", self._settings.timeout_seconds), self.timeout_seconds))
 
     def _output(
         self, params: dict[str, Any], context: ToolContext, lifetime: Lifetime, held: BoundSession | None
     ) -> ToolOutput:
         started, call_id = time.monotonic(), uuid.uuid4().hex
         root = self._root(context)
-        if context.shown is not None:  # SECURITY: an approval covers only the content that it showed.
-            from wasmrt.agent.builtin.shell._scripts import check_files
+        if context.shown is not None or context.confirmed_content is not None:
+            from wasmrt.agent.builtin.shell._scripts import check_content
 
-            check_files(context.shown, self._files(params))
-        elif context.confirmed_content is not None:
-            from wasmrt.agent.builtin.shell._scripts import check_confirmed
-
-            check_confirmed(context.confirmed_content, self.content_digest(params))
+            check_content(context.shown, context.confirmed_content, *self._where(params))
         out, err = HeadAndTail(STDOUT_BYTES), HeadAndTail(STDERR_BYTES)
         head = JournalHead(call_id, SHELL_NAME, context.user, str(root), time.time_ns() // 1_000_000)
         seen, ran_code = Watched(), self._runs_code(params)
@@ -355,9 +345,8 @@ class ShellTool(ToolDefaults):
         raw = write_json(result)
         usage = NOTHING_USED._replace(wall_seconds=duration, output_bytes=len(raw.encode()))
         return ToolOutput(
-            result=result, raw=raw, duration=duration, usage=usage, logs=(), decisions=decisions,
-            call_id=call_id,
-        )  # fmt: skip
+            result=result, raw=raw, duration=duration, usage=usage, logs=(), decisions=decisions, call_id=call_id
+        )
 
     def _outlet(self, user: str) -> AbstractContextManager[EgressProxySession | None]:
         return self._outlets.open(user) if self._settings.network else nullcontext()
