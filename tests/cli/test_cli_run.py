@@ -101,7 +101,7 @@ def test_an_unknown_tool_command_or_option_is_bad_input_with_the_next_step(wasmr
     assert "no tool named 'ecco'" in told
     assert "hint: did you mean echo?" in told
     told = wasmrt("run", "build_software", code=2).stderr
-    assert "needs the model of a program" in told and "builder_tool(" in told and "docs/builder.md" in told
+    assert "needs a language model" in told and "builder_tool(" in told and "docs/builder.md" in told
     assert "Did you mean install?" in wasmrt("instal", code=2).stderr
     told = wasmrt("list", "--no-such", code=2).stderr
     assert told.startswith("error: no such option")

@@ -179,7 +179,7 @@ def _read_tool(row: Any, files: ArchiveFiles) -> ExportedTool:
     name, source, signer = _text(row["name"]), _text(row["source"]), row["signer"]
     check_installed_name(name)
     if not isinstance(row["for_agents"], bool) or not isinstance(row["kept"], list):
-        raise ValueError("expected for_agents to be true or false, and kept to be a list")
+        raise ValueError("`for_agents` must be true or false, and `kept` a list")
     texts = {each: files.read(f"{name}/{each}.json", max_bytes=most) for each, most in _TEXTS.items()
              if files.has(f"{name}/{each}.json")}  # fmt: skip
     if "grant" not in texts:

@@ -81,7 +81,9 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
     if (own := own_tool(name)) is not None:
         raise NotInstalledError(f"{name} is a tool of the host, not a component", hint=own.found)
     if (step := PROGRAM_TOOLS.get(spelling(name))) is not None:
-        raise NotInstalledError(f"{name} needs the model of a program", hint=step)
+        raise NotInstalledError(
+            f"{name} needs a language model, which a program that embeds wasmrt provides", hint=step
+        )
     if bundled_tool(name) is None:
         near = did_you_mean(name, [*shipped_names(), *(tool.name for tool in catalog.tools())])
         raise NotInstalledError(

@@ -287,7 +287,7 @@ def _translate(sql: str) -> bytes:
 
 
 def _translate_tables(schema: str) -> str:
-    """Return table definitions for PostgreSQL. SQLite numbers the rows of a table with an INTEGER PRIMARY KEY."""
+    """Return table definitions for PostgreSQL, which has other types for numbered rows and for 64-bit integers."""
     numbered = "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY"
     schema = re.sub(r"\bINTEGER PRIMARY KEY( AUTOINCREMENT)?", numbered, schema)
     return schema.replace("INTEGER", "BIGINT").replace(" WITHOUT ROWID", "")

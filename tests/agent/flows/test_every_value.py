@@ -190,7 +190,7 @@ def test_a_sub_agent_shares_the_content_and_the_statements_of_its_agent() -> Non
     )
     assert (asked, allowed) == ("asks", "runs")
     agent.registry.trace("other", user="ann")
-    with pytest.raises(ConfigurationError, match="is open without this parent"):
+    with pytest.raises(ConfigurationError, match="is already open, with another parent or none"):
         agent.registry.trace("t", user="ann", parent="other")
     with pytest.raises(ConfigurationError, match="no trace 'gone' is open"):
         agent.registry.trace("x", user="ann", parent="gone")

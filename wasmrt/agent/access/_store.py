@@ -150,7 +150,7 @@ class AccessStore:
             return self._requests.end(db, AccessState.USED, "id = ? AND state = 'granted'", request.id) == 1
 
     def end_session(self, session: str, user: str, trace: str) -> None:
-        """End the answers of scope `session` for one conversation of a user in one run of a program.
+        """Forget a user's answers of scope `session` in the conversation `trace` of the program run `session`.
 
         Pending requests of a client are withdrawn: a conversation with a client ends when it disconnects.
 

@@ -109,7 +109,7 @@ class Remembered:
 
 
 class Answers:
-    """A collection of remembered answers, one for each binding. Not thread-safe."""
+    """The remembered answers, at most one for each tool and parameters to which an answer is bound. Not thread-safe."""
 
     def __init__(self, answers: Iterable[Remembered] = (), *, limit: int = MAX_REMEMBERED_ANSWERS) -> None:
         self._limit = limit

@@ -101,7 +101,7 @@ class PrivateText:
         return (self.blind and bool(text)) or bool(self.find_marks(text))
 
     def find_marks(self, text: str) -> frozenset[bytes]:
-        """Return the runs and significant words of added texts in a text."""
+        """Return the parts of the added texts (runs of characters, and significant words) that occur in `text`."""
         self._store_pending()
         marks = self._marks_to_find(text) if self._marks else ()
         return frozenset(mark for mark in marks if mark in self._marks)

@@ -382,7 +382,7 @@ class FlowTrace:
         return any(self._untrusted.contains(link) for link in within)
 
     def _has_untrusted_folder(self, path: object) -> bool:
-        """Return whether a folder in a path comes from untrusted content, because the user did not name the folder."""
+        """Return whether a path contains a folder that the user did not name and untrusted content mentions."""
         if Label.UNTRUSTED not in self._labels:
             return False
         folders = self._user_text.unsaid_folders(path)

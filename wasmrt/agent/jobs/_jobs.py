@@ -220,7 +220,9 @@ class Jobs:
             ToolError: the job cannot change to this state.
         """
         if state in (JobState.PENDING, JobState.IN_PROGRESS, JobState.STUCK):
-            raise ConfigurationError(f"expected a state that follows a run, got {state}", hint="runs set this state")
+            raise ConfigurationError(
+                f"only a run sets the state {state}", hint="use a state that follows a run, such as submitted"
+            )
         job = self.find(job_id, user=user)
         self._store.move(job.id, state, reason, unless_ended=unless_ended)
         for run in self._runs_of(job.id):

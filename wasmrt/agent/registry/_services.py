@@ -177,7 +177,9 @@ class Traces:
                 raise ConfigurationError(f"no trace {parent!r:.80} is open", hint="open the trace of the agent first")
             if found is not None and above is not None and found._flows is not above._flows:
                 hint = "use another name for the trace of the sub-agent"
-                raise ConfigurationError(f"the trace {name!r:.80} is open without this parent", hint=hint)
+                raise ConfigurationError(
+                    f"the trace {name!r:.80} is already open, with another parent or none", hint=hint
+                )
             if found is None:
                 if len(self._open) >= MAX_FLOW_TRACES:
                     raise ConfigurationError(

@@ -177,7 +177,7 @@ class CallState:
     def apply(self, decision: Decision | str) -> None:
         """Record the decision of a step, with the digest of the policy, and raise an error if it is a denial.
 
-        A step returns a text if it had nothing to decide; a text is not recorded.
+        `decision` is a string if the step had nothing to decide; then nothing is recorded.
 
         Raises:
             NotAuthorizedError: the decision is a denial.

@@ -285,7 +285,9 @@ class RoutineEngine:
         jobs = self._jobs
         if jobs is None or not jobs.modes:
             hint = "pass jobs, or use action_type lightweight"
-            raise ConfigurationError("full jobs cannot be started here", code="no-jobs", hint=hint)
+            raise ConfigurationError(
+                "this process has no runner for jobs, which a full_job needs", code="no-jobs", hint=hint
+            )
         task = task._replace(project_dir=str(create_project(routine.user, f"routine-{routine.id}")))
         while True:
             try:

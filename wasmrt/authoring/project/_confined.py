@@ -51,7 +51,7 @@ class BuildSandbox:
         return f"confined to the project, its cache and the toolchain; {fetching}"
 
     def command(self, words: Sequence[str], env: Mapping[str, str], *, fetching: bool) -> Command:
-        """Return the command that runs `words` confined. `fetching` allows the network and writes to shared caches."""
+        """Return the command that runs `words` confined; with `fetching`, also with the network and shared caches."""
         if self.missing:
             return Command(list(words), {**os.environ, **self.variables(fetching=True), **env})
         values = {variable.lower(): str(home) for variable, home in self.homes.items()}

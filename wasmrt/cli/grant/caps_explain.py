@@ -114,7 +114,7 @@ class Answer(NamedTuple):
 def _decide_for_tools(
     granted: Capabilities, known: Iterable[str], decide: Callable[[Capabilities], tuple[Decision, str | None]]
 ) -> list[Answer]:
-    """Decide one use for each tool, with equal decisions together; allowed ones come first.
+    """Decide for each tool whether one request is allowed; tools with equal decisions are grouped, allowed ones first.
 
     `known` are the names of the component's tools. Without sections for tools, all tools have the same capabilities.
     """

@@ -122,8 +122,8 @@ def _decide(
 ) -> ToolVersion:
     """Store the plan after the user's consent.
 
-    SECURITY: only consent offers a new tool to agents: an answer, --yes or --offer. An update keeps the decision about
-    the active version, unless --offer or --no-offer changes it.
+    SECURITY: a new tool is offered to agents only after consent: the user's answer, --yes or --offer. An update keeps
+    the decision about the active version, unless --offer or --no-offer changes it.
     """
     name, previous = plan.new.name, plan.previous
     if granted:

@@ -99,7 +99,9 @@ def ask(name: str, *, for_agents: bool) -> None:
     """
     whose = ", which agents can use" if for_agents else ""
     if not click.confirm(f"Grant this to {name}{whose}?", default=False, err=True):
-        raise GrantRequiredError(f"nothing was granted to {name}", hint="to grant less, use --grant FILE")
+        raise GrantRequiredError(
+            f"nothing was granted to {name}", hint="to grant only a part of the request, use --grant FILE"
+        )
 
 
 def ask_for_new(name: str, *, grants: bool) -> bool:
@@ -113,7 +115,8 @@ def ask_for_new(name: str, *, grants: bool) -> bool:
     answer = ask_to_add(f"Grant this to {name}" if grants else f"Install {name}", "it")
     if answer is None:
         raise GrantRequiredError(
-            f"{name} was not installed: nothing was granted", hint="to grant less, use --grant FILE"
+            f"{name} was not installed: nothing was granted",
+            hint="to grant only a part of the request, use --grant FILE",
         )
     return answer
 

@@ -75,7 +75,7 @@ def run(
         text, typed, parse_context(context), user, trace, token, workspace, choice, logs, as_model, as_json
     )
     if unsafe_no_policy and call.needs_registry:
-        raise click.UsageError("--unsafe-no-policy cannot be combined with options that the policy applies")
+        raise click.UsageError("--unsafe-no-policy cannot be combined with options of the policy")
     if (own := find_host_tool(tool, part, capabilities)) is not None:
         _refuse_without_policy(tool, unsafe_no_policy)
         from wasmrt.cli.use.host_tool import run_host_tool  # loads the registry, which components do not need

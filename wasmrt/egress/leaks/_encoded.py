@@ -139,9 +139,9 @@ class Decoded(NamedTuple):
 def decode(
     data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN, every: bool = False
 ) -> Iterator[Decoded]:
-    """Yield encoded content: archives, and with `runs` base64, base32, hex and lists.
+    """Yield encoded content: archives, and with `runs` base64, base32, hex and lists of numbers.
 
-    Without `every`, short runs and lists with random content are left out.
+    Unless `every` is set, short runs, and lists of random bytes, are left out.
     """
     if runs:
         for found in _decode_readable(data, budget.check, least_run, every=every):

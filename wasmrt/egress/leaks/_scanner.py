@@ -103,7 +103,7 @@ class LeakScanner:
 
     @property
     def partial(self) -> LeakScanner:
-        """A scanner that also reports a part of a secret, of at least a third of the secret and eight characters."""
+        """A scanner that also reports parts of a secret, of at least eight characters and a third of its length."""
         if self._exact is None:
             return self
         if self._partial is None:

@@ -1,4 +1,4 @@
-"""Restore names in a workspace to earlier states. Folders are opened by descriptors, and links are not followed."""
+"""Restore paths of a workspace to earlier states. Folders are opened by descriptors, and links are not followed."""
 
 from __future__ import annotations
 

@@ -105,7 +105,7 @@ def _is_known_python(code: str) -> bool:
 
 
 def _imported_names(nodes: list[ast.AST]) -> dict[str, str] | None:
-    """Return the modules and members that code imports, by their names in it; None if one is not listed."""
+    """Map each name that the code imports to its module or member; None if an import is unknown."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):

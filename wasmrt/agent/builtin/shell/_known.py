@@ -263,7 +263,7 @@ def _spellings(name: str, text: str) -> Iterator[str]:
 
 
 def _abbreviates(text: str, pattern: str) -> bool:
-    """Return whether a word is an abbreviation of a long option that an expression names."""
+    """Return whether a word abbreviates a long option in the regular expression `pattern`."""
     given = text[2:].partition("=")[0]
     return text.startswith("--") and bool(given) and any(each.startswith(given) for each in _long_options(pattern))
 

@@ -1,4 +1,4 @@
-"""Match rules against commands: yes, no, or perhaps if a word is unknown until the command runs."""
+"""Decide whether a rule matches a command: yes, no, or maybe, if a word is unknown until the command runs."""
 
 from __future__ import annotations
 

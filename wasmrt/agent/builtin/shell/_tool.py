@@ -150,7 +150,7 @@ class ShellTool(ToolDefaults):
     def in_conversation(self, user: str, trace_id: str) -> ShellTool:
         """Return the tool for one conversation, bound to its session if sessions are enabled.
 
-        Its previews list the files that earlier commands of the conversation changed, if a program may execute them.
+        Its previews list the files that earlier commands of the conversation changed and that a program may execute.
 
         SECURITY: the lists check the command with the current state of the session; it never runs with a different one.
         """

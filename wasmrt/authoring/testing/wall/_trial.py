@@ -1,4 +1,4 @@
-"""Make an attempt in a forked process, confined or not, and set up its targets."""
+"""Make one attempt to break out in a forked process, confined or not, and set up what it attacks."""
 
 from __future__ import annotations
 

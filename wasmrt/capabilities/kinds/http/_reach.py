@@ -78,7 +78,7 @@ def shared_paths(mapping: CredentialMapping, entry: EndpointPattern) -> list[Pat
 
 
 def _has_place(location: CredentialLocation, path: PathPattern) -> bool:
-    """Return whether some path of a pattern has a place for the secret."""
+    """Return whether a path that matches the pattern can contain the placeholder for the secret."""
     if location.type is not LocationType.URL_PATH or path.most is None or path.has_wildcard:
         return True
     return any(f"{{{location.placeholder}}}" in name for name in path.names if name is not None)

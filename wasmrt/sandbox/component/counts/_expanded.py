@@ -72,7 +72,7 @@ class _Frame:
 
 
 class Expansion:
-    """Computes the expanded counts of a component.
+    """Counts the definitions of a component, those of nested components once for each instance.
 
     Raises:
         InvalidComponentError: a definition refers to a missing definition, or instantiates an imported component.

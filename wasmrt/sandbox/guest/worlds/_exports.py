@@ -60,7 +60,8 @@ def detect(linker: Linker, data: bytes) -> World:
     if generic is not None:
         return generic
     raise UnknownWorldError(
-        nothing_to_run(kind), hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, or functions with plain types"
+        nothing_to_run(kind),
+        hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, or functions with plain types (no resources)",
     )
 
 

@@ -161,7 +161,7 @@ class Program:
             return description
 
     def _keep(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
-        """Keep the worker that described the component: it has not served a user yet, so the first one gets it.
+        """Keep the worker that described the component for the first user, because it has served none yet.
 
         A worker that may have trapped, or has ended, is retired.
         """

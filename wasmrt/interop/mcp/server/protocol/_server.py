@@ -89,7 +89,7 @@ Method = Callable[[Request, Caller, Channel], Awaitable[dict[str, Any]]]
 
 
 class Server:
-    """Answers any number of clients of both eras, in one event loop.
+    """Answers any number of clients, of revisions with and without sessions, in one event loop.
 
     Requests that need no tools are answered at once; others wait for `open`.
 
