@@ -120,7 +120,7 @@ THREATS = (
             _ROUTINES + "test_a_system_event_starts_the_routines_whose_source_type_and_filters_match",
             _ROUTINES + "test_calls_of_a_run_belong_to_the_user_of_the_routine",
             _ROUTINES + "test_a_run_renews_its_lease_and_can_do_nothing_after_losing_it",
-            "agent/routines/test_kills.py::test_a_killed_process_runs_no_slot_twice_and_leaves_no_run_open",
+            "agent/routines/test_kills.py::test_a_killed_scheduler_starts_no_scheduled_time_twice",
         ),
     ),
     Threat(

@@ -455,7 +455,7 @@ def test_excessive_compiler_memory_ends_only_the_compiler(
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(ComponentTooLargeError, match="core instances once expanded"):
         runtime.prepare("doubles", doubles)
-    with pytest.raises(ComponentTooLargeError, match="more memory or time"):
+    with pytest.raises(ComponentTooLargeError, match="exceeded its memory or time limit"):
         runtime.prepare("keeps", keeps)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < before + 64 * 1024  # KiB
     assert prepared(runtime).execute({"after": True}).result == {"after": True}
