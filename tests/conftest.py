@@ -43,6 +43,6 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _one_zygote() -> Iterator[None]:
     """Share one zygote between the runtimes of a test run: starting one takes a tenth of a second."""
-    zygote = launcher.retain()
+    zygote = launcher.acquire_zygote()
     yield
-    launcher.release(zygote)
+    launcher.release_zygote(zygote)

@@ -59,7 +59,7 @@ class Compiler:
             self._kept.clear()
             engines, self._engines = self._engines, {}
         for engine in engines.values():
-            engine.release()
+            engine.remove_user()
 
     def _once(self, data: bytes, digest: str, allocator: Allocator) -> Component:
         key = (digest, str(allocator))
@@ -113,7 +113,7 @@ class Compiler:
             engine = self._engines.get(allocator)
             if engine is None:
                 engine = shared_engine(self._config._replace(allocator=allocator))
-                engine.retain()
+                engine.add_user()
                 self._engines[allocator] = engine
             return engine
 

@@ -75,12 +75,12 @@ class Engine:
                 ticker = self._ticker = self._ticker or Ticker(self)
         return ticker
 
-    def retain(self) -> None:
+    def add_user(self) -> None:
         """Count a user of this engine."""
         with self._users_lock:
             self._users += 1
 
-    def release(self) -> None:
+    def remove_user(self) -> None:
         """Remove a user of this engine. When the last user is removed, the ticker stops."""
         with self._users_lock:
             self._users -= 1

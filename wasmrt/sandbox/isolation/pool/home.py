@@ -49,7 +49,7 @@ class WorkerHome:
         self._engine = engine
         self._disk = disk
         self._required = required
-        self._zygote = launcher.retain()
+        self._zygote = launcher.acquire_zygote()
         self._compiling = threading.BoundedSemaphore(max_compiles)
         self._idle_workers = IdleWorkers(find_capacity(Isolation.PROCESS).calls, MAX_PROGRAMS)
         self._lock = threading.Lock()
@@ -79,7 +79,7 @@ class WorkerHome:
             self._kept.clear()
         for program in self._idle_workers.close():
             program.close()
-        launcher.release(self._zygote)
+        launcher.release_zygote(self._zygote)
 
     def _load(self, key: ProgramKey, data: bytes) -> Program:
         with self._lock:

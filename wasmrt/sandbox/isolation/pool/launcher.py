@@ -121,8 +121,8 @@ _shared: list[tuple[Zygote, int]] = []
 _lock = threading.Lock()
 
 
-def retain() -> Zygote:
-    """Return this process's zygote, started if needed; `release` it when done."""
+def acquire_zygote() -> Zygote:
+    """Return this process's zygote, started if needed; call `release_zygote` when done."""
     with _lock:
         zygote, users = _shared[0] if _shared else (None, 0)
         if zygote is None or not zygote.is_ours:
@@ -131,7 +131,7 @@ def retain() -> Zygote:
         return zygote
 
 
-def release(zygote: Zygote) -> None:
+def release_zygote(zygote: Zygote) -> None:
     """Release the zygote; the last user ends the process."""
     with _lock:
         if not _shared or _shared[0][0] is not zygote:
