@@ -47,7 +47,7 @@ def each_reach(
             step = "" if networks or entry.public_only else ", unless an operator exempts its address"
             yield Reach(entry, (), refused=f"{problem}{step}")
             continue
-        exposed = next((m for m in credentials if _is_exposed(m, entry)), None)
+        exposed = next((m for m in credentials if _allows_plain_http_with(m, entry)), None)
         if exposed is not None and entry.schemes == ("http",):
             yield Reach(entry, (), refused=f"your secret {exposed.secret_name} would be sent unencrypted")
             continue
@@ -84,7 +84,7 @@ def _has_place(location: CredentialLocation, path: PathPattern) -> bool:
     return any(f"{{{location.placeholder}}}" in name for name in path.names if name is not None)
 
 
-def _is_exposed(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
+def _allows_plain_http_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
     """Return whether every http request of the entry would carry the credential. Such requests are refused."""
     if "http" not in entry.schemes or mapping.location.type is LocationType.URL_PATH:
         return False
