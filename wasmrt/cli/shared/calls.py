@@ -70,13 +70,13 @@ def run_interruptible(close: Callable[[], None], work: Callable[[], T]) -> T:
     ended: list[T] = []
     failed: list[BaseException] = []
 
-    def call() -> None:
+    def run_work() -> None:
         try:
             ended.append(work())
         except BaseException as error:
             failed.append(error)
 
-    thread = threading.Thread(target=call, name="wasmrt-run", daemon=True)
+    thread = threading.Thread(target=run_work, name="wasmrt-run", daemon=True)
     thread.start()
     try:
         thread.join()

@@ -94,7 +94,7 @@ class HostClient:
         self._on_decision = on_decision
         self._watched = WatchedSecrets(_detector())
 
-    def call(self) -> HostCall:
+    def new_call(self) -> HostCall:
         """Return a new call for one request."""
         return HostCall(self._name, self._user, self._grant, self._secrets, self._watched, self._on_decision)
 

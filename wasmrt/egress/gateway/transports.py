@@ -103,7 +103,7 @@ class GuardedTransport(httpx.BaseTransport):
                 break  # too large; the gateway reports it
         asked = read_request(request, bytes(body))
         try:
-            response = self._client.gateway.open(self._client.call(), asked, face=Face.HOST)
+            response = self._client.gateway.open(self._client.new_call(), asked, face=Face.HOST)
         except HttpFailure as failure:
             if (error := family.exception(failure)) is not None:
                 raise error from failure
@@ -150,7 +150,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
             body += piece
             if len(body) > self._client.http.max_request_bytes:
                 break  # too large; the gateway reports it
-        exchange = _Exchange(self._client.gateway, self._client.call(), read_request(request, bytes(body)))
+        exchange = _Exchange(self._client.gateway, self._client.new_call(), read_request(request, bytes(body)))
         try:
             response = await self._wait(exchange, exchange.open)
         except HttpFailure as failure:

@@ -157,13 +157,13 @@ class ProgramProxy:
             raise RefusedError(502, error.code, error.message) from None
 
     def _new_call(self) -> HostCall:
-        call = self._client.call()
+        call = self._client.new_call()
         call.cancelled = self._cancelled
         return call
 
     def _record(self, decision: Decision) -> None:
         # SECURITY: the program chose the host name, which may contain a secret.
-        self._store_decision(decision.redacted(self._client.call().scanner.redact))
+        self._store_decision(decision.redacted(self._client.new_call().scanner.redact))
 
     def _store_decision(self, decision: Decision) -> None:
         decision = reword_for_program(decision)

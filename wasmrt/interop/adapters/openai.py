@@ -80,11 +80,11 @@ run, arun = _CHAT.run, _CHAT.arun
 def chat_model(client: OpenAI, *, model: str, **request: Any) -> ChatModel:
     """Return a client's model for `builder_tool`; `request` has further parameters of the request."""
 
-    def call(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    def complete(messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
         sent: dict[str, Any] = {"messages": messages, **({"tools": tools} if tools else {}), **request}
         return _read(client.chat.completions.create(model=model, **sent)).messages[0]
 
-    return call
+    return complete
 
 
 def _read_response(reply: Response) -> Turn:
