@@ -86,9 +86,9 @@ class Summary:
     """The calls to which an answer for the session applies."""
 
     @property
-    def stops(self) -> bool:
+    def has_severe_caution(self) -> bool:
         """True if there is evidence that others steer the call."""
-        return any(each.stops for each in self.cautions)
+        return any(each.is_severe for each in self.cautions)
 
 
 def summarize(request: ApprovalRequest) -> Summary:

@@ -43,14 +43,14 @@ class Caution:
     text: Phrase = ()
     quotation: tuple[str, ...] = ()
     """Untrusted lines, with their source."""
-    stops: bool = False
+    is_severe: bool = False
     """True if it is evidence that others steer the call."""
 
 
 def find_cautions(request: ApprovalRequest, targets: Targets) -> tuple[Caution, ...]:
     """Return the unusual facts of a request; evidence that untrusted text caused the call comes first."""
     found = (*_iter_flows(request), *_iter_hosts(targets), *_iter_effects(request, targets), *_iter_texts(request))
-    return tuple(sorted(found, key=lambda each: not each.stops))
+    return tuple(sorted(found, key=lambda each: not each.is_severe))
 
 
 def _iter_flows(request: ApprovalRequest) -> Iterator[Caution]:
@@ -58,7 +58,7 @@ def _iter_flows(request: ApprovalRequest) -> Iterator[Caution]:
     lines = tuple(request.provenance)
     if rule in _STOPPING:
         quoted = tuple(line for line in lines if line.startswith("  "))  # sentences and their sources
-        yield Caution(title=_STOPPING[rule], quotation=quoted, stops=True)
+        yield Caution(title=_STOPPING[rule], quotation=quoted, is_severe=True)
     elif rule in _FLOWS:
         title, text = _FLOWS[rule]
         yield Caution(title=title, text=(text,))

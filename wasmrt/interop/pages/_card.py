@@ -46,9 +46,9 @@ class Card(NamedTuple):
         return f"title-{self.id}"
 
     @property
-    def stops(self) -> bool:
+    def has_severe_caution(self) -> bool:
         """True if there is evidence that others steer the call."""
-        return any(each.stops for each in self.cautions)
+        return any(each.is_severe for each in self.cautions)
 
 
 def asked_by(user: str, trace: str, client: str, tool: str = "") -> tuple[str, Html]:
@@ -89,7 +89,7 @@ def card(frame: Frame, shown: Card) -> Html:
         shown.folded,
         frame.form(shown.action, hidden("user", shown.user), tag("div", *buttons, more, class_="acts")),
         aria_labelledby=shown.title,
-        class_="card stop" if shown.stops else "card",
+        class_="card stop" if shown.has_severe_caution else "card",
         data_request=shown.id,
     )
 
@@ -107,7 +107,7 @@ def full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
         *content,
         frame.form(shown.action, hidden("user", shown.user), acts, class_="bar" if sticky else "end"),
         aria_labelledby=shown.title,
-        class_="card stop" if shown.stops else "card",
+        class_="card stop" if shown.has_severe_caution else "card",
         data_request=shown.id,
     )
 
@@ -119,13 +119,13 @@ def answer_buttons(shown: Card, *, off: str | None = None) -> tuple[Html, Html]:
     """
     value, text = shown.allow
     deny = tag(
-        "button", "Deny", type="submit", name="answer", value=shown.deny, class_="no" if shown.stops else None,
+        "button", "Deny", type="submit", name="answer", value=shown.deny, class_="no" if shown.has_severe_caution else None,
         aria_describedby=shown.title,
     )  # fmt: skip
     if off is not None:
         described = f"{shown.title} {off}"
         return deny, tag("button", text, type="button", disabled=True, aria_describedby=described)
-    kind = None if shown.stops else "main"
+    kind = None if shown.has_severe_caution else "main"
     return deny, tag(
         "button", text, type="submit", name="answer", value=value, class_=kind, aria_describedby=shown.title
     )
@@ -173,4 +173,4 @@ def _caution(found: Caution, *, whole: bool = False) -> tuple[Html, bool]:
     shown = quoted if whole else start_of(quoted, _MAX_QUOTATION_CHARS)
     block = tag("blockquote", shown, class_="their", dir="ltr") if shown else None
     text = (tag("b", found.title), in_html(found.text), block)
-    return tag("li", *text, class_="stop" if found.stops else None), shown != quoted
+    return tag("li", *text, class_="stop" if found.is_severe else None), shown != quoted

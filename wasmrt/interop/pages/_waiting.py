@@ -182,7 +182,7 @@ def _more_form(frame: Frame, request: ApprovalRequest, form: Mapping[str, str]) 
         ("edit-once", "Allow once as edited"), edit_fields(request.params, form),
     )  # fmt: skip
     # SECURITY: if others may steer the call, only this call can be allowed.
-    lasting = () if summarize(request).stops else (*_session_ways(request), *_always_ways(request, form))
+    lasting = () if summarize(request).has_severe_caution else (*_session_ways(request), *_always_ways(request, form))
     return more_form(
         frame, f"requests/{request.id}", request.user, *lasting, edit,
         form=form, deny="deny-once",
