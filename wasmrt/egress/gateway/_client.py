@@ -54,12 +54,12 @@ class GzipDecoder:
         for low in range(0, len(data), _STEP_BYTES):
             step = data[low : low + _STEP_BYTES]
             while step and room > 0:
-                piece, step = self._step(step, min(room, _STEP_OUT_BYTES))
+                piece, step = self._decode_part(step, min(room, _STEP_OUT_BYTES))
                 pieces.append(piece)
                 room -= len(piece)
         return b"".join(pieces)
 
-    def _step(self, data: bytes, room: int) -> tuple[bytes, bytes]:
+    def _decode_part(self, data: bytes, room: int) -> tuple[bytes, bytes]:
         self._check()
         if self._inner.eof:
             self._inner, self._fresh = zlib.decompressobj(16 + zlib.MAX_WBITS), True

@@ -19,11 +19,11 @@ class Arena(Protocol):
     context: int
 
     def put(self, at: int, data: bytes) -> None: ...
-    def text(self, data: bytes) -> int: ...
-    def name(self, data: bytes) -> int: ...
-    def values(self, count: int, *, zeroed: bool = True) -> int: ...
-    def entries(self, count: int) -> int: ...
-    def names(self, count: int) -> int: ...
+    def add_text(self, data: bytes) -> int: ...
+    def add_name(self, data: bytes) -> int: ...
+    def allocate_values(self, count: int, *, zeroed: bool = True) -> int: ...
+    def allocate_entries(self, count: int) -> int: ...
+    def allocate_names(self, count: int) -> int: ...
 
 
 _ARENA_BYTES = 16 * 1024
@@ -66,7 +66,7 @@ class CallArena:
         else:
             _memmove(at, data, len(data))
 
-    def text(self, data: bytes) -> int:
+    def add_text(self, data: bytes) -> int:
         size = len(data)
         at = self._top
         if size <= _COPIED_BYTES and at + size <= self._end - 8:
@@ -78,20 +78,20 @@ class CallArena:
         self._kept.append(pointer)
         return ctypes.c_void_p.from_buffer(pointer).value or 0
 
-    def name(self, data: bytes) -> int:
+    def add_name(self, data: bytes) -> int:
         known = _names.get(data)
         if known is None:
             buffer = ctypes.create_string_buffer(data, len(data) or 1)
             known = _names[data] = (buffer, ctypes.addressof(buffer))
         return known[1]
 
-    def values(self, count: int, *, zeroed: bool = True) -> int:
+    def allocate_values(self, count: int, *, zeroed: bool = True) -> int:
         return self.take(count * _SIZE)
 
-    def entries(self, count: int) -> int:
+    def allocate_entries(self, count: int) -> int:
         return self.take(count * _ENTRY)
 
-    def names(self, count: int) -> int:
+    def allocate_names(self, count: int) -> int:
         return self.take(count * 16)
 
     def take(self, size: int) -> int:
@@ -117,25 +117,25 @@ class OwnedArena:
     def put(self, at: int, data: bytes) -> None:
         _memmove(at, data, len(data))
 
-    def text(self, data: bytes) -> int:
+    def add_text(self, data: bytes) -> int:
         vector = _ffi.Vector()
         _ffi.byte_vec_new(ctypes.addressof(vector), len(data), data)
         return vector.data or 0
 
-    def name(self, data: bytes) -> int:
-        return self.text(data)
+    def add_name(self, data: bytes) -> int:
+        return self.add_text(data)
 
-    def values(self, count: int, *, zeroed: bool = True) -> int:
+    def allocate_values(self, count: int, *, zeroed: bool = True) -> int:
         if not zeroed:  # the caller writes all numbers in one step, which cannot fail halfway
             vector = _ffi.Vector()
             _ffi.vallist_new_uninit(ctypes.addressof(vector), count)
             return vector.data or 0
         return self._vector(_ffi.vallist_new_uninit, count, _SIZE)
 
-    def entries(self, count: int) -> int:
+    def allocate_entries(self, count: int) -> int:
         return self._vector(_ffi.valrecord_new_uninit, count, _ENTRY)
 
-    def names(self, count: int) -> int:
+    def allocate_names(self, count: int) -> int:
         return self._vector(_ffi.valflags_new_uninit, count, 16)
 
     @staticmethod

@@ -83,7 +83,7 @@ def _string(value: Any, address: int, arena: Arena) -> None:
         data = value.encode("utf-8")
     except UnicodeEncodeError as error:
         raise LowerError("the string has a lone surrogate, which UTF-8 cannot encode") from error
-    arena.put(address, _head(_STRING, len(data), arena.text(data) if data else 0))
+    arena.put(address, _head(_STRING, len(data), arena.add_text(data) if data else 0))
 
 
 def _char(value: Any, address: int, arena: Arena) -> None:
@@ -112,7 +112,7 @@ def _number(name: str) -> Lowerer:
 def _bytes(value: Any, address: int, arena: Arena) -> None:
     _expect(isinstance(value, (bytes, bytearray, memoryview)), "bytes", value)
     count = len(value)
-    block = arena.values(count, zeroed=False) if count else 0
+    block = arena.allocate_values(count, zeroed=False) if count else 0
     if count:
         window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
         window[0::_SIZE] = bytes((KIND["u8"],)) * count
@@ -132,7 +132,7 @@ def _numbers(name: str) -> Lowerer:
         except (TypeError, OverflowError) as error:
             raise LowerError(f"the list has an element that is not a {name}") from error
         count = len(packed)
-        block = arena.values(count, zeroed=False) if count else 0
+        block = arena.allocate_values(count, zeroed=False) if count else 0
         if count:
             window = memoryview((ctypes.c_ubyte * (count * _SIZE)).from_address(block)).cast("B")
             window[0::_SIZE] = bytes((kind,)) * count
@@ -145,7 +145,7 @@ def _numbers(name: str) -> Lowerer:
 def _list(element: Lowerer) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (list, tuple)), "a list", value)
-        block = arena.values(len(value)) if value else 0
+        block = arena.allocate_values(len(value)) if value else 0
         for index, inner in enumerate(value):
             element(inner, block + index * _SIZE, arena)
         arena.put(address, _head(_ffi.LIST, len(value), block))
@@ -161,11 +161,11 @@ def _record(fields: list[tuple[str, Lowerer]]) -> Lowerer:
         _expect(isinstance(value, dict), "a record as a dict", value)
         if len(value) != count:
             raise LowerError(f"a record must have exactly the fields {', '.join(name for name, *_ in steps)}")
-        block = arena.entries(count)
+        block = arena.allocate_entries(count)
         for name, encoded, offset, inner in steps:
             if name not in value:
                 raise LowerError(f"the record's field {name} is missing")
-            arena.put(block + offset, _pair(len(encoded), arena.name(encoded)))
+            arena.put(block + offset, _pair(len(encoded), arena.add_name(encoded)))
             inner(value[name], block + offset + _NAME_SIZE, arena)
         arena.put(address, _head(_ffi.RECORD, count, block))
 
@@ -175,7 +175,7 @@ def _record(fields: list[tuple[str, Lowerer]]) -> Lowerer:
 def _tuple(elements: list[Lowerer]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (tuple, list)) and len(value) == len(elements), f"{len(elements)} values", value)
-        block = arena.values(len(elements))
+        block = arena.allocate_values(len(elements))
         for index, (inner, item) in enumerate(zip(elements, value, strict=True)):
             inner(item, block + index * _SIZE, arena)
         arena.put(address, _head(_ffi.TUPLE, len(elements), block))
@@ -188,7 +188,7 @@ def _boxed(value: Any, lower: Lowerer | None, arena: Arena) -> int:
         _expect(value is None, "no payload", value)
         return 0
     if isinstance(arena, CallArena):
-        block = arena.values(1)
+        block = arena.allocate_values(1)
         lower(value, block, arena)
         return block
     scratch = ctypes.create_string_buffer(_SIZE)
@@ -201,7 +201,7 @@ def _variant(cases: dict[str, Lowerer | None]) -> Lowerer:
         _expect(isinstance(value, Case) and value.name in cases, f"a case of {', '.join(cases)}", value)
         encoded = value.name.encode()
         payload = _boxed(value.value, cases[value.name], arena)
-        arena.put(address, _triple(_ffi.VARIANT, len(encoded), arena.name(encoded), payload))
+        arena.put(address, _triple(_ffi.VARIANT, len(encoded), arena.add_name(encoded), payload))
 
     return lower
 
@@ -211,7 +211,7 @@ def _enum(names: frozenset[str]) -> Lowerer:
         if value not in names:
             raise LowerError(f"expected one of {', '.join(sorted(names))}, got {value!r}")
         encoded = value.encode()
-        arena.put(address, _head(_ffi.ENUM, len(encoded), arena.name(encoded)))
+        arena.put(address, _head(_ffi.ENUM, len(encoded), arena.add_name(encoded)))
 
     return lower
 
@@ -222,10 +222,10 @@ def _flags(names: frozenset[str]) -> Lowerer:
         chosen = sorted(set(value))
         if not names.issuperset(chosen):
             raise LowerError(f"expected flags of {', '.join(sorted(names))}, got {', '.join(map(str, chosen))}")
-        block = arena.names(len(chosen)) if chosen else 0
+        block = arena.allocate_names(len(chosen)) if chosen else 0
         for index, name in enumerate(chosen):
             encoded = name.encode()
-            arena.put(block + index * 16, _pair(len(encoded), arena.name(encoded)))
+            arena.put(block + index * 16, _pair(len(encoded), arena.add_name(encoded)))
         arena.put(address, _head(_ffi.FLAGS, len(chosen), block))
 
     return lower
