@@ -146,7 +146,7 @@ class Head(NamedTuple):
     size: int
     """Bytes of the segment up to the end of the last record; 0 if the segment has not been started."""
     hash: bytes
-    why: str = ""
+    reason: str = ""
     """The reason for starting the segment; empty if the segment has been started."""
     sealed: bool = False
     """True if the writer has ended; a killed writer leaves its head unsealed."""
@@ -154,7 +154,7 @@ class Head(NamedTuple):
     def pack(self, keys: Keys) -> bytes:
         """Return the content of the head file: this head, with a message authentication code."""
         body = b'{"n":%d,"segment":%d,"bytes":%d,"hash":"%b","why":"%b","key":"%b","sealed":%b' % (
-            self.number, self.segment, self.size, self.hash.hex().encode(), self.why.encode(), keys.id.encode(),
+            self.number, self.segment, self.size, self.hash.hex().encode(), self.reason.encode(), keys.id.encode(),
             b"true" if self.sealed else b"false",
         )  # fmt: skip
         mac = keyed_hash(keys.head, body).hex().encode()

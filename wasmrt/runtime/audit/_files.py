@@ -189,7 +189,7 @@ class Tail(NamedTuple):
     """The end of the chain as found in the files."""
 
     at: Head
-    why: str = ""
+    reason: str = ""
     """The reason to start a new segment; empty if the current segment can be continued."""
     torn: bytes = b""
     """The bytes of an incomplete line at the end."""
@@ -210,8 +210,8 @@ def find_tail(folder: Path, keys: Keys, raw: bytes) -> Tail:
         return _tail_without_head(folder, known, "head-missing") if known else Tail(Head(0, 0, 0, GENESIS), "first")
     head = read_head(keys, raw)
     if head is None:
-        why = "head-changed" if has_key_id(raw, keys) else "other-key"
-        return _tail_without_head(folder, segments(folder), why)
+        reason = "head-changed" if has_key_id(raw, keys) else "other-key"
+        return _tail_without_head(folder, segments(folder), reason)
     try:
         with open_file(segment_path(folder, head.segment), follow_link=False) as (file, status):
             if status.st_size < head.size:
@@ -235,16 +235,16 @@ def _count_extra_lines(head: Head, keys: Keys, extra: bytes) -> Tail:
     return Tail(head, "foreign-lines" if len(torn) > MAX_LINE_BYTES else "", torn)
 
 
-def _tail_without_head(folder: Path, known: list[int], why: str) -> Tail:
+def _tail_without_head(folder: Path, known: list[int], reason: str) -> Tail:
     """Continue after the last line of the newest segment.
 
     That line is not verified here. If it was changed, `verify` finds a break there, because the hash of the new
     segment's first record depends on the line.
     """
     if not known:
-        return Tail(Head(0, 0, 0, GENESIS), why)
+        return Tail(Head(0, 0, 0, GENESIS), reason)
     with open_file(segment_path(folder, known[-1]), follow_link=False) as (file, status):
         file.seek(max(0, status.st_size - 2 * MAX_LINE_BYTES))
         lines = file.read(2 * MAX_LINE_BYTES).split(b"\n")[:-1]
     last = next((line for text in reversed(lines) if (line := split_line(text + b"\n"))), Line(b"", GENESIS))
-    return Tail(Head(last.number, known[-1], status.st_size, last.hash), why)
+    return Tail(Head(last.number, known[-1], status.st_size, last.hash), reason)

@@ -223,18 +223,18 @@ class ReceiptWriter:
     def _resume(self) -> None:
         """Find the end of the chain. If the last write was interrupted or a file is wrong, repair the chain first."""
         raw = os.pread(self._head, HEAD_BYTES, 0)
-        at, why, torn = find_tail(self._chain_folder, self._keys, raw)
-        if at.number < self._at.number or (self._lost and not why and at.hash != self._at.hash):
-            why = "records-missing"  # all files were removed, or replaced by others
+        at, reason, torn = find_tail(self._chain_folder, self._keys, raw)
+        if at.number < self._at.number or (self._lost and not reason and at.hash != self._at.hash):
+            reason = "records-missing"  # all files were removed, or replaced by others
         self._lost = False
         if at.number == 0:
             self._linked, self._link_at = None, 0.0
-        if why:
-            self._begin_segment(at, why)
+        if reason:
+            self._begin_segment(at, reason)
             return
         self._open_segment(at)
         if at.size == 0:  # a process was killed before it started this segment
-            self._put(at, self._opening(at, at.why))
+            self._put(at, self._opening(at, at.reason))
         elif torn:
             self._keep_torn(at, torn)
         else:
@@ -257,21 +257,21 @@ class ReceiptWriter:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         self._at, self._raw = at, raw
 
-    def _begin_segment(self, at: Head, why: str) -> Head:
+    def _begin_segment(self, at: Head, reason: str) -> Head:
         """Start the next segment. The head is written first, so that the next writer can start the segment instead."""
         if self._segment != _CLOSED:
             os.fsync(self._segment)
-        at = Head(at.number, max([at.segment, *segments(self._chain_folder)]) + 1, 0, at.hash, why)
+        at = Head(at.number, max([at.segment, *segments(self._chain_folder)]) + 1, 0, at.hash, reason)
         self._store(at)
         self._open_segment(at)
-        return self._put(at, self._opening(at, why))
+        return self._put(at, self._opening(at, reason))
 
-    def _opening(self, at: Head, why: str) -> bytes:
+    def _opening(self, at: Head, reason: str) -> bytes:
         return (
             b'"type":"segment","segment":%d,"chain":%d,"version":1,"key":"%b","previous":"%b","started_ms":%d,"why":"%b"'
         ) % (
             at.segment, self._chain, self._keys.id.encode(), at.hash.hex().encode(), time.time_ns() // 1_000_000,
-            why.encode(),
+            reason.encode(),
         )  # fmt: skip
 
     def _open_segment(self, at: Head) -> None:

@@ -142,7 +142,7 @@ class _FolderCheck:
             check.run(self._check_link)
             acknowledged |= check.acknowledged
         notes = [note for check in checks for note in check.notes]
-        cuts = {cut: why for check in checks for cut, why in check.cuts.items()}
+        cuts = {cut: reason for check in checks for cut, reason in check.cuts.items()}
         for cut in [cut for cut in cuts if cut.opening in acknowledged]:
             notes.append(f"{cuts.pop(cut)}: acknowledged by {acknowledged[cut.opening]}")
         broken = next((check.broken for check in checks if check.broken), None)
@@ -179,8 +179,8 @@ class _FolderCheck:
             self._missing = Break(BreakKind.ROLLED_BACK, str(path.relative_to(self._folder)), 0, message)
 
     def _describe_cut(self, cuts: dict[Cut, str]) -> Break | None:
-        for cut, why in cuts.items():
+        for cut, reason in cuts.items():
             path = segment_path(chain_folder(self._folder, cut.chain), cut.segment)
-            message = f"{why}; earlier receipts may be missing"
+            message = f"{reason}; earlier receipts may be missing"
             return Break(BreakKind.POSSIBLE_CUT, str(path.relative_to(self._folder)), 1, message)
         return None
