@@ -42,9 +42,9 @@ _NO_WORKSPACE_HINT = "set a folder: wasmrt run --workspace DIR"
 class CallFiles:
     """Handles the workspace requests of a guest. Methods raise `HostFailure` for denied and failed requests."""
 
-    def __init__(self, call: Call, refuse: Callable[[Decision], None]) -> None:
+    def __init__(self, call: Call, record_denial: Callable[[Decision], None]) -> None:
         self._call = call
-        self._refuse = refuse
+        self._record_denial = record_denial
         self._budget: WriteBudget | None = None
 
     def close(self) -> None:
@@ -110,7 +110,7 @@ class CallFiles:
             if not not_recorded:
                 raise self._failure(call.decide(decision)) from error
             if decision.reason not in not_recorded:
-                self._refuse(decision)
+                self._record_denial(decision)
             raise self._failure(call.redact(decision)) from error
 
     @contextmanager
@@ -134,7 +134,7 @@ class CallFiles:
 
     def _write_failure(self, decision: Decision) -> HostFailure:
         if decision.reason not in _FAILED_WRITE:
-            self._refuse(decision)
+            self._record_denial(decision)
         return self._failure(self._call.redact(decision))
 
     def _failure(self, redacted: Decision) -> HostFailure:

@@ -73,7 +73,7 @@ class CallServices:
         self._open: dict[int, GuestResponse] = {}
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
-        self.files = CallFiles(call, self.refuse)
+        self.files = CallFiles(call, self.record_denial)
 
     @property
     def has_workspace(self) -> bool:
@@ -113,7 +113,7 @@ class CallServices:
         refused = self._http_denial(request.method, request.url)
         if refused is None:
             return None
-        self.refuse(refused)
+        self.record_denial(refused)
         return self._failure(self._call.redact(refused))
 
     def _http_open(self, request: HttpOpen) -> HttpHead:
@@ -236,9 +236,9 @@ class CallServices:
     # -- denials ---------------------------------------------------------------------------------------------------
 
     def _refuse(self, request: Refuse) -> None:
-        self.refuse(denial_of(request))
+        self.record_denial(denial_of(request))
 
-    def refuse(self, decision: Decision) -> None:
+    def record_denial(self, decision: Decision) -> None:
         """Record a denial, but only once for each target, and at most `MAX_REFUSALS` denials in total."""
         key = (decision.capability, decision.subject)
         if key not in self._refused and len(self._refused) < MAX_REFUSALS:

@@ -137,10 +137,10 @@ def _same(ctx: GuestCall, rep: int, other: int) -> bool:
 
 
 def _refuse(method: str) -> Callable[..., Err]:
-    def refuse(ctx: GuestCall, rep: int, *_: Any) -> Err:
+    def record_refusal(ctx: GuestCall, rep: int, *_: Any) -> Err:
         return refuse_change(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
 
-    return refuse
+    return record_refusal
 
 
 def _flags(ctx: GuestCall, rep: int) -> Ok:

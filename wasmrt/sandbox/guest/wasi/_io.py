@@ -21,10 +21,10 @@ def unreachable(resource: str, methods: str) -> dict[str, Callable[..., Any]]:
 
 
 def _method(name: str) -> Callable[..., Any]:
-    def refuse(*_: object) -> Any:
+    def raise_error(*_: object) -> Any:
         raise InternalError(f"{name} was called, but no guest receives a {name.partition('.')[0]}")
 
-    return refuse
+    return raise_error
 
 
 Kind = TypeVar("Kind")

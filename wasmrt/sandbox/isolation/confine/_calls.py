@@ -26,7 +26,7 @@ def allow(names: str) -> Group:
     return dict.fromkeys(names.split(), ALWAYS)
 
 
-def refuse(number: int, names: str) -> Group:
+def fail_with(number: int, names: str) -> Group:
     """Return the group that fails the calls `names` with the errno `number`."""
     return dict.fromkeys(names.split(), Rule((), errno_action(number)))
 
@@ -53,7 +53,7 @@ WORKER_GROUPS: dict[str, Group] = {
     "connection": dict.fromkeys(_TRANSFER.split(), allow_if_all(Check(0, (CONNECTION,)))),
     "memory": dict.fromkeys(("mmap", "mprotect"), allow_if_all(without(2, _PROT_EXEC))),
     # Code is mapped from a memfd through /proc/self/fd; Landlock denies access to real files.
-    "memory-files": allow("openat fstat newfstatat lseek") | refuse(errno.ENOSYS, "statx"),
+    "memory-files": allow("openat fstat newfstatat lseek") | fail_with(errno.ENOSYS, "statx"),
     # Forking, and the calls with which a child confines itself further.
     "forking": {"clone": allow_if_all(Check(0, (_FORK_FLAGS,)))}
     | allow(
@@ -68,9 +68,9 @@ WORKER_GROUPS: dict[str, Group] = {
         "prlimit64": allow_if_all(Check(0, (0,)), Check(2, (0,)), Check(2, (0,), upper=True)),
     }
     | allow("set_robust_list sched_getaffinity")
-    | refuse(errno.ENOSYS, "clone3"),  # its flags are in memory, which filters cannot read; libc falls back to clone
+    | fail_with(errno.ENOSYS, "clone3"),  # its flags are in memory, which filters cannot read; libc falls back to clone
     # Rust reads /proc/self/cgroup before it counts processors; without memfd_create, wasmtime copies memory images.
-    "no-files": refuse(errno.EPERM, "openat") | refuse(errno.ENOSYS, "memfd_create"),
+    "no-files": fail_with(errno.EPERM, "openat") | fail_with(errno.ENOSYS, "memfd_create"),
 }
 """Groups for workers, which only run wasmrt's code. Any other call kills the process."""
 
@@ -143,8 +143,8 @@ _FILES: Group = {
     **dict.fromkeys(("fchmodat", "fchmodat2"), allow_if_all(without(2, _SET_ID))),
     "mknod": allow_if_all(Check(1, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
     "mknodat": allow_if_all(Check(2, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
-    **refuse(errno.ENOSYS, "openat2"),
-    **refuse(errno.EOPNOTSUPP, "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"),
+    **fail_with(errno.ENOSYS, "openat2"),
+    **fail_with(errno.EOPNOTSUPP, "setxattr lsetxattr fsetxattr removexattr lremovexattr fremovexattr"),
     "ioctl": allow_if_all(Check(1, (_TIOCSTI, _TIOCLINUX), negated=True)),
 }
 
@@ -165,7 +165,7 @@ _PROCESSES: Group = {
     **dict.fromkeys(("setpriority", "ioprio_set"), allow_if_all(Check(1, (0,)))),
     "clone": allow_if_all(without(0, _CLONE_NEW)),
     "personality": allow_if_all(Check(0, _PERSONALITIES)),
-    **refuse(errno.ENOSYS, "clone3"),  # its flags are in memory
+    **fail_with(errno.ENOSYS, "clone3"),  # its flags are in memory
 }
 
 _MEMORY = allow(
