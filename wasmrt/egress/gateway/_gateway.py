@@ -26,7 +26,7 @@ from wasmrt.egress.gateway._steps import (
     deny,
     inject_credentials,
     parse_request_url,
-    refuse,
+    record_refusal,
     renew_credentials,
     scan_request,
 )
@@ -131,11 +131,11 @@ class EgressGateway:
         if not call.charge_http_request():
             rule = f"a call may send at most {MAX_HTTP_REQUESTS} requests"
             hint = "no setting raises this limit; request more data at a time"
-            raise refuse(call, Reason.REQUEST_BUDGET, rule, hint, FailureKind.EXECUTOR)
+            raise record_refusal(call, Reason.REQUEST_BUDGET, rule, hint, FailureKind.EXECUTOR)
         try:
             self._rates.check_and_record(call.user, call.tool, plan.http.rate_limit)
         except RateLimitedError as error:
-            failure = refuse(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
+            failure = record_refusal(call, Reason.RATE_LIMITED, error.message, error.hint, FailureKind.EXECUTOR)
             failure.retry_after_seconds = error.retry_after_seconds
             raise failure from None
         except ExternalServiceError as error:

@@ -52,7 +52,7 @@ def parse_request_url(call: EgressCall, request: HttpRequest) -> ParsedUrl:
     except InvalidUrlError as error:
         # SECURITY: an unparsed URL may contain a secret anywhere.
         subject = describe_unread(request.url, request.method, lambda text: _redact(call.scanner, text))
-        raise refuse(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
+        raise record_refusal(call, Reason.INVALID_URL, error.message, error.hint, subject=subject) from None
 
 
 def check_allowlist(
@@ -81,17 +81,17 @@ def check_headers(plan: PlannedRequest) -> None:
     body_bytes = len(request.body or b"")
     problem = find_header_problem(request.headers, body_bytes, injector.owned_headers) or injector.query_problem()
     if problem is not None:
-        raise refuse(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
+        raise record_refusal(call, Reason.HEADER_NOT_ALLOWED, problem, "leave it out; the host adds what is needed")
     # SECURITY: an echoing server could return a credential in partial responses, in pieces too short to be recognised.
     if (name := partial_header(request.headers)) is not None and injector.applies:
         rule = f"the header {name} requests a partial response, which is not allowed in a request with a credential"
-        raise refuse(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and request the complete response")
+        raise record_refusal(call, Reason.HEADER_NOT_ALLOWED, rule, "leave it out and request the complete response")
     size = len(request.url) + header_bytes(request.headers) + body_bytes
     if size > plan.http.max_request_bytes:
         rule = f"the request has {size} bytes, more than http.max_request_bytes"
         subject = describe_request(plan.url, request.method)
         hint = f"send less, or raise http.max_request_bytes, now {plan.http.max_request_bytes}"
-        raise refuse(call, Reason.REQUEST_TOO_LARGE, rule, hint, FailureKind.INPUT, subject=subject)
+        raise record_refusal(call, Reason.REQUEST_TOO_LARGE, rule, hint, FailureKind.INPUT, subject=subject)
 
 
 def check_parameters(plan: PlannedRequest) -> None:
@@ -183,7 +183,7 @@ def renew_credentials(call: EgressCall, injected: Injected) -> dict[str, SecretV
     return newer
 
 
-def refuse(
+def record_refusal(
     call: EgressCall,
     reason: Reason,
     rule: str,
