@@ -113,17 +113,17 @@ def read_job(row: Any) -> Job:
         output=row["output"],
         cost=row["cost"],
         fallback=None if row["fallback"] is None else json.loads(row["fallback"]),
-        labels=read_labels(row["labels"]),
+        labels=labels_from_text(row["labels"]),
     )
 
 
-def write_labels(labels: Iterable[str] | None) -> str | None:
-    """Return labels as text for a row."""
+def labels_to_text(labels: Iterable[str] | None) -> str | None:
+    """Return labels as text for a database row."""
     return None if labels is None else " ".join(sorted(labels))
 
 
-def read_labels(labels: str | None) -> tuple[str, ...] | None:
-    """Return the labels in the text of a row."""
+def labels_from_text(labels: str | None) -> tuple[str, ...] | None:
+    """Return the labels in the text of a database row."""
     return None if labels is None else tuple(labels.split())
 
 

@@ -31,12 +31,12 @@ from wasmrt.agent.jobs._rows import (
     VERSION,
     delete_oldest,
     fail,
+    labels_from_text,
+    labels_to_text,
     read_job,
-    read_labels,
     reason_not_to_run,
     record,
     unusable_error,
-    write_labels,
 )
 from wasmrt.core.database import Connection, Store, open_store, storable_text
 from wasmrt.core.errors import CancelledError, InvalidParametersError, LimitError, ToolError
@@ -92,7 +92,7 @@ class JobStore:
                 " narrowed, state, created_ms, changed_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 (
                     job.id, job.user, job.mode, *map(storable_text, task[:3]), task.max_iterations, task.project_dir,
-                    write_labels(job.labels), int(narrowed), job.state, job.created_ms, job.created_ms,
+                    labels_to_text(job.labels), int(narrowed), job.state, job.created_ms, job.created_ms,
                 ),
             )  # fmt: skip
             self.leases.take(db, job.id, owned.owner)
@@ -277,7 +277,7 @@ class JobStore:
                 hint = "wait until the job has read them: job_events shows its progress"
                 raise LimitError(message, limit=waiting, used=waiting + 1, setting="MAX_PENDING_PROMPTS", hint=hint)
             insert = "INSERT INTO prompts (job, content, done, labels) VALUES (?, ?, ?, ?)"
-            db.execute(insert, (job_id, storable_text(prompt.content), int(prompt.done), write_labels(prompt.labels)))
+            db.execute(insert, (job_id, storable_text(prompt.content), int(prompt.done), labels_to_text(prompt.labels)))
 
     def take_prompts(self, job_id: str, owner: str) -> list[Prompt]:
         """Remove and return the messages to a job, oldest first."""
@@ -286,7 +286,7 @@ class JobStore:
             self._check_owner(db, job_id, owner)
             rows = db.execute(query, (job_id,)).fetchall()
             db.execute("DELETE FROM prompts WHERE job = ?", (job_id,))
-        return [Prompt(content, bool(done), read_labels(labels)) for content, done, labels in rows]
+        return [Prompt(content, bool(done), labels_from_text(labels)) for content, done, labels in rows]
 
     def _check_owner(self, db: Connection, job_id: str, owner: str | None) -> JobState:
         """Return a job's state.
