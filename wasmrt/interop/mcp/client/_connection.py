@@ -91,7 +91,7 @@ class Connection:
             raise
         if self._client is None:
             await self.close()
-            raise self.why() or ExternalServiceError(f"the connection to {self.name} ended", code="mcp-server")
+            raise self.find_failure() or ExternalServiceError(f"the connection to {self.name} ended", code="mcp-server")
 
     async def close(self) -> None:
         """Close the session, and end its program. Idempotent."""
@@ -110,7 +110,7 @@ class Connection:
         """True if calls can be made."""
         return self._client is not None and not self.worn and self._task is not None and not self._task.done()
 
-    def why(self) -> WasmrtError | None:
+    def find_failure(self) -> WasmrtError | None:
         """Return the reason closest to the cause of the connection's end, or None while it is open."""
         if self._guard.failure is not None:
             return self._guard.failure
@@ -194,7 +194,7 @@ class Connection:
             WasmrtError: the connection has ended.
         """
         if self._client is None:
-            raise self.why() or ExternalServiceError(f"the connection to {self.name} ended", code="mcp-server")
+            raise self.find_failure() or ExternalServiceError(f"the connection to {self.name} ended", code="mcp-server")
         return self._client
 
     @property
@@ -342,7 +342,9 @@ class Connection:
                 if not task.done():  # the connection ended first
                     await asyncio.wait({task}, timeout=1.0)
                 if not task.done():
-                    raise self.why() or ExternalServiceError(f"the connection to {self.name} ended", code="mcp-server")
+                    raise self.find_failure() or ExternalServiceError(
+                        f"the connection to {self.name} ended", code="mcp-server"
+                    )
                 return task.result()
         except (TimeoutError, asyncio.CancelledError, WasmrtError):
             raise
@@ -360,9 +362,9 @@ class Connection:
     async def _cause(self, failure: WasmrtError) -> WasmrtError:
         """Return the cause of a broken connection, which becomes known shortly after its streams close."""
         for _ in range(20):
-            if (why := self.why()) is not None:
-                return why
+            if (ended := self.find_failure()) is not None:
+                return ended
             if self._task is None or self._task.done():
                 break
             await asyncio.wait({self._task}, timeout=0.05)
-        return self.why() or failure
+        return self.find_failure() or failure

@@ -144,7 +144,7 @@ class Connection:
         try:
             message = read_message(data, batches=self.peer.session.version == BATCH_VERSION)
         except UnreadableError as error:
-            self.refuse(error)
+            self.answer_unreadable(error)
             return
         if not isinstance(message, Batch):
             self._take(message)
@@ -152,7 +152,7 @@ class Connection:
         batch = BatchAnswer(self._send)
         for each in messages_of(message):
             if isinstance(each, UnreadableError):
-                self.refuse(each, batch.add)
+                self.answer_unreadable(each, batch.add)
             else:
                 self._take(each, batch)
         batch.end()
@@ -167,7 +167,7 @@ class Connection:
         else:
             self._server.note(message, self.peer)
 
-    def refuse(self, error: UnreadableError, send: Send | None = None) -> None:
+    def answer_unreadable(self, error: UnreadableError, send: Send | None = None) -> None:
         """Answer an unreadable message; `send` replaces the connection's sender."""
         self._server.refused(error, self.peer.user)
         (send or self._send)(error_message(error.id, error))
@@ -202,7 +202,7 @@ class Connection:
         send = self._send if batch is None else batch.add
         if key in self._running:
             # A response with this id would be matched to the running request.
-            self.refuse(UnreadableError(INVALID_REQUEST, "a request with this id is still running"), send)
+            self.answer_unreadable(UnreadableError(INVALID_REQUEST, "a request with this id is still running"), send)
             return
         if len(self._running) >= MAX_IN_FLIGHT:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_IN_FLIGHT} requests are pending; wait until one of them ends")

@@ -53,7 +53,7 @@ async def serve_stdio(
     ended = ended or asyncio.Event()
     out = LineWriter(sink, ended.set)
     connection = Connection(server, Peer(user), out.send, report)
-    reader = LineReader(source, connection.receive, connection.refuse, ended.set, lambda: out.is_full)
+    reader = LineReader(source, connection.receive, connection.answer_unreadable, ended.set, lambda: out.is_full)
     out.on_room = reader.resume
     reader.start()
     try:
@@ -71,9 +71,9 @@ async def serve_stdio(
 class Lines:
     """Splits bytes into lines, none of which is longer than a message may be."""
 
-    def __init__(self, take: Callable[[bytes], None], refuse: Callable[[UnreadableError], None]) -> None:
+    def __init__(self, take: Callable[[bytes], None], answer_unreadable: Callable[[UnreadableError], None]) -> None:
         self._take = take
-        self._refuse = refuse
+        self._answer_unreadable = answer_unreadable
         self._parts: list[bytes] = []
         self._size = 0
         self._skipping = False
@@ -97,7 +97,9 @@ class Lines:
         self._size += len(data)
         if self._size > MAX_MESSAGE_BYTES:
             self._parts, self._size, self._skipping = [], 0, True
-            self._refuse(UnreadableError(INVALID_REQUEST, f"the message is over {MAX_MESSAGE_BYTES:,} bytes"))
+            self._answer_unreadable(
+                UnreadableError(INVALID_REQUEST, f"the message is over {MAX_MESSAGE_BYTES:,} bytes")
+            )
 
     def _end(self) -> None:
         line = self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
@@ -113,12 +115,12 @@ class LineReader:
         self,
         source: int,
         take: Callable[[bytes], None],
-        refuse: Callable[[UnreadableError], None],
+        answer_unreadable: Callable[[UnreadableError], None],
         on_end: Callable[[], None],
         is_full: Callable[[], bool],
     ) -> None:
         self._source = source
-        self._lines = Lines(take, refuse)
+        self._lines = Lines(take, answer_unreadable)
         self._on_end = on_end
         self._is_full = is_full
         self._loop = asyncio.get_running_loop()
