@@ -79,7 +79,7 @@ class Summary:
     effects: tuple[Effect, ...]
     """The effects of the call; for a proposed plan, those of the calls that it would approve."""
     risk: str
-    why: Phrase
+    reason: Phrase
     cautions: tuple[Caution, ...]
     details: tuple[Detail, ...]
     covers: Phrase
@@ -104,7 +104,7 @@ def summarize(request: ApprovalRequest) -> Summary:
         headline=headline or ("Use ", Quoted(start_of(request.tool, 48)), f": {subject} may {in_words(effects)}"),
         effects=tuple(sorted(planned)) or request.effects,
         risk=str(risk_of(planned)) if planned else request.risk,
-        why=_explain(request),
+        reason=_explain(request),
         cautions=find_cautions(request, targets),
         details=tuple(_iter_details(request)),
         covers=_describe_reach(request, targets),

@@ -115,7 +115,7 @@ def _run_case(name: str, component: bytes, grant: Capabilities, case: TestCase, 
             problems = _check_output(case, output.result)
             ended = {"actual": output.result, "logs": output.logs, "decisions": output.decisions}
     problems += network.problems
-    problems += [f"the recorded request {request} was not sent" for request in network.unused]
+    problems += [f"the recorded request {request} was not sent" for request in network.unsent_requests]
     return TestResult(case=case, problems=tuple(problems), seconds=time.monotonic() - started, **ended)
 
 
@@ -204,7 +204,7 @@ class RecordedNetwork:
         """Messages about requests without a recorded response."""
 
     @property
-    def unused(self) -> tuple[str, ...]:
+    def unsent_requests(self) -> tuple[str, ...]:
         """The recorded requests that were not sent."""
         return tuple(f"{each.method} {each.url.origin}{each.url.target}" for each in self._waiting)
 

@@ -67,7 +67,7 @@ class TypedCallApprover:
             return ApprovalAnswer(approved=True, by="command line")
         answer = await self._approver.ask(request)
         if isinstance(self._approver, DenyApprover) and isinstance(self._tool, ShellTool) and not self._ruled:
-            return ApprovalAnswer(approved=False, note=f"{self._tool.why(request.params)}; {answer.note}")
+            return ApprovalAnswer(approved=False, note=f"{self._tool.describe_reason(request.params)}; {answer.note}")
         return answer
 
 

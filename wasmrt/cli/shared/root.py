@@ -124,12 +124,12 @@ class Root(LazyGroup):
 def _help_only_command(name: str, error: ConfigurationError) -> click.Command:
     """Return a replacement for a command that cannot be imported; its help and its error name the missing extra."""
 
-    def refuse() -> None:
+    def raise_error() -> None:
         raise error
 
     return click.Command(
         name,
-        callback=refuse,
+        callback=raise_error,
         help=f"{COMMANDS[name]}\n\n{error.message[:1].upper()}{error.message[1:]}: {error.hint}",
         options_metavar="COMMAND [ARGS]...",
         context_settings={"ignore_unknown_options": True, "allow_extra_args": True},

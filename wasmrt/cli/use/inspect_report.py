@@ -179,12 +179,12 @@ def _show_capabilities(listed: list[dict[str, Any]]) -> None:
     show("capabilities:" if needed else "capabilities: none needed")
     for entry in needed:
         unused = "" if entry["capability"] == "limits" else ": none of its imports uses this"
-        uses = f": {_imports(entry['imports'])}" if entry["imports"] else unused
+        uses = f": {_describe_imports(entry['imports'])}" if entry["imports"] else unused
         show(_wrapped(f"{entry['capability']}{uses}", 2))
         _show_requests(entry["asks"], entry["granted"], entry["refused"])
     for entry in listed:
         if not entry["capability"]:
-            show(_wrapped(f"available to every tool: {_imports(entry['imports'])}", 2))
+            show(_wrapped(f"available to every tool: {_describe_imports(entry['imports'])}", 2))
 
 
 def _show_requests(asks: list[str], granted: list[str], refused: str | None) -> None:
@@ -196,7 +196,7 @@ def _show_requests(asks: list[str], granted: list[str], refused: str | None) -> 
         show(_wrapped(f"{'not granted yet' if asks else 'will be denied'}: {refused}", 4))
 
 
-def _imports(imports: dict[str, list[str]]) -> str:
+def _describe_imports(imports: dict[str, list[str]]) -> str:
     """Format an interface with its functions, or several interfaces of a package as one entry."""
     packages: dict[str, list[str]] = {}
     for interface in imports:

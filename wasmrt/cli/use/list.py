@@ -15,7 +15,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
 
 
-class _Kinds(NamedTuple):
+class _ToolGroups(NamedTuple):
     """The names of the tools that are not installed, by kind."""
 
     included: tuple[str, ...]
@@ -48,7 +48,7 @@ def list(with_all: bool, as_json: bool) -> None:
         raise click.UsageError("--all requires --json; without --json, the list already has all tools")
     tools = Catalog(find_places().data).tools()
     if as_json:
-        others = _find_others() if with_all else _Kinds((), (), (), ())
+        others = _find_others() if with_all else _ToolGroups((), (), (), ())
         rows = [{"name": name, "group": group} for group, names in others._asdict().items() for name in names]
         show_json_list([*({**tool._asdict(), "group": "installed"} for tool in tools), *rows])
         return
@@ -77,7 +77,7 @@ def list(with_all: bool, as_json: bool) -> None:
     print_message("to call one: wasmrt run NAME; to see what agents may do with each: wasmrt tools list")
 
 
-def _find_others() -> _Kinds:
+def _find_others() -> _ToolGroups:
     has: set[str] = {"memory"}
     plugins: tuple[str, ...] = ()
     places = find_places()
@@ -94,7 +94,7 @@ def _find_others() -> _Kinds:
         plugins = () if folder is None else tuple(sorted(path.stem for path in folder.glob("*.toml")))
     on = tuple(sorted(tool.name for tool in SHIPPED if missing_part(tool, has) is None))
     off = tuple(sorted(tool.name for tool in SHIPPED if missing_part(tool, has) is not None))
-    return _Kinds(on, off, tuple(_server_tools()), plugins)
+    return _ToolGroups(on, off, tuple(_server_tools()), plugins)
 
 
 def _server_tools() -> Iterator[str]:

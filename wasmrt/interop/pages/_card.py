@@ -119,8 +119,8 @@ def answer_buttons(shown: Card, *, off: str | None = None) -> tuple[Html, Html]:
     """
     value, text = shown.allow
     deny = tag(
-        "button", "Deny", type="submit", name="answer", value=shown.deny, class_="no" if shown.has_severe_caution else None,
-        aria_describedby=shown.title,
+        "button", "Deny", type="submit", name="answer", value=shown.deny,
+        class_="no" if shown.has_severe_caution else None, aria_describedby=shown.title,
     )  # fmt: skip
     if off is not None:
         described = f"{shown.title} {off}"

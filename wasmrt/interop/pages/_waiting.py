@@ -137,7 +137,7 @@ def _card_of(request: ApprovalRequest) -> Card:
 def _about(request: ApprovalRequest, summary: Summary) -> Html:
     return facts(
         asked_by(request.user, request.trace, request.client),
-        ("Why", in_html(summary.why)),
+        ("Why", in_html(summary.reason)),
     )
 
 

@@ -221,7 +221,7 @@ class ShellTool(ToolDefaults):
             return False  # without a command, the effects decide
         return self._decide_params(params).action is Action.ASK
 
-    def why(self, params: Any) -> str:
+    def describe_reason(self, params: Any) -> str:
         """Return the reason why the command requires approval."""
         verdict = self._decide_params(params)
         return f"{verdict.sentence}: {verdict.part}" if verdict.part else verdict.sentence
@@ -231,7 +231,7 @@ class ShellTool(ToolDefaults):
         verdict = self._decide_params(params)
         start = self._start(workdir_of(params))
         where = f"in {start.folder or 'the workspace'}, {self.backend}"
-        why = f"\nreason: {self.why(params)}" if verdict.action is Action.ASK else ""
+        why = f"\nreason: {self.describe_reason(params)}" if verdict.action is Action.ASK else ""
         variables = "".join(
             f"\nwith {name}={quote(value)}" for name, value in used_variables(start, command_of(params))
         )

@@ -52,7 +52,7 @@ def _wide_type(count: int) -> str:
       (import "wide" (instance (export "f" (func (result bool))))))"""
 
 
-def _imports(count: int) -> str:
+def _import_lines(count: int) -> str:
     return "(component " + "".join(f'(import "test:n/i{n}" (instance))' for n in range(count)) + ")"
 
 
@@ -200,7 +200,7 @@ COMPONENTS = (
            UnknownImportError, UnknownWorldError),
     attack("composed", "joins two components, whose strings the engine copies between two memories", _text(_COMPOSED)),
     attack("deep-type", "imports a list of lists of lists, ninety deep", _text(_deep_type(90)), InvalidComponentError),
-    attack("many-imports", "imports ten thousand interfaces", _text(_imports(10_000)), UnknownWorldError,
+    attack("many-imports", "imports ten thousand interfaces", _text(_import_lines(10_000)), UnknownWorldError,
            UnknownImportError, InvalidComponentError),
     attack("long-name", "exports a function with a name of 200,000 characters",
            _text(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError),
