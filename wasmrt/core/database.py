@@ -1,4 +1,4 @@
-"""Stores of several processes: a private SQLite file, or a PostgreSQL database, as `wasmrt.core.postgres` has it.
+"""Stores that several processes share: a private SQLite file, or a PostgreSQL database (`wasmrt.core.postgres`).
 
 Each operation on a file opens its own connection. A transaction is atomic even if the process is killed. A file that
 other users can read or write is refused.

@@ -1,4 +1,4 @@
-"""Parse a large JSON text value by value, so that other threads can run meanwhile, and within a bound of memory.
+"""Parse a large JSON text value by value, with bounded memory, so that other threads can run in between.
 
 The reader of `json` is one C call that holds the GIL. For 400,000 names it takes 0.2 s, and 80 MiB of memory.
 """
@@ -13,16 +13,16 @@ from sys import getsizeof
 from typing import Any
 
 _MAX_MEMORY_BYTES = 14 * 1024 * 1024
-"""Of the lists, objects, strings and numbers of one text together."""
+"""Maximum memory of all lists, objects, strings and numbers of one text."""
 LARGE_CHARS = 256 * 1024
-"""Size of a text; the C reader takes 20 ns per character of numbers."""
+"""The number of characters from which a text is large. The C reader takes 20 ns per character of numbers."""
 _MANY_NAMES = 40_000
 """The C reader takes up to 0.6 us per name."""
 _MANY_QUOTES = 800_000
 _MEMBER_BYTES = 48
-"""Of a small object, per name; a large one is measured when it is complete."""
+"""Estimated memory of each name of a small object. Large objects are measured when they are complete."""
 _NAME_BYTES = 100
-"""Of an entry in the table of names."""
+"""Memory of an entry in the table of names."""
 _RUN_VALUES = 4096
 """Values between two calls of `check`."""
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -40,7 +40,7 @@ def needs_counting_decoder(text: str) -> bool:
 def counting_decoder(
     check: Callable[[], object], real: Callable[[str], float], whole: Callable[[str], int], **hooks: Any
 ) -> json.JSONDecoder:
-    """Return a decoder that counts the numbers of one text; between them, other threads run and `check` is called.
+    """Return a decoder that counts the memory of numbers. Between numbers, other threads can run and `check` is called.
 
     Its methods raise `TooMuchMemoryError` if the numbers take too much memory.
     """

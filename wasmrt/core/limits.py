@@ -141,7 +141,7 @@ MAX_FUNCTION_VALUE_WORK = 300_000_000
 MAX_FUNCTION_LOOP_WORK = 2_000_000_000
 MAX_COMPONENT_LOOP_WORK = 10_000_000_000
 MAX_DECODED_CODE_BYTES = 8 * MIB
-"""The code of all functions that exceed one of these limits in a first estimate, and are decoded for an exact count."""
+"""Maximum code of functions that are decoded for an exact count, because an estimate exceeds a limit above."""
 
 # HTTP, unless a grant sets a lower limit.
 DEFAULT_MAX_REQUEST_BYTES = 1 * MIB

@@ -111,7 +111,7 @@ def spelling(name: str) -> str:
 
 
 def path_key(path: str) -> str:
-    """Return `path` as case-insensitive, normalizing file systems compare it."""
+    """Return the form of `path` by which case-insensitive, normalizing file systems compare names."""
     return normalize("NFKC", normalize("NFKC", path).casefold())
 
 

@@ -13,11 +13,11 @@ from functools import cache
 from typing import Literal
 
 _PIECE = 256
-"""Characters; other threads run between two pieces."""
+"""Characters in a piece. Other threads can run between two pieces."""
 _MAX_PIECE = 512
-"""Characters without a place to cut, up to which the normal form is exact: 0.5 ms at most."""
+"""Maximum characters of a piece, which takes 0.5 ms. Longer runs without a place to cut are not normalized exactly."""
 _LAST = 0x20000
-"""Behind the last character that combines with the one before it."""
+"""The code point after the last character that combines with the previous one."""
 
 
 def normalize(form: Literal["NFC", "NFKC", "NFD", "NFKD"], text: str) -> str:

@@ -21,18 +21,18 @@ from typing import Any
 from wasmrt.core.large_json import LARGE_CHARS, StepReader, TooMuchMemoryError, counting_decoder, needs_counting_decoder
 
 _MAX_EXPONENT = 1000
-"""Of a number in JSON text; a double's exponent ends at 308."""
+"""Maximum exponent of a number in JSON text. A double's exponent ends at 308."""
 _MAX_NUMBER_CHARS = 400
 _MANY_VALUES = 20_000
 """The C writer takes up to 0.4 us per value."""
 _MANY_NUMBERS = 400_000
-"""Each takes 32 bytes of memory; the readers without a counter of numbers bound it by steps."""
+"""More numbers than this are counted while they are read: each takes 32 bytes of memory."""
 _MAX_WIDE_CHARS = 2 * 1024 * 1024
-"""Of a text with a character beyond U+FFFF: Python then stores four bytes for each character of a string."""
+"""Maximum length of a text with a character beyond U+FFFF, because Python then stores four bytes per character."""
 _WIDE_ESCAPE = re.compile(r"\\u[dD][89abAB]")
 _PIECE_CHARS = 256 * 1024
 _MAX_LEVELS = 1000
-"""Nesting of a value to write: Python's recursion limit."""
+"""Maximum nesting of a value to write: Python's recursion limit."""
 _RUN_VALUES = 4096
 """Values between two calls of `check`."""
 _HOLDERS = (dict, list, tuple)
@@ -207,7 +207,7 @@ def check_text(value: Any, *, check: Callable[[], object] | None = None) -> None
     See `write_json` for `check`.
 
     Raises:
-        JsonError: the value has one.
+        JsonError: a string has a lone surrogate.
     """
     try:
         write_json(value, check=check).encode("utf-8")

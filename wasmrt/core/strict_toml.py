@@ -16,12 +16,12 @@ _HEADER = re.compile(r"\s*\[\[?\s*(.+?)\s*\]\]?\s*(?:#.*)?\Z")
 _KEY = re.compile(r"""\s*((?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+)(?:\s*\.\s*(?:"[^"]*"|'[^']*'|[A-Za-z0-9_-]+))*)\s*=""")
 _PART = re.compile(r""""([^"]*)"|'([^']*)'|([A-Za-z0-9_-]+)""")
 _MAX_DOTS = 10_000
-"""In a text. A dotted key or table name takes a kilobyte of memory for each of its parts."""
+"""Maximum number of dots in a text. Each part of a dotted key or table name takes a kilobyte of memory."""
 _MAX_LINE_DOTS = 256
-"""In a line. `tomllib` needs time and memory that grow with the square of the parts of one dotted key."""
+"""Maximum number of dots in a line. `tomllib` takes quadratic time and memory for the parts of one dotted key."""
 _MAX_TABLES = 10_000
 _LONG_NUMBER = re.compile(r"""(?<![\w"'])[0-9+-][\w.+-]{4300}""")
-"""A number of so many digits; matching it takes 128 bytes of memory for each."""
+"""Matches a number that is refused for its length: it takes 128 bytes of memory per digit."""
 
 
 class TomlError(ValueError):

@@ -10,9 +10,9 @@ _INVISIBLE = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
     "|(?<![\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
 )
-"""Characters that Python takes for printable, but that are not drawn (default ignorable, Unicode 16, section 5.21).
+"""Characters that Python treats as printable, but that are not drawn (default ignorable, Unicode 16, section 5.21).
 
-The two selectors of the form of an emoji may follow one.
+The two variation selectors, which choose the form of an emoji, are allowed after an emoji.
 """
 
 

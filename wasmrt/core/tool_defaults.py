@@ -35,7 +35,7 @@ class ToolDefaults:
     offer: Offer | None = None
     """A user's decision whether to offer the tool to agents; None if only the operator's filter decides."""
     prompt: str = ""
-    """A document for models about how to use the tool."""
+    """Instructions for models about using the tool."""
     output_schema: dict[str, Any] | None = None
     """JSON Schema of the result."""
     default_permission: str = ""
@@ -45,7 +45,9 @@ class ToolDefaults:
     destinations: tuple[str, ...] | None = None
     """Parameters that decide where something is sent or what is changed; None if they have to be guessed."""
     ids: tuple[str, ...] = ()
-    """Parameters, of any tool, that take the identifiers in the results: each identifies the name next to it."""
+    """Parameters, of any tool, that accept identifiers from this tool's results: each identifies the name next to
+    it.
+    """
     requires_sanitization: bool = True
     """False if the output is the agent's own text, which needs no sanitizing."""
     in_programs: bool = True
@@ -70,7 +72,7 @@ class ToolDefaults:
         return False
 
     def check(self, params: Any) -> Decision | None:
-        """Decide on the params before anyone is asked to approve the call; None if the tool does not object."""
+        """Decide on the params before approval is requested. None if the tool does not object."""
         return None
 
     def preview(self, params: Any, context: Any) -> str | None:

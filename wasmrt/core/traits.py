@@ -62,7 +62,7 @@ class Risk(_Ordered):
 
 
 class Confirmation(_Ordered):
-    """Which calls must be confirmed: by the user, or with a token that an approval of the user issued."""
+    """Which calls must be confirmed: by the user, or with a token that was issued when the user approved."""
 
     NEVER = "never"
     IF_DESTRUCTIVE = "if-destructive"
@@ -337,7 +337,7 @@ class OwnTerms:
     seconds: float | None = None
     """Typical duration of one call."""
     settings: Mapping[str, str] | None = None
-    """The context of each of its calls, which replaces the caller's; None for the caller's."""
+    """The context of its calls, instead of the caller's. None to use the caller's."""
     previews: bool = False
     """True if the component returns a preview of a call, and refuses a call whose result differs from its preview."""
 

@@ -47,7 +47,7 @@ class EndEvent(threading.Event):
 
 
 def await_ready(descriptor: int, events: int, seconds: float, ended: EndEvent | None) -> bool:
-    """Wait until `poll` reports `events` for a descriptor, for `seconds`, or until `ended` is set.
+    """Wait until `poll` reports `events` for a descriptor, until `seconds` have passed, or until `ended` is set.
 
     Return whether `poll` reported the descriptor. The wait can also end early without a reason.
     """

@@ -195,7 +195,7 @@ class Operation:
     def end(self, error: str | None = None) -> None:
         """End the operation, with an error code if it failed; further calls do nothing.
 
-        SECURITY: a tool's code is replaced if it could carry data; messages and exceptions are never exported.
+        SECURITY: a tool's error code is replaced if it could carry data; messages and exceptions are never exported.
         """
         if self._ended:
             return

@@ -53,7 +53,7 @@ def read_host(text: str, *, brackets: bool = True) -> str:
 
 @lru_cache(maxsize=256)
 def parse_address(host: str) -> IPv4Address | IPv6Address | None:
-    """Return the IP address that a canonical host is, or None if the host is a name."""
+    """Return the IP address that a canonical host spells, or None if the host is a name."""
     if not (":" in host or (host[-1:].isdigit() and _NUMERIC_LABEL.match(host.rpartition(".")[2]))):
         return None
     return ip_address(host)

@@ -105,7 +105,9 @@ class ChainCheck:
         self._head_name = self._name(self._folder / HEAD_FILE)
         self._found = take_snapshot(self._folder, self._keys)
         self._links_end = None if before == self._found.head else before.number if before else 0
-        """The last record whose links are checked: later ones may name records beyond the other chains' snapshots."""
+        """The last record whose links are checked: later records may refer to records beyond the other chains'
+        snapshots.
+        """
         self._number, self._hash = 0, GENESIS
         self._last = ("", 0)
         """File and line of the previous record."""

@@ -155,7 +155,7 @@ class Admission:
             self._lock.notify_all()
 
     def wait_idle(self, seconds: float) -> bool:
-        """Wait up to `seconds` until no call runs; return False if one takes longer, for example in a name lookup."""
+        """Wait up to `seconds` until no call runs; return False if a call still runs, for example in a name lookup."""
         with self._lock:
             self._idle = threading.Event()
             if not self._running:
@@ -255,7 +255,7 @@ def open_admission(per_user: int, isolation: Isolation) -> Admission:
     """Return the permits of a runtime whose users may each make `per_user` calls at a time.
 
     Raises:
-        ConfigurationError: this machine cannot run so many.
+        ConfigurationError: this machine cannot run that many calls.
     """
     capacity = find_capacity(isolation)
     if per_user > capacity.calls:

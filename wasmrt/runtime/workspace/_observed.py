@@ -22,7 +22,7 @@ _MAX_HASHED_BYTES = 4 * MAX_UNDO_CALL_BYTES
 
 
 class Earlier(NamedTuple):
-    """The state of a name before a change. `mode` is the mode of stat(2); None if there was nothing."""
+    """The state of a name before a change. `mode` is its mode of stat(2), or None if the name did not exist."""
 
     path: str
     mode: int | None
@@ -43,7 +43,7 @@ class Earlier(NamedTuple):
 
 
 class Observed(NamedTuple):
-    """The changes that were recorded, those that cannot be undone, and names that are as they were."""
+    """The recorded changes, the changes that cannot be undone, and the unchanged names."""
 
     recorded: tuple[str, ...]
     lost: tuple[str, ...]
@@ -51,7 +51,7 @@ class Observed(NamedTuple):
 
 
 def record_observed(journal: UndoJournal, head: JournalHead, earlier: Iterable[Earlier]) -> Observed:
-    """Record that names of a workspace changed during a call, which has ended. A failure to write loses the rest."""
+    """Record the names of a workspace that a finished call changed. If writing fails, the rest is not recorded."""
     recorded: list[str] = []
     lost: list[str] = []
     unchanged: list[str] = []

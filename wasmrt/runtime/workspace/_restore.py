@@ -190,7 +190,7 @@ class Restorer:
         return drafts.enter_context(draft(walk.here, content, _make_finish(step.to)))
 
     def _find_moved_file(self, to: State) -> str | None:
-        """Return an unused file to remove that has the state `to`, preferably with the same time, or None."""
+        """Return a file to remove, not used yet, with the state `to`, preferably with the same time, or None."""
         fit = [path for path in self._moved if self._current[path].same_as(to)]
         for path in sorted(fit, key=lambda each: self._current[each] != to):
             inode = self._inode_of(path)

@@ -96,17 +96,17 @@ DEFAULT_ISOLATION = Isolation.PROCESS if HAS_WORKERS else Isolation.IN_PROCESS
 
 
 WORKER_BYTES = 6 * MIB
-"""Memory of a worker that is idle or waits; 4 to 5.8 MiB were measured, without memory that is shared."""
+"""Memory of an idle or waiting worker. 4 to 5.8 MiB were measured, not counting shared memory."""
 _MEMORY_PART = 4
-"""Workers may use a quarter of the memory."""
+"""Workers may use this fraction of the machine's memory."""
 _WORKER_DESCRIPTORS = 4
-"""The host's descriptors for a call: the worker's socket and process, a connection, and one for waits."""
+"""File descriptors that the host needs for a call: the worker's socket and process, a connection, and one for waits."""
 _OWN_DESCRIPTORS = 128
 _LEAST_CALLS = 64
 
 
 class Capacity(NamedTuple):
-    """The number of calls that can be in flight, and the reason as the end of a sentence."""
+    """The number of concurrent calls, and the reason for it, as the end of a sentence."""
 
     calls: int
     reason: str

@@ -47,7 +47,7 @@ def starting(what: str) -> Iterator[None]:
 
 
 def not_started(what: str, code: int, stderr: str) -> ToolError | None:
-    """Return why a program did not start, from its launcher's status and `stderr`; None if it started."""
+    """Return why a program did not start, from its launcher's exit code and `stderr`. Return None if it started."""
     told = printable_line(last_lines(stderr, PROGRAM_TAIL_CHARS)).strip()
     if code not in (NOT_CONFINED, NOT_EXECUTED) or not told.startswith("wasmrt: "):
         return None
@@ -104,7 +104,7 @@ class _Run:
             self._watch(pipe, selectors.EVENT_READ, _reader(sink))
 
     def has_ended(self, seconds: float) -> bool:
-        """Transfer bytes until the program ends, some were transferred, or time is up; return whether it has ended."""
+        """Transfer bytes for at most `seconds`, or until some were transferred; return whether the program ended."""
         step = seconds if self._handle >= 0 else min(seconds, _POLL_SECONDS)
         for key, _ in self._selector.select(max(0.0, step)):
             if key.data is None:
@@ -188,7 +188,7 @@ def end_group(process: subprocess.Popen[bytes]) -> int:
 
 
 def _wait_for_group(group: int) -> None:
-    """Wait until every process of a killed group has ended: until then, it may finish its last system call."""
+    """Wait until every process of a killed group has ended. Until then, a process may finish its last system call."""
     until = time.monotonic() + _END_SECONDS
     while _has_living(group) and time.monotonic() < until:
         time.sleep(_END_POLL_SECONDS)

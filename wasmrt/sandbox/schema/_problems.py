@@ -56,7 +56,7 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
-    """Describe the errors of the top level only, for params for which collecting all errors would be too slow."""
+    """Describe only the errors of the top level. Used for params for which collecting all errors would be too slow."""
     if not isinstance(params, dict):
         return f"expected an object, got {describe(params)}"
     required, properties = schema.get("required", ()), schema.get("properties", {})

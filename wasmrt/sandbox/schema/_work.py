@@ -47,15 +47,15 @@ class Cost(NamedTuple):
     """Nanoseconds of parts of a schema."""
 
     value: float = 0
-    """Per value."""
+    """Nanoseconds per value."""
     fraction: float = 0
-    """In addition per float."""
+    """Additional nanoseconds per float."""
     extreme: float = 0
-    """In addition per number beyond 64 bits; see `Size.extremes`."""
+    """Additional nanoseconds per number beyond 64 bits; see `Size.extremes`."""
     character: float = 0
-    """Per character of strings and field names."""
+    """Nanoseconds per character of strings and field names."""
     unique: float = 0
-    """Per pair of integers beyond 64 bits, which `uniqueItems` compares one by one."""
+    """Nanoseconds per pair of integers beyond 64 bits, which `uniqueItems` compares one by one."""
 
 
 class Size(NamedTuple):
@@ -212,12 +212,12 @@ def _extreme(number: int | float) -> int:
 
 
 _SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas", "dependencies"})
-"""Keywords whose subschemas apply to the same value; those of the others apply to the values in it."""
+"""Keywords whose subschemas apply to the same value. The subschemas of other keywords apply to the values inside it."""
 
 
 _EVALUATED_AGAIN = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _AGAIN = 3
-"""The times that the parts of a schema are evaluated if it has one of these keywords."""
+"""By keyword: how often the parts of a schema with this keyword are evaluated."""
 
 
 def _applied(schema: Any) -> Iterator[tuple[str, Any]]:

@@ -1,4 +1,4 @@
-"""Keep executable memory read-only: a sealed process makes no new code if it has no memory that is both.
+"""Keep executable memory read-only. A process cannot create code if no memory is both writable and executable.
 
 libffi, which runs ctypes' callbacks, allocates them in a writable and executable page, or in a shared page that is
 mapped twice: once writable, once executable.
@@ -55,7 +55,7 @@ def check_code_pages(maps: int) -> None:
 
 
 def _changeable_code(maps: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield start, size and whether it is shared of each executable mapping that is writable or shared.
+    """Yield start, size and whether the mapping is shared, for each executable mapping that is writable or shared.
 
     SECURITY: mremap(2) duplicates a shared mapping, and the duplicate can be made writable.
     """

@@ -153,7 +153,7 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _user_namespace_works() -> bool:
-    """Try a user namespace in a child: a process that has entered one and may not map its ID cannot leave it."""
+    """Test a user namespace in a child process: a process that may not map its ID in one cannot leave it."""
     child = os.fork()
     if child == 0:
         try:

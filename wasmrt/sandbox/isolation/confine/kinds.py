@@ -28,7 +28,7 @@ class ProcessLimits:
     """Resource limits of a process (setrlimit(2)); None means unchanged. Core files and locked memory are always 0."""
 
     data_bytes: int | None = None
-    """Private writable memory (RLIMIT_DATA): in addition to its memory when confined for a worker, else in total."""
+    """Maximum private writable memory (RLIMIT_DATA). For a worker, this is added to its memory when it is confined."""
     cpu_seconds: int | None = None
     """CPU time; the process is then killed with SIGKILL."""
     new_processes: int | None = None
@@ -152,7 +152,7 @@ SHELL = _program(
     parent_death=True,
     calls=COMMAND,
 )
-"""A command written by an agent. The thread that starts it waits for it; its processes stay in one group."""
+"""A command written by an agent. The thread that starts it waits for its end. All its processes stay in one group."""
 
 NATIVE_PLUGIN = _program(
     Kind.NATIVE_PLUGIN,
@@ -160,7 +160,7 @@ NATIVE_PLUGIN = _program(
     parent_death=True,
     calls=GROUPED_PROGRAM,
 )
-"""A native plugin, for one call. The thread that starts it waits for it; its processes stay in one group."""
+"""A native plugin, for one call. The thread that starts it waits for its end. All its processes stay in one group."""
 
 MCP_SERVER = _program(
     Kind.MCP_SERVER,
@@ -168,15 +168,16 @@ MCP_SERVER = _program(
     parent_death=False,
     calls=GROUPED_PROGRAM,
 )
-"""An MCP server over stdio. It outlives the thread that starts it, and ends when its standard input is closed; its
-processes stay in one group."""
+"""An MCP server over stdio. It may outlive the thread that starts it, and exits when its standard input is closed. All
+its processes stay in one group.
+"""
 
 BUILD_TOOL = _program(
     Kind.BUILD_TOOL,
     ProcessLimits(data_bytes=8 * _GIB, cpu_seconds=3600, new_processes=1024, file_bytes=4 * _GIB, descriptors=4096),
     parent_death=True,
 )
-"""A compiler or build script of an untrusted project. The thread that starts it waits for it."""
+"""A compiler or build script of an untrusted project. The thread that starts it waits for its end."""
 
 CONFINEMENTS: dict[Kind, Confinement] = {
     one.kind: one for one in (RUN_WORKER, TEMPLATE, COMPILE_WORKER, SHELL, NATIVE_PLUGIN, MCP_SERVER, BUILD_TOOL)

@@ -32,17 +32,17 @@ _T = TypeVar("_T")
 
 
 def unbroken(exchange: Callable[[], _T]) -> _T:
-    """Run `exchange` to its end and return its result; an exception of a signal handler is raised after it.
+    """Run `exchange` without interruption and return its result. Exceptions of signal handlers are raised afterwards.
 
-    For short work with descriptors that must stay open until it has ended.
+    Use this for short work with descriptors that must stay open until the work has ended.
     """
     return _run(exchange, waits=True)
 
 
 def run_abandonable(work: Callable[[], _T]) -> _T:
-    """Return the result of `work`; if a signal handler raises, `work` continues in the background.
+    """Return the result of `work`. If a signal handler raises, `work` continues in the background.
 
-    For long work that owns everything it uses.
+    Use this for long work that owns everything it uses.
     """
     return _run(work, waits=False)
 
@@ -54,7 +54,7 @@ def _run(work: Callable[[], _T], *, waits: bool) -> _T:
 
 
 class _OnItsOwnThread(Generic[_T]):
-    """Runs one function on a separate thread; with `waits`, a function that has begun is always waited for."""
+    """Runs a function on a separate thread. With `waits`, the caller always waits for a function that has started."""
 
     def __init__(self, work: Callable[[], _T], *, waits: bool) -> None:
         self._work = work
@@ -92,7 +92,7 @@ class _OnItsOwnThread(Generic[_T]):
             self._over.set()
 
     def _let_end(self) -> None:
-        """Wait for work that has begun, and keep other work from beginning, even if signal handlers raise."""
+        """Wait for work that has started, and prevent other work from starting, even if signal handlers raise."""
         while True:
             try:
                 with self._gate:
@@ -109,14 +109,14 @@ class GoneError(InternalError):
 
 
 def unlimited_lifetime() -> Lifetime:
-    """Return the lifetime of work that no call waits for; `Control` itself bounds how long a process may take."""
+    """Return the lifetime of work that no call waits for. `Control` limits how long the process may take."""
     return Lifetime(float("inf"))
 
 
 class Turns:
-    """A lock that is held in the order of requests, and that calls wait for until they end.
+    """A lock that callers get in the order of their requests. A wait for it ends with the caller's lifetime.
 
-    It is reentrant, for signal handlers that make calls.
+    The lock is reentrant, for signal handlers that make calls.
     """
 
     def __init__(self) -> None:
@@ -163,8 +163,8 @@ class _Turn(threading.Event):
 class Control:
     """The host's end of the socket of a zygote or a template. Used by one thread at a time.
 
-    An answer that a caller did not wait for is skipped by the next request; a process forked for that caller is
-    ended then. `first` is the kind of the frame that the process sends first.
+    If a caller did not wait for an answer, the next request skips the answer, and ends a process that was forked for
+    that caller. `first` is the kind of the first frame from the process.
     """
 
     def __init__(self, end: socket.socket, first: Kind, patience: float) -> None:
@@ -188,7 +188,7 @@ class Control:
 
     @contextmanager
     def _talk(self) -> Iterator[None]:
-        """Exchange frames. If an exception other than the end of a call interrupts this, a frame may be incomplete."""
+        """Exchange frames. After an exception other than the end of a call, the channel cannot be used any more."""
         if self._torn:
             raise GoneError("the exchange with a process that forks workers was interrupted")
         try:
@@ -200,7 +200,7 @@ class Control:
             raise
 
     def greeting(self, lifetime: Lifetime) -> Frame:
-        """Wait for the first frame of the process, and for all answers that no caller waited for.
+        """Wait for the process's first frame, and for all answers that no caller waited for.
 
         Raises:
             GoneError: the process has ended.
@@ -219,7 +219,7 @@ class Control:
     def ask(
         self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind, lifetime: Lifetime
     ) -> Frame:
-        """Send a request and wait for its answer; first wait for processes that were left.
+        """Send a request and wait for its answer. First reap the processes that `leave` recorded.
 
         Raises:
             GoneError: there is no answer.
@@ -237,15 +237,15 @@ class Control:
         self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind, field: str,
         lifetime: Lifetime,
     ) -> int:  # fmt: skip
-        """Send a request whose answer is a number; raises as `ask`."""
+        """Send a request whose answer is a number, and return the number. Raises the errors of `ask`."""
         return _number(self.ask(kind, head, descriptors, expected, lifetime), field)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
-        """Wait for a process to end, and return its status as `waitpid` gives it; raises as `ask`."""
+        """Wait until a process ends, and return its `waitpid` status. Raises the errors of `ask`."""
         return self.number(Kind.REAP, {"pid": pid}, (), Kind.ENDED, "status", lifetime)
 
     def leave(self, pid: int) -> None:
-        """Have the next request wait for a process that was or will be ended. Safe from any thread."""
+        """Record that the next request must wait for a process that was or will be ended. Safe from any thread."""
         self._ended.append(pid)
 
     def close(self) -> None:

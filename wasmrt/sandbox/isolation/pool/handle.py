@@ -1,7 +1,7 @@
-"""The host's handle on one run worker: send a call, decide the requests of its guest, receive the result.
+"""The host's handle for a run worker: send a call, decide the requests of the guest, receive the result.
 
-SECURITY: a worker is hostile from its first guest on. Its frames are bounded and read field by field, and never decide
-anything; a worker that breaks a rule is ended, and its call fails.
+SECURITY: a worker is hostile as soon as it has run a guest. Its frames are bounded, read field by field, and never
+decide anything. A worker that violates the protocol is ended, and its call fails.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from wasmrt.sandbox.isolation.wire import (
 from wasmrt.sandbox.isolation.wire.calls import CallHead, clock_fields, read_error, take_counts
 
 GRACE_SECONDS = 0.05
-"""Time after the deadline for a worker to stop its guest itself and report the error, as nearly all do."""
+"""Time after the deadline in which a worker can stop its guest and report the error. Nearly all workers do."""
 _FRAME_ROOM = 2 * MIB
 _CREDENTIALS = struct.Struct("3i")
 _MAX_MEMORIES = 64
@@ -60,7 +60,7 @@ class WorkerGoneError(WasmrtError):
     def __init__(self, message: str, *, idle: bool) -> None:
         super().__init__(message)
         self.idle = idle
-        """The worker said that it had waited too long for a call."""
+        """True if the worker reported that it waited too long for a call."""
 
 
 class Worker:

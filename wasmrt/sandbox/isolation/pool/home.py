@@ -36,7 +36,7 @@ from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolEr
 from wasmrt.sandbox.isolation.wire.calls import read_error
 
 MAX_PROGRAMS = 64
-"""Maximum number of components with a template process; the others start one again when they are called."""
+"""Maximum number of components with a template process. Calls of other components start a template again."""
 KEPT_PROGRAMS = 256
 COMPILE_SECONDS = 120.0
 MAX_ARTIFACT_BYTES = 1024 * MIB
@@ -117,7 +117,7 @@ class WorkerHome:
         return sealed_memory(artifact)
 
     def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
-        """Compile it in a separate process; the host stores the code without parsing it."""
+        """Compile the code in a separate process. The host stores the code without parsing it."""
         with self._compiling, _compiler(self._zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)
             if frame.kind == Kind.REFUSED:
@@ -136,7 +136,7 @@ def _bounds() -> str:
 
 @contextmanager
 def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
-    """Run a compile worker, and end it in every case."""
+    """Start a compile worker, and end it after the block."""
     ours, theirs = socket_pair()
     with ours:
         lifetime = Lifetime(COMPILE_SECONDS)

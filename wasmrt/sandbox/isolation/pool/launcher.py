@@ -1,4 +1,4 @@
-"""The host's handle on a zygote and its children."""
+"""The host's handle for a zygote and its children."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from wasmrt.sandbox.isolation.wire import Kind
 _T = TypeVar("_T")
 
 START_SECONDS = 30.0
-"""Generous for a machine under load; one that takes longer has no capacity for workers."""
+"""Maximum time for a zygote to start. A machine that needs longer has no capacity for workers."""
 
 
 class Zygote:
@@ -36,7 +36,7 @@ class Zygote:
         self._start()
 
     def version(self, lifetime: Lifetime) -> str:
-        """Return the engine's version, which its machine code fits; raises as `fork`."""
+        """Return the version of the engine, for which machine code is compiled. Raises the errors of `fork`."""
         return self._exchange(lambda: self._control.greeting(lifetime), lifetime).fields().text("version", 64)
 
     def fork(self, kind: Kind, head: dict[str, object], descriptors: list[int], lifetime: Lifetime) -> int:
@@ -44,23 +44,23 @@ class Zygote:
 
         Raises:
             InternalError: the zygote has ended.
-            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the answer; a child
-                that was forked regardless is ended.
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the answer. If a child
+                was forked, it is ended.
         """
         return self._exchange(
             lambda: self._control.number(kind, head, descriptors, Kind.SPAWNED, "pid", lifetime), lifetime
         )
 
     def end(self, pid: int, lifetime: Lifetime) -> int:
-        """End a child and everything it forked; return its status as `waitpid` does, 0 if it is not known in time.
+        """End a child and everything it forked. Return its `waitpid` status, or 0 if the status is not known in time.
 
-        Close the socket of a child before, so that it ends even if this wait is cut short.
+        Close the child's socket before, so that the child ends even if this wait is cut short.
         """
         return unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
 
     @property
     def is_ours(self) -> bool:
-        """False after `close`, and in a process that was forked from the one that started it."""
+        """False after `close`, and in a process forked from the owner."""
         return self._process == os.getpid() and self._control.is_open
 
     def close(self) -> None:
@@ -77,7 +77,7 @@ class Zygote:
             os.waitpid(self._pid, 0)
 
     def leave(self) -> None:
-        """Close this end in a forked process, so that the zygote sees when its owner has ended."""
+        """Close this end in a forked process, so that the zygote notices when its owner has ended."""
         self._control.close()
 
     def _start(self) -> None:
@@ -103,7 +103,7 @@ class Zygote:
         return unbroken(alone)
 
     def _again(self, ask: Callable[[], _T]) -> _T:
-        """Send a request; if the zygote has ended, and with it its children, repeat it to a new one."""
+        """Send a request. If the zygote and its children have ended, start another and repeat the request."""
         try:
             return ask()
         except GoneError:
@@ -117,7 +117,7 @@ class Zygote:
 
 
 _shared: list[tuple[Zygote, int]] = []
-"""This process's zygote and the number of its users. Assigned in one step: threads fork, and signal handlers raise."""
+"""The zygote and the number of its users. Assigned in one step, because threads fork and signal handlers raise."""
 _lock = threading.Lock()
 
 

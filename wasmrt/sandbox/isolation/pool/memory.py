@@ -17,9 +17,9 @@ _SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOSPC)
 
 @contextmanager
 def refusals() -> Iterator[None]:
-    """Raise an `OSError` of the block as an error of this package.
+    """Raise an `OSError` of the block as `InternalError`.
 
-    For code that does not wait, because an exception of a signal handler is not the kernel's refusal.
+    The block must not wait: an exception of a signal handler would be mistaken for a refusal of the kernel.
 
     Raises:
         InternalError: no worker process can be started.
@@ -39,17 +39,17 @@ def refusals() -> Iterator[None]:
 
 @refusals()
 def socket_pair() -> tuple[socket.socket, socket.socket]:
-    """Return two connected sockets, for the two ends of a process.
+    """Return two connected sockets, one for each process.
 
     Raises:
-        InternalError: as `refusals`.
+        InternalError: see `refusals`.
     """
     return socket.socketpair()
 
 
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _TRIES = 10
-"""The kernel may pin a page for a moment, and then refuses a seal after 0.15 s; another memfd has other pages."""
+"""How often a new memfd is tried: if one of its pages is pinned, the kernel refuses to seal it after 0.15 s."""
 
 
 def sealed_memory(data: bytes | memoryview) -> int:
@@ -63,12 +63,12 @@ def sealed_memory(data: bytes | memoryview) -> int:
 
 @refusals()
 def sealed_after(fill: Callable[[int], None]) -> int:
-    """Fill a memfd by `fill`, seal it and return its descriptor; close it if `fill` raises.
+    """Fill a memfd with `fill`, seal it and return its descriptor. If `fill` raises, close the memfd.
 
-    If a memfd cannot be sealed (fcntl(2), EBUSY), another is filled.
+    If a memfd cannot be sealed (fcntl(2), EBUSY), another one is filled.
 
     Raises:
-        InternalError: as `sealed_memory`.
+        InternalError: see `sealed_memory`.
     """
     for _ in range(_TRIES - 1):
         try:
@@ -92,7 +92,7 @@ def _sealed(fill: Callable[[int], None]) -> int:
 
 @contextmanager
 def memory_file(data: bytes) -> Iterator[int]:
-    """Hold bytes in a sealed memfd while it is passed to another process."""
+    """Yield the descriptor of a sealed memfd with `data`, and close it after the block."""
     descriptor = sealed_memory(data)
     try:
         yield descriptor

@@ -43,7 +43,7 @@ class Program:
         self._artifact = artifact
         self._idle_workers = idle_workers
         self._lock = threading.Lock()
-        """Held only briefly, unlike `_starting`, which is held until a template or a worker was forked."""
+        """Held only briefly. In contrast, `_starting` is held until a template or a worker was forked."""
         self._starting = Turns()
         self._template: Template | None = None
         self._calls = 0
@@ -58,12 +58,12 @@ class Program:
 
     @property
     def world(self) -> str:
-        """The interface that it is called through."""
+        """The interface through which the component is called."""
         return self._world
 
     @property
     def type(self) -> ComponentType:
-        """Imports and exports, as the engine describes them."""
+        """The component's imports and exports, as reported by the engine."""
         if self._type is None:
             lifetime = unlimited_lifetime()
             with self._busy():
@@ -74,8 +74,8 @@ class Program:
         """Run one tool in a worker of this component and user.
 
         Raises:
-            WorkerCrashedError: the worker ended during the call, or broke the rules.
-            ToolError: as `GuestComponent.run`.
+            WorkerCrashedError: the worker ended during the call, or violated the protocol.
+            ToolError: see `GuestComponent.run`.
         """
         with self._busy():
             return self._run(call, tool, params, context, user)
@@ -161,7 +161,7 @@ class Program:
             return description
 
     def _keep(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
-        """Keep the worker that described the component for the first user, because it has served none yet.
+        """Keep the worker that described the component for the first user, because it has not served a user yet.
 
         A worker that may have trapped, or has ended, is retired.
         """
@@ -205,7 +205,7 @@ class Program:
             return self._loaded(lifetime).fork(lifetime)
 
     def _loaded(self, lifetime: Lifetime, data: bytes = b"") -> Template:
-        """Return the template after it has loaded the component; the wait is bounded by `lifetime`.
+        """Return the template once it has loaded the component. The wait ends with `lifetime`.
 
         `data` is only needed the first time, to detect the component's world.
         """
@@ -242,9 +242,9 @@ class Program:
 
 
 class IdleWorkers:
-    """Idle workers, each of one component and user, or not of a user yet; and the components that have a template.
+    """Idle workers, each for one component and at most one user, and the components that have a template.
 
-    Both are bounded: the least recently used is ended first.
+    The numbers of both are limited. The least recently used is ended first.
     """
 
     def __init__(self, max_workers: int, max_programs: int) -> None:

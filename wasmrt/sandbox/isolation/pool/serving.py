@@ -1,4 +1,4 @@
-"""Answers the requests of a guest in a worker: each is read strictly, then decided by the call's services."""
+"""Answer the requests of a guest in a worker: each request is read strictly, then decided by the call's services."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from wasmrt.sandbox.isolation.wire import Channel, Frame, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.requests import CALL_ENDED, read_request, write_failure, write_reply
 
 _LAST_MS = 253_402_300_799_999
-"""The end of the year 9999, the last that Python's dates have."""
+"""The end of the year 9999, the last year of Python's dates."""
 _MAX_OPEN = 4 * MAX_OPEN_ANSWERS
 
 
@@ -28,8 +28,8 @@ class Server:
         """Handle one request and send its reply.
 
         Raises:
-            ProtocolError: the frame breaks the rules.
-            ClosedError: the worker is gone.
+            ProtocolError: the frame violates the protocol.
+            ClosedError: the worker has ended.
         """
         request = read_request(frame)
         self._check_handle(request)

@@ -43,7 +43,7 @@ def start() -> tuple[int, socket.socket]:
 
 
 def kill(pid: int) -> None:
-    """End a zygote and wait for it; if other code has waited for it, its PID is no longer valid."""
+    """End a zygote and wait for it, unless other code has reaped it: its PID may then be another process's."""
     with suppress(ChildProcessError):
         if os.waitpid(pid, os.WNOHANG) == (0, 0):
             os.kill(pid, signal.SIGKILL)
@@ -71,9 +71,9 @@ def _spawned(end: int) -> int:
 
 
 def _bytecode() -> list[str]:
-    """Return the options with which another interpreter uses the same bytecode cache as this one.
+    """Return the options with which a second interpreter uses the bytecode cache of this interpreter.
 
-    Modules that only workers import would otherwise be compiled for each runtime.
+    Without them, modules that only workers import would be compiled for each runtime.
     """
     options = ["-B"] if sys.dont_write_bytecode else []
     return options if sys.pycache_prefix is None else [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"]

@@ -1,4 +1,4 @@
-"""The host's handle on a template: the process that a component's workers are forked from."""
+"""The host's handle for a template: the process from which a component's workers are forked."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ProgramKey(NamedTuple):
 
 
 class Template:
-    """One template process, started at once. Threads may share it; each waits until its call's deadline at most.
+    """One template process, started at once. Threads may share it. Each thread waits at most until its call's deadline.
 
     Raises:
         InternalError: the template cannot be started.
@@ -47,7 +47,7 @@ class Template:
     """
 
     world: str
-    """The interface that its component is called through; set by `load`."""
+    """The interface through which the component is called. Set by `load`."""
 
     def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
         self._zygote = zygote
@@ -107,7 +107,7 @@ class Template:
             return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
-        """Wait for a worker that was ended; return its status as `waitpid` does, 0 if it is not known in time."""
+        """Wait for a worker that was ended. Return its `waitpid` status, or 0 if the status is not known in time."""
         return unbroken(lambda: self._status(pid, lifetime)) if pid else 0
 
     def _status(self, pid: int, lifetime: Lifetime) -> int:
@@ -122,14 +122,14 @@ class Template:
             return 0
 
     def leave(self, pid: int) -> None:
-        """Have the next request wait for a worker that was ended, which may take a while."""
+        """Record that the next request must wait for a worker that was ended."""
         self._control.leave(pid)
 
     def type(self, lifetime: Lifetime) -> ComponentType:
         """Return the component's imports and exports.
 
         Raises:
-            InternalError: the template does not answer with them.
+            InternalError: the template does not return them.
         """
 
         def ask() -> Frame:
@@ -143,6 +143,6 @@ class Template:
             raise GoneError("a template did not send the types of its component") from error
 
     def close(self, lifetime: Lifetime) -> int:
-        """End it and all its workers; return its status."""
+        """End the template and all its workers; return the template's status."""
         self._control.close()
         return self._zygote.end(self._pid, lifetime)

@@ -31,7 +31,7 @@ MAX_DESCRIPTION_HEAD = 16 * MIB
 MAX_CONTROL_BYTES = 64 * KIB
 MAX_DESCRIPTORS = 4
 NO_EXCHANGE = 0
-"""The number of frames that belong to no call: greetings, `BYE`, and those of processes that fork others."""
+"""The exchange number of frames that belong to no call: greetings, `BYE`, and frames of processes that fork others."""
 _START = struct.Struct("<IBQ")
 _HEAD = struct.Struct("<I")
 _FRAME = struct.Struct("<IBQI")
@@ -84,7 +84,7 @@ class HeadBounds(NamedTuple):
     size: int
     depth: int
     parts: int
-    """Maximum number of lists and objects. The reader holds the GIL for up to 1 us for each."""
+    """Maximum number of lists and objects. Reading each holds the GIL for up to 1 us."""
 
 
 _HEAD_BOUNDS = HeadBounds(1 * MIB, 8, 20_000)
@@ -96,7 +96,7 @@ def _never(_events: int = 0) -> None:
 
 
 class Frame(NamedTuple):
-    """One frame with an unparsed head. `check` is called during long parsing, and may raise."""
+    """One frame with an unparsed head. `check` is called while a large head is parsed, and may raise."""
 
     kind: int
     head: bytes
@@ -133,11 +133,11 @@ class Frame(NamedTuple):
 class Channel:
     """One end of a stream socket. Used by one thread at a time.
 
-    After `patient`, `waiting` is called when the channel has waited that long, with the events of `poll` that it waits
-    for; usually it waits for them or for the call's end. `between` is called between the pieces of a frame, however
-    fast they arrive. An exception of either ends the wait; a frame that fits the buffer can be waited for again.
+    After the seconds set with `patient`, `waiting` is called with the awaited `poll` events. Usually it waits for these
+    events or for the call's end. `between` is called between the pieces of a frame. An exception of either ends the
+    wait. If the frame fits the buffer, the wait can be repeated.
 
-    `number` is the number of the exchange: it is sent in each frame and expected in each frame received.
+    `number` is the number of the exchange. It is sent in each frame and expected in each frame received.
     """
 
     __slots__ = ("_buffer", "_end", "_start", "_view", "between", "number", "socket", "waiting")
@@ -187,7 +187,7 @@ class Channel:
 
         Raises:
             ClosedError: the other end was closed.
-            ProtocolError: the frame is longer, its lengths contradict each other, or it is of another exchange.
+            ProtocolError: the frame is too long, its lengths contradict each other, or it belongs to another exchange.
         """
         if self._start == self._end:
             self._start = self._end = 0
@@ -229,7 +229,7 @@ class Channel:
         return whole
 
     def _reach(self, size: int) -> None:
-        """Wait until the buffer holds `size` bytes. SECURITY: `between` also bounds a sender of single bytes."""
+        """Wait until the buffer has `size` bytes. SECURITY: `between` also stops a sender of single bytes."""
         if self._end - self._start >= size:
             return
         self._fill()

@@ -1,4 +1,4 @@
-"""The fields of a frame's head. SECURITY: those of a worker are hostile input, each read by name, type and bound."""
+"""The fields of a frame's head. SECURITY: workers' heads are hostile: each field is read by name, type and bound."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from wasmrt.core.limits import KIB
 from wasmrt.sandbox.component import printable
 
 MAX_TEXT = 32 * KIB
-"""Maximum characters of a string in a head, unless the field sets its own; more than any host accepts."""
+"""Default maximum of characters of a string in a head. The host accepts no longer string."""
 
 
 class ProtocolError(WasmrtError):
@@ -19,7 +19,7 @@ class ProtocolError(WasmrtError):
 
 
 class Head:
-    """The fields of a frame's head, read by name and type; a missing field or one of another type is an error."""
+    """The fields of a frame's head, read by name and type. A field that is missing or has another type is an error."""
 
     __slots__ = ("_fields",)
 

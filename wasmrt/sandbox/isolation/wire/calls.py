@@ -1,4 +1,4 @@
-"""A call and its end as frames: packed heads (faster than JSON) of calls and results, and errors.
+"""Encode a call and its end as frames. The heads of calls and results are packed, which is faster than JSON.
 
 An error is one of a closed set of types, rebuilt from bounded fields.
 """
@@ -43,7 +43,7 @@ _CALL = struct.Struct("<dQQI4?16sQ")
 _COUNTS = struct.Struct("<4Q")
 _MAX_COUNT = 2**62
 NO_CLOCK = (False, False, bytes(SEED_BYTES), 0)
-"""The fields of the system's clock."""
+"""The clock fields of a call that uses the system's clock."""
 
 
 def clock_fields(clock: Clock) -> tuple[bool, bool, bytes, int]:
@@ -65,7 +65,7 @@ class CallHead(NamedTuple):
     has_context: bool
     has_workspace: bool
     deterministic: bool
-    """True for a logical clock, whose fields are the next three."""
+    """True for a logical clock, which the next three fields describe."""
     waits: bool
     seed: bytes
     start_ns: int
@@ -139,7 +139,7 @@ _SETTINGS = {
     for name in (*ResourceLimits.__dataclass_fields__, *(name for name in vars(limits) if name.startswith("MAX_")))
 }
 _TEXT = 6 * MAX_ERROR_TEXT_BYTES
-"""Longer than the host's own limit, which it applies after the scan for secrets."""
+"""Maximum characters of an error's text. The host cuts it to a lower limit after the scan for secrets."""
 
 
 def write_error(error: WasmrtError) -> dict[str, Any]:
@@ -163,7 +163,7 @@ def read_error(head: Head) -> WasmrtError:
     """Return the error that a worker reports.
 
     Raises:
-        ProtocolError: a worker may not report such an error.
+        ProtocolError: workers may not report this error.
     """
     name = head.text("error", 64)
     code, message, hint = head.line("code", 200), head.line("message", _TEXT), head.line_or_none("hint", _TEXT)

@@ -21,16 +21,16 @@ MAX_PROGRESS_TEXT = 6 * MAX_LOG_ENTRY_BYTES
 _MAX_SENT_HEADERS = 1024
 _MAX_HEADER_TEXT = 2 * MAX_HEADER_BYTES
 _MAX_READ_HEADERS = 4096
-"""Bounds the work of reading; the gateway's own limit is far lower, and its decision is recorded."""
+"""Limits the work of reading. The gateway's own limit is far lower, and its decision is recorded."""
 _MAX_TEXTS = {"message": MAX_PROGRESS_TEXT, "subject": 1000}
-"""Characters of the fields whose limit is not `MAX_TEXT`."""
+"""Maximum characters of the fields whose limit differs from `MAX_TEXT`."""
 _REFUSALS = {str(reason): reason for reason in REFUSALS}
 _OK, _BYTES, _TEXT, _FAILURE = b'{"end":"ok"}', b'{"end":"bytes"}', b'{"end":"text"}', b'{"end":"failure"}'
 CALL_ENDED = b'{"end":"over"}'
 
 
 class HostEndedError(BaseException):
-    """The host ended the call during a request, and has recorded why."""
+    """The host ended the call during a request, and recorded the reason."""
 
 
 # -- requests: written by a worker, read by the host -------------------------------------------------------------------
@@ -39,10 +39,10 @@ class HostEndedError(BaseException):
 def write_request(
     request: Request[object], max_body: int, max_content: int
 ) -> tuple[dict[str, object], bytes | memoryview]:
-    """Return a request as head and tail of a frame; longer values than any host accepts are cut.
+    """Return a request as head and tail of a frame. Values longer than any host accepts are cut.
 
-    A value that was cut is still too long, so the host refuses it: of a body and of a file's content, one byte more
-    than `max_body` and `max_content` is sent.
+    A cut value is still too long, so the host refuses it: a body keeps `max_body` + 1 bytes, a file's content
+    `max_content` + 1 bytes.
     """
     head: dict[str, object] = {"do": NAMES[type(request)]}
     tail: bytes | memoryview = b""
@@ -157,8 +157,8 @@ def read_reply(frame: Frame) -> object:
     """Return the data of a reply, for `Request.read_reply`. The host is trusted.
 
     Raises:
-        HostFailure: the host refused, or failed.
-        HostEndedError: the call is over.
+        HostFailure: the host denied the request or failed.
+        HostEndedError: the call has ended.
     """
     if frame.head == _OK:
         return json.loads(bytes(frame.tail)) if frame.tail else None

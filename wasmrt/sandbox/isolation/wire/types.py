@@ -1,7 +1,7 @@
-"""A component's type as JSON data: a table of types that refer to each other by index.
+"""Encode a component's type as JSON data: a table of types that refer to each other by index.
 
-SECURITY: `read_type` reads a worker's data. Every index refers to an earlier type, so that types cannot be circular;
-the table is bounded, and so is its expansion, since n entries can represent a type of size 2^n.
+SECURITY: `read_type` reads a worker's data. Every index refers to an earlier type, so types cannot be circular. The
+table is bounded, and so is its expansion, since n entries can represent a type of size 2^n.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 MAX_TYPES = 20_000
 MAX_SPELLED = 200_000
-"""Maximum number of types in all functions together, expanded."""
+"""Maximum number of types in all functions after expansion."""
 _MAX_NAMES = 20_000
 
 
@@ -51,7 +51,7 @@ def read_type(head: Head) -> ComponentType:
     """Read a component's type.
 
     Raises:
-        ProtocolError: the type is malformed, or over its bounds.
+        ProtocolError: the type is malformed or exceeds a bound.
     """
     try:
         types = _Types(head.items("types", MAX_TYPES))

@@ -38,7 +38,7 @@ OWN = 3
 """The descriptor of the process's socket."""
 _OK, _BROKEN = 0, 70
 _kept: list[socket.socket] = []
-"""Sockets kept to the end of the process: its filter may kill it for closing one."""
+"""Sockets kept until the process ends, because its filter may kill it for closing one."""
 
 
 def spawn(body: Callable[[], None]) -> int:
@@ -57,14 +57,14 @@ def spawn(body: Callable[[], None]) -> int:
 
 
 def end_group(pid: int) -> int:
-    """End a child and everything it forked; return its status as `waitpid` does."""
+    """End a child and everything it forked; return its `waitpid` status."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, signal.SIGKILL)  # its PID is valid, also as its group's, until it was waited for
     return status_of(pid)
 
 
 def status_of(pid: int) -> int:
-    """Wait for a child that has ended; return its status as `waitpid` does, 0 if the PID is not a child's."""
+    """Wait for a child that has ended. Return its `waitpid` status, or 0 if `pid` is not a child."""
     try:
         return os.waitpid(pid, 0)[1]
     except ChildProcessError:
@@ -82,9 +82,9 @@ def own_socket(descriptor: int) -> socket.socket:
 
 
 WORKER_ROOM_BYTES = 384 * MIB
-"""Memory for the engine's and the interpreter's work on values, in addition to the guest's memory."""
+"""Memory in addition to the guest's: for the work of engine and interpreter on values."""
 _LIST_ROOM_BYTES = 72 * MAX_LIST_BYTES
-"""Memory for the longest list of bytes that a guest receives: the engine uses 32 bytes for each, twice."""
+"""Memory for the longest list of bytes that a guest receives. The engine allocates 32 bytes per element, twice."""
 EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
 # A template leads a process group with its workers, so that all can be ended at once.
 _RUN_WORKER = replace(RUN_WORKER, session=False)
@@ -92,12 +92,12 @@ _COMPILE_WORKER = replace(COMPILE_WORKER, session=False)
 
 
 def _required(required: bool) -> tuple[str, ...]:
-    """Return the required layers: all of them, or none if weaker machines are accepted."""
+    """Return the required layers: all layers, or none if machines with fewer layers are accepted."""
     return EVERY_LAYER if required else ()
 
 
 class TemplateSeal:
-    """The confinement of a template, entered at once, and that of the workers it forks.
+    """The confinement of a template, which is entered at once, and the confinement of its workers.
 
     `keep` are descriptors that the template needs.
 
@@ -141,7 +141,7 @@ def seal_compiler(*, required: bool) -> None:
 
 
 def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
-    """Load a component from sealed memory of the host, then fork a worker for each request.
+    """Load a component from the host's sealed memfd, then fork a worker for each request.
 
     SECURITY: the component's bytes and machine code are hostile, so the process is sealed first. No function of the
     component runs here, because it could affect the workers of all users.
@@ -187,7 +187,7 @@ def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, se
 
 
 def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
-    """Compile the component of a descriptor, send its machine code, and end."""
+    """Compile the component in the passed descriptor, send its machine code, and exit."""
     control, data = _begin(descriptors[0]), _content(descriptors[1])
     try:
         seal_compiler(required=head.flag("required"))
@@ -199,7 +199,7 @@ def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
 
 
 def _begin(end: int) -> socket.socket:
-    """Start a process group, so that all forked processes can be ended together, and install the socket."""
+    """Start a process group, so that all forked processes can be ended together. Install and return the socket."""
     os.setpgid(0, 0)
     return own_socket(end)
 

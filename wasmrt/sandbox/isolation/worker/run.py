@@ -34,11 +34,11 @@ from wasmrt.sandbox.isolation.wire.requests import HostEndedError, read_reply, w
 from wasmrt.sandbox.schema import Validator
 
 MAX_REPLY_BYTES = 2**31 - 1
-"""The host is trusted, and the grant bounds its replies."""
+"""Maximum size of a host's reply. The host is trusted, and the grant limits its replies."""
 
 
 class WorkerLifetime(Lifetime):
-    """The time of a call. The host cancels it with a frame, the only one that it sends while a guest runs."""
+    """The lifetime of a call. While a guest runs, the host sends only one kind of frame: it cancels the call."""
 
     __slots__ = ("_poll", "_ticker")
 
@@ -100,20 +100,20 @@ class RemoteServices:
 
 
 IDLE_SECONDS = 60
-"""A worker without calls for this long ends; it announces that first, so that no call is lost."""
+"""A worker without calls for this time exits. It reports that first, so that no call is lost."""
 _MOST = 64 * 1024 * 1024
-"""Maximum size of a frame of the host, which bounds the params itself."""
+"""Maximum size of a host's frame. The host itself limits the params."""
 
 
 class _StreamingCall(GuestCall):
-    """A call whose log lines are sent at once, so that they survive a crash of the worker."""
+    """A call whose log lines are sent immediately, so that they survive a crash of the worker."""
 
     __slots__ = ("channel",)
 
     channel: Channel
 
     def log(self, level: LogLevel, message: str) -> None:
-        """Store a log line within the limits, and send it with its position; printed text extends the last line."""
+        """Store a log line within the limits, and send it with its position. Printed text extends the last line."""
         before = len(self.logs)
         super().log(level, message)
         if len(self.logs) > before:

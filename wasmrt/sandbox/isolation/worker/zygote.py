@@ -54,7 +54,7 @@ def main() -> NoReturn:
 
 
 def _validate_once() -> None:
-    """Use the schema validator once: with its first pattern it reads the number of processors from files."""
+    """Use the schema validator once: at its first pattern, it reads the number of processors from files."""
     texts: dict[str, object] = {"type": "string", "pattern": "^[a-z]+$"}
     texts |= {"format": "date-time", "contentEncoding": "base64", "contentMediaType": "application/json"}
     numbers = {"type": "number", "multipleOf": 0.01, "exclusiveMinimum": 0}
@@ -90,7 +90,7 @@ def _serve(control: socket.socket, forked: set[int]) -> None:
 
 
 def _settings(head: Head) -> EngineConfig:
-    """Return the engine's settings; without a memory pool if this process may not reserve its address space."""
+    """Return the engine's settings, without a memory pool if this process may not reserve its address space."""
     allocator = Allocator(head.text("allocator"))
     if best_allocator() == Allocator.ON_DEMAND:
         allocator = Allocator.ON_DEMAND

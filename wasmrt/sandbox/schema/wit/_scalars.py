@@ -96,7 +96,7 @@ def _string(value: Any) -> str:
 
 
 _PIECE_CHARS = 1024 * 1024
-"""A multiple of four."""
+"""Characters decoded at once: a multiple of four."""
 
 
 def read_bytes(value: Any) -> bytes:
