@@ -37,7 +37,7 @@ _KINDS: tuple[tuple[Effect, str], ...] = (
     (Effect.NETWORK, "Uses the network"),
     (Effect.READ_FILESYSTEM, "Reads files"),
 )
-"""Effects, the most serious first: it decides about the headline."""
+"""Effects, the most serious first. The first of them that a call has selects the headline."""
 _FLOW_REASONS = {
     "untrusted-destination": "Only text that others wrote names this destination.",
     "carried-link": "The call sends on a link that only text of others contains.",

@@ -1,6 +1,6 @@
 """Find the method, hosts, recipients, paths and command of a call in its parameters, and the reach of a session answer.
 
-The names and values of parameters decide, as for flows: the schema and the description of a tool are its author's.
+As for flows, only names and values of parameters count, because a tool's author writes its schema and description.
 """
 
 from __future__ import annotations

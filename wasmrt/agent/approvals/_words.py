@@ -34,7 +34,7 @@ def start_of(text: str, limit: int) -> str:
 
 
 def end_of(text: str, limit: int = 45) -> str:
-    """Return the end of a host or an address, which decides, with an ellipsis if it was cut."""
+    """Return the end of a host or an address, its decisive part, with an ellipsis if it was cut."""
     return text if len(text) <= limit else f"{CUT}{text[1 - limit :]}"
 
 

@@ -20,8 +20,8 @@ _COMMON = frozenset((
 def rank_rows(query: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows whose name or description has at least half of the query's words, the rows with most words first.
 
-    Of rows with equally many words, those with most words in the name come first. Common words do not count, unless
-    the query has no other word, and neither does an English ending.
+    Rows with equally many words are ordered by the words in the name. English endings are ignored, and so are common
+    words unless the query has no others.
     """
     words = dict.fromkeys(_WORD.findall(query.casefold()))
     wanted = [_ENDING.sub("", word) for word in words if word not in _COMMON] or list(words)

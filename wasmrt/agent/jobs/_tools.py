@@ -211,7 +211,7 @@ class _JobCalls:
         return mode
 
     def _wait(self, job: Job, context: ToolContext) -> dict[str, Any]:
-        """Wait for a job within the time of the call; a job that the longest wait does not suffice for fails."""
+        """Wait for a job within the time of the call. A job that runs longer than `JOB_WAIT_SECONDS` fails."""
         left = JOB_WAIT_SECONDS if context.lifetime is None else context.lifetime.remaining() - _MARGIN_SECONDS
         seconds = max(min(JOB_WAIT_SECONDS, left), 0.0)
         ended = self._jobs.wait(job.id, user=job.user, seconds=seconds, lifetime=context.lifetime)

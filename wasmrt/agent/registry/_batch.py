@@ -1,9 +1,9 @@
-"""Run the calls of one turn. Calls that only read run concurrently, all others in order. A denied call stops no other.
+"""Run the calls of one turn. Calls that only read run concurrently, all others in order. Each denial affects one call.
 
 A call that reads data of a kind, for example files, runs after the earlier calls that can change data of this kind, and
-before the later ones. The results do not depend on the order in which approvals arrive. Calls that require no approval
-run first, except for such reads after a call that does. Approved calls then run in the given order: each one runs as
-soon as all calls before it have been approved and run, or denied.
+before the later ones. Calls that require no approval run first, unless they read what an earlier call that requires
+approval can change. Approved calls then run in the given order, as soon as all calls before them have ended or were
+denied. So the results do not depend on the order in which approvals arrive.
 """
 
 from __future__ import annotations

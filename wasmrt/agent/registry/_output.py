@@ -106,7 +106,7 @@ MAX_BLOCKS = 64
 MAX_MEDIA_BYTES = 4 * MIB
 """Maximum size of all media of a result, as base64 text."""
 _PIECE_CHARS = 256 * KIB
-"""Of base64 text that is decoded in one C call; a multiple of four."""
+"""Characters of base64 text that are decoded in one C call; a multiple of four."""
 _TYPE = re.compile(r"[a-z]+/[a-zA-Z0-9][a-zA-Z0-9.+-]{0,100}")
 _URI = re.compile(r"[a-z][a-z0-9+.-]{0,30}:[\x21-\x7e]{1,2000}")
 _LINKED = re.compile(r"https?:", re.IGNORECASE)

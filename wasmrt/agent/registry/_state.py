@@ -126,8 +126,9 @@ class CallState:
     """The reason why the call requires approval; None if it does not."""
     answer: ApprovalAnswer | None = None
     shown: str | None = None
-    confirmed_content: str | None = None
     """The preview that the approver of this call saw; None if no approver saw one."""
+    confirmed_content: str | None = None
+    """The digest of the files that the confirmation token of this call covers; None without one."""
     approved_by: tuple[str, str, str] | None = None
     """For an approval without a request: its kind, its approver and its scope."""
     planned: PlannedCall | None = None

@@ -54,7 +54,7 @@ class Trigger(NamedTuple):
 
     kind: TriggerType
     slot: str
-    """Identifies the cause: the same slot of a routine never starts a second run."""
+    """Identifies the cause. A slot starts at most one run of a routine."""
     detail: str = ""
 
 

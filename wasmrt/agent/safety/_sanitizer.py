@@ -134,12 +134,12 @@ _WRAPPER = re.compile(r"<(?:\s{0,4096}(?:/\s{0,4096})?tool_output|\s{4096}|\s{0,
 _ANY = re.compile(
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
 )
-"""Characters, one of which is in every match of the patterns above. For most texts, this check is sufficient."""
+"""Every match of the patterns above contains one of these characters, so most texts need no other check."""
 
 
 _STEP_CHARS = 16 * KIB
 _MAX_TEMPLATE_CHARS = 1 * KIB
-"""No match of `_TEMPLATE` is longer."""
+"""Maximum length of a match of `_TEMPLATE`."""
 _MAX_MATCH_CHARS = 16 * KIB
 """A longer terminal sequence is removed up to here; the rest is treated as text."""
 

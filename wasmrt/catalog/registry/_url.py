@@ -15,7 +15,7 @@ from wasmrt.core.limits import ARCHIVE_SUFFIXES, MAX_ARCHIVE_BYTES, MAX_BUNDLE_B
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 Download = Callable[[str, int], bytes]
-"""Downloads a URL of at most so many bytes, or raises `SourceError`."""
+"""Downloads at most the given number of bytes from a URL, or raises `SourceError`."""
 _PIN = re.compile(r"sha256=([0-9a-f]{64})")
 _COMPONENT_SUFFIX = ".wasm"
 

@@ -288,7 +288,7 @@ def _read() -> ConfigText:
 
 
 def _effective(file: ConfigText) -> Iterator[Effective]:
-    """Yield all settings of the file and, of the others, those with a fixed name."""
+    """Yield all settings that the file sets, and the other settings that have a fixed name."""
     tree = file.tree
     for setting in SETTINGS:
         paths = list(_paths(tree, setting.key.split(".")))

@@ -56,7 +56,7 @@ class Request:
     """
 
     method: str
-    """As sent, usually in upper case."""
+    """The method as sent, usually in upper case."""
     path: str
     """The target before `?`, byte for byte, without decoding or normalization."""
     query: str

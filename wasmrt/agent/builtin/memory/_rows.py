@@ -1,7 +1,8 @@
 """Documents in the database: their append-only versions, and the searchable chunks of their current content.
 
 A version is the text of one write. A version that replaced the document begins a chain, and is its own `base`; an
-appended version has the base of the previous version. The content at a version is the text from its base up to it.
+appended version has the base of the previous version. The content at a version is the text of all versions from its
+base up to this version.
 """
 
 from __future__ import annotations
@@ -251,7 +252,9 @@ def _enforce_size(db: sqlite3.Connection, most: int) -> None:
 
 
 def _is_full(db: sqlite3.Connection, table: str, most: int) -> bool:
-    """Return whether a table has `most` rows. No ID is below 1, so that rows are only counted if the highest ID is."""
+    """Return whether a table has `most` rows. IDs begin at 1: rows are counted only if the highest ID is `most` or
+    more.
+    """
     if (db.execute(f"SELECT max(id) FROM {table}").fetchone()[0] or 0) < most:  # noqa: S608 - a constant
         return False
     count: int = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608

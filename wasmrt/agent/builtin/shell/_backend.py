@@ -26,7 +26,7 @@ _NOTE_BYTES = 100
 
 
 class HeadAndTail:
-    """Collects output up to `cap` bytes: the first and the last half of them."""
+    """Collects at most `cap` bytes of output: one half from its start, the other from its end."""
 
     def __init__(self, cap: int) -> None:
         self._capacity = cap - _NOTE_BYTES

@@ -151,7 +151,7 @@ def _rules(name: str) -> tuple[Rule, ...]:
 LAYERS: Mapping[str, tuple[Rule, ...]] = {
     name: _rules(name) for name in ("blocked", "dangerous", "injection", "approval")
 }
-"""The layers that check a command line, in order; the fifth is the environment."""
+"""The layers that check a command line, in order. The fifth layer, the environment, has no list."""
 
 
 def is_persistable(name: str) -> bool:

@@ -75,7 +75,7 @@ class PriorContents:
 
 
 class _Workspace:
-    """The copies of one workspace. The file only grows, so that running commands can read it; then a new one begins."""
+    """The copies of one workspace. Running commands may read the file, so it only grows until a new file is begun."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

@@ -31,7 +31,7 @@ class Trust(StrEnum):
     VERIFIED = "verified"
     """Every call requires approval, and sub-agents have no access."""
     COMMUNITY = "community"
-    """As verified; the default for a server that was not reviewed."""
+    """Limited like `verified`. The default for a server that was not reviewed."""
 
 
 class Transport(StrEnum):

@@ -89,7 +89,7 @@ class Batch(NamedTuple):
     """Messages that were sent as one array, each handled separately (JSON-RPC 2.0, section 6)."""
 
     messages: tuple[Message | UnreadableError, ...]
-    """In order, with errors for invalid messages."""
+    """The messages in order, with errors for invalid ones."""
 
 
 def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
