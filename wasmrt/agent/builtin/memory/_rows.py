@@ -252,9 +252,7 @@ def _enforce_size(db: sqlite3.Connection, most: int) -> None:
 
 
 def _is_full(db: sqlite3.Connection, table: str, most: int) -> bool:
-    """Return whether a table has `most` rows. IDs begin at 1: rows are counted only if the highest ID is `most` or
-    more.
-    """
+    """Return whether a table has `most` rows. Rows are counted only if the highest ID, from 1, is at least `most`."""
     if (db.execute(f"SELECT max(id) FROM {table}").fetchone()[0] or 0) < most:  # noqa: S608 - a constant
         return False
     count: int = db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608
