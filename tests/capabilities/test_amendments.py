@@ -25,7 +25,6 @@ from wasmrt.capabilities import (
     asks_for,
     asks_for_all,
     merge,
-    revocations_of,
     revoke_from_grant,
 )
 from wasmrt.capabilities.file import format_file, parse
@@ -434,29 +433,3 @@ def test_adding_another_section_keeps_the_sections_of_tools() -> None:
         revoked("tools=one")
     with pytest.raises(ConfigurationError, match="is not a URL"):
         added("http=GET https://a.org:port/")
-
-
-@settings(max_examples=examples(100), deadline=None)
-@given(capabilities)
-def test_each_listed_part_of_a_grant_can_be_revoked(grant: Capabilities) -> None:
-    for each in revocations_of(grant):
-        text = each.as_dict()["revoke"]
-        assert each.sentence and Amendment.read(text) == each.amendment
-        try:
-            less = revoke_from_grant(grant, each.amendment)
-        except ConfigurationError as error:
-            assert "wider entry" in error.message  # another entry of the grant still allows it
-            continue
-        assert diff(grant, less).widened == () and less != grant
-
-
-def test_a_grant_is_listed_with_the_amendments_that_revoke_its_parts() -> None:
-    found = [each.as_dict() for each in revocations_of(REQUEST)]
-
-    assert {"revoke": "workspace=notes/", "sentence": "may read files under notes/"} in found
-    assert {"revoke": "tool_invoke=say", "sentence": "may call the tool speaker as say"} in found
-    assert [each["revoke"] for each in found if each["revoke"].startswith(("credentials", "logins"))] == [
-        "credentials=desk",
-        "logins=desk",
-    ]
-    assert sum(each["revoke"].startswith("http=") for each in found) == 2

@@ -12,7 +12,6 @@ from wasmrt.capabilities._amend import (
     amendment_of,
     asks_for,
     asks_for_all,
-    revocations_of,
     revoke_from_grant,
 )
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
@@ -111,7 +110,6 @@ __all__ = [
     "reached",
     "read_program_network",
     "read_secret_name",
-    "revocations_of",
     "revoke_from_grant",
     "uses_section",
     "wanted",

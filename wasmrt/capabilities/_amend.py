@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
 from wasmrt.capabilities._merge import merge, section_of
-from wasmrt.capabilities.kinds import KINDS, Change, Numbers
-from wasmrt.capabilities.kinds._login import explain_logins
+from wasmrt.capabilities.kinds import KINDS
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Addition
 from wasmrt.core.names import did_you_mean
@@ -86,41 +84,6 @@ def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities
     if left == grant:
         raise ConfigurationError(f"{amendment!s:.120} is not granted", hint="wasmrt inspect shows the grant")
     return _consistent(left)
-
-
-class Revocation(NamedTuple):
-    """A part of a grant that can be revoked, with its description for the user."""
-
-    amendment: Amendment
-    sentence: str
-
-    def as_dict(self) -> dict[str, str]:
-        """Return the amendment, as text for `Amendment.read`, and the sentence as JSON data."""
-        return {"revoke": str(self.amendment), "sentence": self.sentence}
-
-
-def revocations_of(grant: Capabilities) -> tuple[Revocation, ...]:
-    """Return the entries, credentials and logins of a grant, each with the amendment that `revoke_from_grant` needs."""
-    found = []
-    for part in grant.parts:
-        for addition in part.additions():
-            alone = Capabilities.none().with_addition(addition)
-            found += [Revocation(amendment_of(addition), each.sentence) for each in _described(alone)]
-    if grant.http is not None:
-        sent = _described(Capabilities.none().with_http(grant.http.with_entries(())))
-        names = (mapping.name for mapping in grant.http.credentials)
-        found += [
-            Revocation(Amendment("credentials", name), each.sentence) for name, each in zip(names, sent, strict=True)
-        ]
-    sentences = explain_logins(grant.logins)
-    found += [
-        Revocation(Amendment("logins", login.vendor), each) for login, each in zip(grant.logins, sentences, strict=True)
-    ]
-    return tuple(found)
-
-
-def _described(capabilities: Capabilities) -> Iterator[Change]:
-    return (change for part in capabilities.parts for change in part.added(None, Numbers(narrower=False)))
 
 
 def asks_for(request: Capabilities, addition: Addition) -> bool:

@@ -15,6 +15,7 @@ from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, 
 from wasmrt.agent.approvals import (
     DISCONNECTED,
     RequestKind,
+    RequestStore,
     RequestTable,
     new_request_id,
     short_note,
@@ -60,7 +61,7 @@ class Settle(Protocol):
         """Store the answer."""
 
 
-class AccessStore:
+class AccessStore(RequestStore[AccessRequest]):
     """The access requests and their answers, of an installation in one SQLite file, or of several hosts in PostgreSQL.
 
     Each change is one transaction. An answer of scope `once` is therefore used by only one call, in one process.
@@ -203,30 +204,6 @@ class AccessStore:
         """
         with self._requests.changing() as db:
             self._requests.end(db, AccessState.OUTDATED, "id = ? AND state = 'pending'", request_id)
-
-    def get(self, request_id: str) -> AccessRequest | None:
-        """Return one request in any state, or None if no request has this ID.
-
-        Raises:
-            ApprovalError: the store cannot be read.
-        """
-        return self._requests.get(request_id)
-
-    def pending(self, user: str | None = None) -> list[AccessRequest]:
-        """Return the pending requests, oldest first; if `user` is None, the requests of all users.
-
-        Raises:
-            ApprovalError: the store cannot be read.
-        """
-        return self._requests.pending(user)
-
-    def decided(self, limit: int = 100) -> list[AccessRequest]:
-        """Return the requests that are no longer pending, latest first.
-
-        Raises:
-            ApprovalError: the store cannot be read.
-        """
-        return self._requests.decided(limit)
 
     def refused(self, user: str | None = None) -> list[AccessRequest]:
         """Return the permanently denied requests, oldest first; if `user` is None, the requests of all users.

@@ -153,7 +153,7 @@ class RequestTable(Generic[R]):
                     return
                 self._hold_lease(db, owner)
 
-    def _withdraw_orphans(self) -> None:
+    def withdraw_orphans(self) -> None:
         """Withdraw the requests of processes that have ended."""
         if not self.exists:
             return
@@ -194,21 +194,6 @@ class RequestTable(Generic[R]):
         code, end = self._kind.closed_states[row["state"]]
         return ApprovalError(f"{row['id']} {end}; nothing was changed", code=code, hint=LIST_HINT)
 
-    def get(self, request_id: str) -> R | None:
-        """Return one request in any state, or None if no request has this ID."""
-        self._withdraw_orphans()
-        return next(iter(self.select("id = ?", request_id)), None)
-
-    def pending(self, user: str | None) -> list[R]:
-        """Return the pending requests, oldest first; if `user` is None, the requests of all users."""
-        self._withdraw_orphans()
-        where = "state = 'pending' AND expires_ms > ? AND user = coalesce(?, user) ORDER BY created_ms, id"
-        return self.select(where, self.now_ms(), user)
-
-    def decided(self, limit: int) -> list[R]:
-        """Return the requests that are no longer pending, latest first."""
-        return self.select("state != 'pending' ORDER BY created_ms DESC, id LIMIT ?", limit)
-
     def select(self, where: str, *values: object) -> list[R]:
         """Return the requests that match an SQL condition.
 
@@ -220,6 +205,27 @@ class RequestTable(Generic[R]):
         sql, now = f"SELECT * FROM {self._kind.table} WHERE {where}", self.now_ms()  # noqa: S608 - constants
         with self.database.reading() as db:
             return [self._kind.view(row, now) for row in db.execute(sql, values)]
+
+
+class RequestStore(Generic[R]):
+    """The queries that the stores of both kinds of requests share. Each raises `ApprovalError` if it cannot read."""
+
+    _requests: RequestTable[R]
+
+    def get(self, request_id: str) -> R | None:
+        """Return one request in any state, or None if no request has this ID."""
+        self._requests.withdraw_orphans()
+        return next(iter(self._requests.select("id = ?", request_id)), None)
+
+    def pending(self, user: str | None = None) -> list[R]:
+        """Return the pending requests, oldest first; if `user` is None, the requests of all users."""
+        self._requests.withdraw_orphans()
+        where = "state = 'pending' AND expires_ms > ? AND user = coalesce(?, user) ORDER BY created_ms, id"
+        return self._requests.select(where, self._requests.now_ms(), user)
+
+    def decided(self, limit: int = 100) -> list[R]:
+        """Return the requests that are no longer pending, latest first."""
+        return self._requests.select("state != 'pending' ORDER BY created_ms DESC, id LIMIT ?", limit)
 
 
 def insert(db: Connection, table: str, row: Mapping[str, Any]) -> None:

@@ -32,6 +32,7 @@ from wasmrt.agent.approvals._remembered import (
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
     RequestKind,
+    RequestStore,
     RequestTable,
     short_note,
     unknown_request_error,
@@ -72,7 +73,7 @@ INSERT INTO counter VALUES ('answers', 0);
 _OPEN = "state IN ('pending', 'answered')"
 
 
-class ApprovalStore:
+class ApprovalStore(RequestStore[QueuedRequest]):
     """The approval requests of an installation in one SQLite file, or of several hosts in a PostgreSQL database.
 
     Each change is one transaction. If a process is killed during a change, the change is either complete or absent. The
@@ -263,30 +264,6 @@ class ApprovalStore:
                 "decided_ms": now,
             }  # fmt: skip
             self._requests.update(db, request_id, values)
-
-    def get(self, request_id: str) -> QueuedRequest | None:
-        """Return one request in any state, or None if no request has this ID.
-
-        Raises:
-            ApprovalError: the store cannot be read.
-        """
-        return self._requests.get(request_id)
-
-    def pending(self, user: str | None = None) -> list[QueuedRequest]:
-        """Return the pending requests, oldest first; if `user` is None, the requests of all users.
-
-        Raises:
-            ApprovalError: the store cannot be read.
-        """
-        return self._requests.pending(user)
-
-    def decided(self, limit: int = 100) -> list[QueuedRequest]:
-        """Return the requests that are no longer pending, latest first.
-
-        Raises:
-            ApprovalError: the store cannot be read.
-        """
-        return self._requests.decided(limit)
 
     def close(self) -> None:
         """Close the connection that stays open for reading. The store can still be used; it then opens a new one."""

@@ -52,7 +52,7 @@ def find_targets(params: Mapping[str, Any]) -> Targets:
     found = find_outgoing({}, params)
     by_kind = {kind: [each for each in found.destinations if each.kind is kind] for kind in Kind}
     addresses = [each for each in by_kind[Kind.ADDRESS] if isinstance(each.value, str)]
-    mails = [each for each in addresses if is_email(each.value.strip()) and _is_top(each, _RECIPIENTS)]
+    mails = [each for each in addresses if is_email(each.value.strip()) and each.param.lower() in _RECIPIENTS]
     urls = _values(by_kind[Kind.URL])
     return Targets(
         method=_find_method(params),
@@ -131,10 +131,6 @@ def _find_command(params: Mapping[str, Any]) -> str:
         if isinstance(value, list) and value and all(isinstance(part, str) for part in value):
             return " ".join(value)
     return ""
-
-
-def _is_top(found: Destination, names: frozenset[str]) -> bool:
-    return found.param.lower() in names
 
 
 def _values(found: Any) -> tuple[str, ...]:

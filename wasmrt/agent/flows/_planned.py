@@ -31,7 +31,9 @@ class _Result:
         texts = list(flow_texts(result))
         self._result, self._text = result, "\n".join(texts)
         self._params = "\n".join(str(each) for each in flow_texts(params)).casefold()
-        self._structured = not isinstance(result, str) and any(map(_is_mapping, _iter_parts(result)))
+        self._structured = not isinstance(result, str) and any(
+            isinstance(each, Mapping) for each in _iter_parts(result)
+        )
         self.size = len(self._text.encode("utf-8", "replace"))
 
     def has(self, value: Any, place: Place) -> bool:
@@ -82,10 +84,6 @@ def _iter_parts(value: Any) -> Iterator[Any]:
     if isinstance(value, (list, tuple)):
         for part in value:
             yield from _iter_parts(part)
-
-
-def _is_mapping(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def _is_part_of_account(each: str, account: str) -> bool:

@@ -20,10 +20,6 @@ def _monotonic(ctx: GuestCall) -> int:
     return ctx.clock.monotonic_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS
 
 
-def _resolution(_ctx: GuestCall) -> int:
-    return CLOCK_RESOLUTION_NS
-
-
 def _subscribe_instant(ctx: GuestCall, when: int) -> int:
     # The time is rounded up, so that a guest that slept until `when` never reads an earlier time afterwards.
     return subscribe(ctx, Pollable(-(-when // CLOCK_RESOLUTION_NS) * CLOCK_RESOLUTION_NS))
@@ -42,16 +38,8 @@ def _wall(ctx: GuestCall) -> dict[str, int]:
     return datetime(ctx.clock.now_ns() // CLOCK_RESOLUTION_NS * CLOCK_RESOLUTION_NS)
 
 
-def _wall_resolution(_ctx: GuestCall) -> dict[str, int]:
-    return datetime(CLOCK_RESOLUTION_NS)
-
-
 def _utc(_ctx: GuestCall, _when: dict[str, int]) -> dict[str, Any]:
     return {"utc-offset": 0, "name": "UTC", "in-daylight-saving-time": False}
-
-
-def _utc_offset(_ctx: GuestCall, _when: dict[str, int]) -> int:
-    return 0
 
 
 def _bytes(ctx: GuestCall, count: int) -> bytes:
@@ -85,13 +73,15 @@ INTERFACES = (
         "wasi:clocks/monotonic-clock@0.2.0",
         {
             "now": _monotonic,
-            "resolution": _resolution,
+            "resolution": lambda _ctx: CLOCK_RESOLUTION_NS,
             "subscribe-instant": _subscribe_instant,
             "subscribe-duration": _subscribe_duration,
         },
     ),
-    HostInterface("wasi:clocks/wall-clock@0.2.0", {"now": _wall, "resolution": _wall_resolution}),
-    HostInterface("wasi:clocks/timezone@0.2.0", {"display": _utc, "utc-offset": _utc_offset}),
+    HostInterface(
+        "wasi:clocks/wall-clock@0.2.0", {"now": _wall, "resolution": lambda _ctx: datetime(CLOCK_RESOLUTION_NS)}
+    ),
+    HostInterface("wasi:clocks/timezone@0.2.0", {"display": _utc, "utc-offset": lambda _ctx, _when: 0}),
     HostInterface("wasi:random/random@0.2.0", {"get-random-bytes": _bytes, "get-random-u64": _u64}),
     HostInterface("wasi:random/insecure@0.2.0", {"get-insecure-random-bytes": _bytes, "get-insecure-random-u64": _u64}),
     HostInterface("wasi:random/insecure-seed@0.2.0", {"insecure-seed": _seed}),
