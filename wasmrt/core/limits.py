@@ -197,7 +197,7 @@ MAX_CAPABILITY_FILE_DEPTH = 16
 MAX_CAPABILITY_ENTRIES = 256
 
 # Signatures of tools.
-MAX_BUNDLES = 32  # of one tool
+MAX_BUNDLES = 32  # signatures of one tool
 MAX_BUNDLE_BYTES = 256 * KIB
 MAX_BUNDLE_DEPTH = 16
 MAX_REFERRER_BYTES = 64 * KIB  # the manifest of a signature in a registry
@@ -278,9 +278,9 @@ REDIS_PAUSE_SECONDS = 5.0  # pause after a Redis failure, during which Redis is 
 POSTGRES_CONNECT_SECONDS = 5
 POSTGRES_NOW_MS = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS BIGINT)"
 """The time of a PostgreSQL server in Unix milliseconds. Leases do not depend on the clocks of the hosts."""
-POSTGRES_STATEMENT_SECONDS = 30  # a statement, the wait for a lock, and an idle transaction
-MAX_IDLE_POSTGRES_CONNECTIONS = 4  # of one store in one process
-OWNER_LEASE_SECONDS = 30.0  # after which requests of clients of another host are withdrawn
+POSTGRES_STATEMENT_SECONDS = 30  # limit of a statement, of a wait for a lock, and of an idle transaction
+MAX_IDLE_POSTGRES_CONNECTIONS = 4  # per store and process
+OWNER_LEASE_SECONDS = 30.0  # if not renewed, the process's client requests are withdrawn
 MAX_OWN_RESPONSE_BYTES = 1 * MIB
 OAUTH_TIMEOUT_SECONDS = 20.0
 OAUTH_REFRESH_MARGIN_SECONDS = 60.0
@@ -325,7 +325,7 @@ MAX_PACKAGE_DEPTH = 12
 MAX_MANIFEST_BYTES = 1 * MIB
 MAX_WASM_CONFIG_BYTES = 1 * MIB  # contains the capability file, with escapes
 MAX_TOKEN_RESPONSE_BYTES = 64 * KIB
-MAX_REGISTRY_REDIRECTS = 3  # of one GET request
+MAX_REGISTRY_REDIRECTS = 3  # per GET request
 MAX_TOML_BYTES = 256 * KIB
 MAX_DIGESTS_BYTES = 1 * MIB  # the digests of all files of a package
 MAX_PROMPT_BYTES = 64 * KIB
@@ -369,7 +369,7 @@ MAX_SHELL_SESSION_BYTES = 32 * KIB  # the directory and the variables, as serial
 
 # The egress proxy of a confined program, which connects to granted hosts only.
 MAX_PROXY_HELLO_BYTES = 16 * KIB + 512  # a TLS ClientHello, with its record headers
-PROXY_HEAD_SECONDS = 10.0  # for a request's header, and for a ClientHello
+PROXY_HEAD_SECONDS = 10.0  # time for a request's header, or for a ClientHello
 PROXY_IDLE_SECONDS = 300.0  # idle time after which a tunnel is closed
 PROXY_TUNNEL_SECONDS = 3600.0
 MAX_PROXY_TUNNEL_BYTES = GIB  # total size for both directions of one tunnel
@@ -384,8 +384,8 @@ MAX_PAGE_BYTES = 24 * MIB
 MAX_PAGE_PART_BYTES = 5 * MIB
 MAX_PAGE_CHARS = 50_000
 PAGE_SECONDS = 45.0
-MAX_SCREENSHOT_PIXELS = 2_400_000  # of an image, after reducing it; 1920 x 1200 is 2,304,000
+MAX_SCREENSHOT_PIXELS = 2_400_000  # a larger screenshot is reduced; 1920 x 1200 is 2,304,000
 MAX_SCREENSHOT_BYTES = 2_500_000
 MAX_SCREEN_COORDINATE = 32_767  # X11 has 16-bit coordinates
 MAX_TYPED_CHARS = 2000
-MAX_INPUT_REPEATS = 50  # of a key combination, and steps of a wheel
+MAX_INPUT_REPEATS = 50  # presses of a key combination, or steps of a wheel

@@ -259,7 +259,7 @@ class Decision(_Decided):
         """
         text = f"{self.rule}\n{self.subject}\n{self.hint}"
         if redact(text) == text:
-            redact = str  # one search of everything finds nothing in most decisions
+            redact = str  # most decisions contain no secret: one search of all text shows that
         suggestion = self.suggestion
         if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
             suggestion = Step(hint)

@@ -31,7 +31,7 @@ CATALOG = "_catalog"
 """The name of the list of repositories, in place of the name of one."""
 _NEXT = re.compile(r'\s*<([^>]{1,2048})>\s*;\s*rel="?next"?')
 _MAX_PAGES = 10
-_NOT_SUPPORTED = (400, 404, 405)  # of registries without the API of referrers
+_NOT_SUPPORTED = (400, 404, 405)  # the answers of registries without the API of referrers
 _REDIRECTS = (301, 302, 303, 307, 308)
 Headers = tuple[tuple[str, str], ...]
 

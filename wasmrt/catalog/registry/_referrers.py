@@ -88,7 +88,7 @@ def _fallback_tag(digest: str) -> str:
 
 def _listed(index: dict[str, Any]) -> list[dict[str, Any]]:
     listed = index.get("manifests")
-    if listed is None:  # of registries in Go, instead of an empty list
+    if listed is None:  # registries in Go send null instead of an empty list
         return []
     if not isinstance(listed, list) or not all(isinstance(each, dict) for each in listed):
         raise invalid_artifact("the list of signatures must have a list of manifests")

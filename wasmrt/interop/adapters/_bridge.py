@@ -16,7 +16,7 @@ NameOrFunction = str | Callable[[Any], str]
 
 
 class Definition(NamedTuple):
-    """A tool's definition for a framework; the name is the one that a model calls."""
+    """A tool's definition for a framework. `name` is the name for models."""
 
     name: str
     description: str

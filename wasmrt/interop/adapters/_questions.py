@@ -33,7 +33,7 @@ class Question:
 
     @classmethod
     def of(cls, request: ApprovalRequest, call_id: str, expires_ms: int | None = None) -> Question:
-        """Create a question; pass the `expires_ms` of a shown question to compare with it."""
+        """Create a question. To compare it with a shown question, pass the `expires_ms` of that question."""
         return cls(request, call_id, request.expires_ms if expires_ms is None else expires_ms)
 
     @property

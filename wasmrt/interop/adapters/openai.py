@@ -47,7 +47,7 @@ def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
 
 
 class _Chat:
-    """A completion that comes in chunks."""
+    """A completion that arrives in chunks."""
 
     def __init__(self) -> None:
         self._state = ChatCompletionStreamState()
@@ -105,7 +105,7 @@ def _outputs(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
 
 
 class _Response:
-    """A response received as events, of which the last contains the whole response."""
+    """A response that arrives as events. The last event contains the whole response."""
 
     def __init__(self) -> None:
         self._found: Response | None = None

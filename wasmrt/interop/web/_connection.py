@@ -54,7 +54,7 @@ class Connection:
         """The server is closing: the current response is the last."""
 
     def abort(self) -> None:
-        """Disconnect the client. A task that is cancelled before it has started would not."""
+        """Disconnect the client, even if the connection's task has not started yet and cannot be cancelled."""
         self._writer.transport.abort()
 
     async def run(self) -> None:

@@ -95,7 +95,7 @@ _FOLD = re.compile(rb"\n[ \t]")
 _LENGTH = re.compile(rb"(?im)^content-length:([^\r]*)")
 _ONE_LENGTH = re.compile(rb"[ \t]*[0-9]{1,15}[ \t]*")
 _ALONE = ("authorization", "content-length", "content-type", "cookie", "expect", "host", "origin", "transfer-encoding")
-"""Headers whose repetition could be read as two requests; RFC 9110 forbids sending them twice."""
+"""Headers that must not be repeated (RFC 9110): servers could read a repetition as two different requests."""
 
 
 class Refused(Exception):  # noqa: N818 - it carries a response's status, and never leaves this package

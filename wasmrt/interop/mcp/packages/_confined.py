@@ -22,7 +22,7 @@ _FETCH_VARIABLES = (
 )
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "NODE_EXTRA_CA_CERTS", "PIP_CERT", "REQUESTS_CA_BUNDLE")
 _SYSTEM_FACTS = ("/etc/debian_version", "/etc/lsb-release", "/etc/redhat-release", "/etc/system-release")
-"""pip fails if it cannot read these files where they exist."""
+"""Files of the system that pip must be able to read if they exist."""
 _TAIL_CHARS = 1500
 
 

@@ -57,7 +57,7 @@ def install_pypi(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[st
 
 
 def _find_pip() -> list[str]:
-    """Return the command of pip: of wasmrt's own environment, or the one that Python ships for `ensurepip`."""
+    """Return the command of pip from wasmrt's own environment, or of the pip that Python ships for `ensurepip`."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-I", "-m", "pip"]
     if importlib.util.find_spec("ensurepip") is not None:

@@ -1,4 +1,4 @@
-"""Streamable HTTP for both eras of the protocol: one endpoint on loopback that authenticates users by bearer tokens."""
+"""Streamable HTTP for all protocol revisions: one endpoint on loopback, where bearer tokens identify the users."""
 
 from __future__ import annotations
 

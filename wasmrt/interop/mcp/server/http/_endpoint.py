@@ -1,4 +1,4 @@
-"""The endpoint of streamable HTTP: every message is a POST; the message itself determines the era."""
+"""The endpoint of streamable HTTP: every message is a POST, and determines its own protocol revision."""
 
 from __future__ import annotations
 

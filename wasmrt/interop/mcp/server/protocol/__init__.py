@@ -1,4 +1,4 @@
-"""The protocol, independent of the transport: messages, both eras, concurrent requests; and the stdio transport."""
+"""The protocol, independent of the transport: messages and concurrent requests of all revisions; also stdio."""
 
 from __future__ import annotations
 

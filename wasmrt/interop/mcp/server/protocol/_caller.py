@@ -116,7 +116,7 @@ def is_marked_modern(request: Request) -> bool:
 
 
 def caller_of(request: Request, peer: Peer) -> Caller:
-    """Return the sender of a request, in the era of the request.
+    """Return the sender of a request, by the rules of the request's protocol revision.
 
     Raises:
         RpcError: the metadata that modern requests require is missing or invalid (-32602), or names an unknown

@@ -1,4 +1,4 @@
-"""The server, independent of the transport: each request is answered according to its own era."""
+"""The server, independent of the transport: it answers each request by the rules of its protocol revision."""
 
 from __future__ import annotations
 
