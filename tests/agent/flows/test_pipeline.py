@@ -245,7 +245,7 @@ def test_a_receipt_contains_labels_and_rule_but_no_value() -> None:
     agent.asks("send_mail", to=[EVE], body="hello")
     agent.call("send_mail", to=["bob@example.com"], body="hello")
     denied, sent = (str(each.as_dict()) for each in agent.receipts[-2:])
-    assert "flows.untrusted-destination: to was found only in untrusted content" in denied
+    assert "flows.untrusted-destination: the value of to was found only in untrusted content" in denied
     assert "labels: trusted, untrusted" in denied
     assert "destinations: to said" in sent
     for receipt in agent.receipts:

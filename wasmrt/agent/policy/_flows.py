@@ -60,7 +60,7 @@ class FlowRule:
 
     name: str
     why: str
-    """The reason, as a sentence whose subject is the name of the parameter."""
+    """The reason, as a predicate; the subject is the value of the matching parameters."""
     effects: frozenset[Effect]
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
@@ -278,8 +278,9 @@ class FlowFinding:
 
         The sentence contains no values of the call, so that receipts can include it.
         """
-        params = ", ".join(dict.fromkeys(each.destination.param for each in self.destinations))
-        return f"flows.{self.rule.name}: {params or 'the destination of the call'} {self.rule.why}"
+        names = list(dict.fromkeys(each.destination.param for each in self.destinations))
+        subject = f"the value of {' or '.join(names)}" if names else "the destination of the call"
+        return f"flows.{self.rule.name}: {subject} {self.rule.why}"
 
 
 def decide_flow(
