@@ -20,8 +20,8 @@ from wasmrt.capabilities import (
     HttpCapability,
     RateLimitConfig,
     ToolLimits,
-    extended,
-    wanted,
+    find_missing_entries,
+    with_fewest_entries,
 )
 from wasmrt.capabilities.file import parse
 from wasmrt.cli import cli
@@ -189,7 +189,7 @@ def test_a_denied_use_is_proposed_as_the_narrowest_grant():
         GRANTS["all"].explain_workspace("../x"),
     ]
     assert (
-        extended(Capabilities.none(), wanted(asked))
+        with_fewest_entries(Capabilities.none(), find_missing_entries(asked))
         == parse(
             """{"http": {"allowlist": [{"host": "api.example.com", "path_prefix": "/v1/x", "methods": ["GET", "POST"]},
         {"host": "b.example", "port": 8443, "methods": ["PUT"]}]},

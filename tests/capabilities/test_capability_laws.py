@@ -18,8 +18,8 @@ from wasmrt.capabilities import (
     ToolLimits,
     WorkspaceCapability,
     WorkspaceWriteCapability,
+    find_missing_entries,
     merge,
-    wanted,
 )
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.sentences import diff, explain, review
@@ -317,14 +317,14 @@ def test_a_redacted_entry_is_only_text():
     shown = denied.redacted(lambda text: text.replace("open-sesame", "[hidden]"))
     assert "sesame" not in f"{shown.as_dict()} {shown}"
     assert isinstance(shown.suggestion, Step) and "[hidden]" in shown.hint
-    assert wanted([shown]) == {}
+    assert find_missing_entries([shown]) == {}
     assert denied.redacted(str) == denied
 
 
 @given(capabilities, methods, st.sampled_from(INTERNAL))
 def test_a_host_that_no_file_can_allow_is_reported_as_such(given_capabilities, method, host):
     decision = given_capabilities.explain_http(method, f"https://{host}/")
-    assert wanted([decision]) == {}
+    assert find_missing_entries([decision]) == {}
     if "only allows public addresses" in decision.hint:  # an exemption would not help here
         unsafe = ["0.0.0.0/0", "::/0"]
         assert not given_capabilities.explain_http(method, f"https://{host}/", unsafe_allowed_networks=unsafe).allowed

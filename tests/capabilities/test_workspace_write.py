@@ -12,9 +12,9 @@ from wasmrt.capabilities import (
     EndpointPattern,
     WorkspaceWriteCapability,
     effects_of,
-    extended,
+    find_missing_entries,
     for_tool,
-    wanted,
+    with_fewest_entries,
     within_effects,
     within_write_paths,
 )
@@ -223,7 +223,7 @@ def test_a_call_with_folders_only_writes_below_them_and_gains_no_permission():
 def test_denied_writes_are_proposed_as_the_narrowest_folders():
     denied = [Capabilities.none().explain_workspace_write(path) for path in ("out/a/b.md", "out/a/c.md", "out/d.md")]
 
-    proposed = extended(Capabilities.none(), wanted(denied))
+    proposed = with_fewest_entries(Capabilities.none(), find_missing_entries(denied))
 
     assert all(proposed.explain_workspace_write(path).allowed for path in ("out/a/b.md", "out/d.md"))
     assert proposed.workspace_read is None

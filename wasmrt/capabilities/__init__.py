@@ -16,7 +16,15 @@ from wasmrt.capabilities._amend import (
 )
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
 from wasmrt.capabilities._effects import effects_of, reached, within_effects
-from wasmrt.capabilities._growth import PatternProposal, covers, extended, grown, narrowed, propose_patterns, wanted
+from wasmrt.capabilities._growth import (
+    PatternProposal,
+    covers,
+    find_missing_entries,
+    propose_patterns,
+    read_narrower_entry,
+    with_added_entries,
+    with_fewest_entries,
+)
 from wasmrt.capabilities._imports import capabilities_of, needs_section, uses_section
 from wasmrt.capabilities._merge import for_tool, merge, within_write_paths
 from wasmrt.capabilities.kinds import (
@@ -92,27 +100,27 @@ __all__ = [
     "describe_request",
     "describe_unread",
     "effects_of",
-    "extended",
+    "find_missing_entries",
     "folded_header",
     "for_tool",
-    "grown",
     "is_host_header",
     "is_invisible",
     "is_prompt_file",
     "kind_of",
     "merge",
-    "narrowed",
     "needs_section",
     "path_problem",
     "plain_path",
     "program_network_line",
     "propose_patterns",
     "reached",
+    "read_narrower_entry",
     "read_program_network",
     "read_secret_name",
     "revoke_from_grant",
     "uses_section",
-    "wanted",
+    "with_added_entries",
+    "with_fewest_entries",
     "within_effects",
     "within_write_paths",
 ]

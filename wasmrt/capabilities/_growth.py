@@ -14,7 +14,7 @@ from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.model import Addition, Decision, Withheld
 
 
-def wanted(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
+def find_missing_entries(decisions: Iterable[Decision]) -> dict[Addition, Decision]:
     """Return the entries that would have allowed the denied uses, each with the first denial that the entry avoids.
 
     Denials that no entry could have avoided, for example of a private address, are omitted.
@@ -33,7 +33,7 @@ def covers(outer: Addition, inner: Addition) -> bool:
     return outer.to == inner.to and _capability(outer).covers_entries(_capability(inner))
 
 
-def narrowed(asked: Addition, text: str) -> Addition:
+def read_narrower_entry(asked: Addition, text: str) -> Addition:
     """Parse the entry that a user wrote instead of the requested entry, as JSON or as an argument of `wasmrt grant`.
 
     SECURITY: the entry must not be wider than the requested entry. For an alias, the user's text is the tool's name.
@@ -54,7 +54,7 @@ def narrowed(asked: Addition, text: str) -> Addition:
     return entry
 
 
-def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None = None) -> Capabilities:
+def with_added_entries(grant: Capabilities, additions: Sequence[Addition], tool: str | None = None) -> Capabilities:
     """Add entries to a grant. The rest of the grant stays unchanged.
 
     Args:
@@ -68,7 +68,7 @@ def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None =
     try:
         for addition in additions:
             _capability(addition).check_complete()
-        whole = extended(grant, additions)
+        whole = with_fewest_entries(grant, additions)
         if grant.tools is None:
             return whole
         # SECURITY: another tool's section may already allow the entries that the component gains. Each section is
@@ -76,13 +76,13 @@ def grown(grant: Capabilities, additions: Sequence[Addition], tool: str | None =
         parts = {each.name: (section_of(grant, each.name), each.effects) for each in grant.tools}
         if tool is not None:
             part, effects = parts.get(tool, (Capabilities.none(), None))
-            parts[tool] = extended(part, additions), effects
+            parts[tool] = with_fewest_entries(part, additions), effects
     except CapabilityFileError as error:
         raise ConfigurationError(f"cannot add the entry to the grant: {error.message}", hint=error.hint) from None
     return whole.with_tools(ToolGrant(name, part, effects) for name, (part, effects) in parts.items())
 
 
-def extended(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
+def with_fewest_entries(base: Capabilities, additions: Iterable[Addition]) -> Capabilities:
     """Add the fewest entries that allow all `additions` to the capabilities `base`. Existing entries stay unchanged."""
     requested = [Capabilities.none().with_addition(addition) for addition in additions]
     for kind in KINDS:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
-from wasmrt.capabilities import Capabilities, grown, merge
+from wasmrt.capabilities import Capabilities, merge, with_added_entries
 from wasmrt.catalog._model import Kept, ToolVersion
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
@@ -23,10 +23,10 @@ def with_kept(asked: Capabilities, kept: Iterable[Kept]) -> Capabilities:
     """Add the entries that users permanently added to a request.
 
     Raises:
-        ConfigurationError: see `grown`.
+        ConfigurationError: see `with_added_entries`.
     """
     for each in kept:
-        asked = grown(asked, (each.addition,), each.tool)
+        asked = with_added_entries(asked, (each.addition,), each.tool)
     return asked
 
 

@@ -18,11 +18,11 @@ from wasmrt.capabilities import (
     WorkspaceCapability,
     WorkspaceWriteCapability,
     covers,
+    find_missing_entries,
     for_tool,
-    grown,
     merge,
-    narrowed,
-    wanted,
+    read_narrower_entry,
+    with_added_entries,
 )
 from wasmrt.capabilities.file import format_file, parse
 from wasmrt.core.model import Addition, Decision, Reason, Withheld
@@ -82,7 +82,7 @@ def alone(addition: Addition) -> set[str]:
 @settings(max_examples=examples(40), deadline=None)
 @given(grants(tools=False), additions)
 def test_a_grant_is_extended_by_exactly_the_entry(grant: Capabilities, addition: Addition) -> None:
-    after = grown(grant, (addition,))
+    after = with_added_entries(grant, (addition,))
     assert powers(after) == powers(grant) | alone(addition)
     assert (after.limits, after.logins, after.tools) == (grant.limits, grant.logins, grant.tools)
     if grant.workspace_write is not None and after.workspace_write is not None:
@@ -92,7 +92,7 @@ def test_a_grant_is_extended_by_exactly_the_entry(grant: Capabilities, addition:
 @settings(max_examples=examples(40), deadline=None)
 @given(grants(), additions)
 def test_only_the_requesting_tool_of_a_component_gets_the_entry(grant: Capabilities, addition: Addition) -> None:
-    after = grown(grant, (addition,), "a")
+    after = with_added_entries(grant, (addition,), "a")
     if grant.tools is None:
         assert powers(after) == powers(grant) | alone(addition)
         return
@@ -107,7 +107,10 @@ def test_the_stored_grant_is_extended_by_the_entry(
 ) -> None:
     before = merge(request, grant)
     part = "a" if before.tools is not None else None
-    after = merge(grown(request, (addition,), part), parse(format_file(grown(before, (addition,), part))).capabilities)
+    after = merge(
+        with_added_entries(request, (addition,), part),
+        parse(format_file(with_added_entries(before, (addition,), part))).capabilities,
+    )
     if part is None:
         assert powers(after) == powers(before) | alone(addition)
         return
@@ -119,7 +122,7 @@ def test_the_stored_grant_is_extended_by_the_entry(
 @given(additions, additions)
 def test_a_narrower_answer_never_allows_more_than_requested(asked: Addition, other: Addition) -> None:
     try:
-        entry = narrowed(asked, other.entry)
+        entry = read_narrower_entry(asked, other.entry)
     except ConfigurationError:
         assert asked.to is not other.to or not covers(asked, other)
         return
@@ -137,24 +140,28 @@ def test_an_entry_that_covers_another_allows_all_of_it(outer: Addition, inner: A
 def test_an_alias_needs_a_tool_named_by_the_approver() -> None:
     asked = Addition(ToolInvokeCapability.grant_list, '{"mail": "NAME-OF-THE-TOOL"}')
     with pytest.raises(ConfigurationError, match="does not say which tool"):
-        grown(Capabilities.none(), (asked,))
-    assert narrowed(asked, "mailer") == narrowed(asked, "mail=mailer") == asked._replace(entry='{"mail": "mailer"}')
+        with_added_entries(Capabilities.none(), (asked,))
+    assert (
+        read_narrower_entry(asked, "mailer")
+        == read_narrower_entry(asked, "mail=mailer")
+        == asked._replace(entry='{"mail": "mailer"}')
+    )
     with pytest.raises(ConfigurationError):
-        narrowed(asked, "other=mailer")
+        read_narrower_entry(asked, "other=mailer")
     with pytest.raises(ConfigurationError):
-        narrowed(asked, '{"mail": "mailer", "more": "x"}')
+        read_narrower_entry(asked, '{"mail": "mailer", "more": "x"}')
     with pytest.raises(ConfigurationError):
-        narrowed(narrowed(asked, "mailer"), "elsewhere")
+        read_narrower_entry(read_narrower_entry(asked, "mailer"), "elsewhere")
 
 
 def test_narrower_entries_are_accepted_in_plain_spelling() -> None:
     asked = Addition(HttpCapability.grant_list, EndpointPattern("api.example.com", "/v1/", ("GET", "POST")).as_line())
-    entry = narrowed(asked, "GET https://api.example.com/v1/items")
+    entry = read_narrower_entry(asked, "GET https://api.example.com/v1/items")
     assert alone(entry) == set()
     assert Capabilities.none().with_addition(entry).explain_http("GET", "https://api.example.com/v1/items")
     for wider in ("https://api.example.com/", "api.example.com", "DELETE https://api.example.com/v1/", "*.example.com"):
         with pytest.raises(ConfigurationError):
-            narrowed(asked, wider)
+            read_narrower_entry(asked, wider)
 
 
 def test_denials_become_unique_entries_if_an_entry_helps() -> None:
@@ -166,30 +173,32 @@ def test_denials_become_unique_entries_if_an_entry_helps() -> None:
         Addition(WorkspaceCapability.grant_list, '"plans/"'),
     )
     withheld = Withheld(Addition(SecretsCapability.grant_list, '"k"'), "wasmrt grant x --add secrets=k")
-    found = wanted([denied(one), denied(other), denied(one), denied("a step"), denied(None), denied(withheld)])
+    found = find_missing_entries(
+        [denied(one), denied(other), denied(one), denied("a step"), denied(None), denied(withheld)]
+    )
     assert list(found) == [one, other, withheld.addition]
-    assert wanted([Decision(True, Reason.ALLOWED, "yes", one)]) == {}
+    assert find_missing_entries([Decision(True, Reason.ALLOWED, "yes", one)]) == {}
 
 
 def test_only_the_requesting_tool_of_a_separated_grant_is_extended() -> None:
     section = Capabilities.none().with_workspace_read(["notes/", "plans/"])
     grant = Capabilities.none().with_workspace_read(["notes/"]).with_tools([ToolGrant("b", section)])
     entry = Addition(WorkspaceCapability.grant_list, '"plans/"')
-    after = grown(grant, (entry,), "a")  # it had no section, and therefore allowed nothing
+    after = with_added_entries(grant, (entry,), "a")  # it had no section, and therefore allowed nothing
     assert powers(for_tool(after, "a")) == {"read plans/p.md"}
     assert powers(for_tool(after, "b")) == powers(for_tool(grant, "b")) == {"read notes/a.md", "read notes/deep/c.md"}
-    of_none = grown(grant, (entry,))
+    of_none = with_added_entries(grant, (entry,))
     assert of_none.tools is not None and powers(for_tool(of_none, "b")) == powers(for_tool(grant, "b"))
 
 
 @pytest.mark.parametrize("entry", ["notes", '{"host": 1}', '["a"]', ""])
 def test_an_invalid_entry_is_not_added(entry: str) -> None:
     with pytest.raises(ConfigurationError):
-        grown(Capabilities.none(), (Addition(WorkspaceCapability.grant_list, entry),))
+        with_added_entries(Capabilities.none(), (Addition(WorkspaceCapability.grant_list, entry),))
     asked = Addition(WorkspaceCapability.grant_list, '"notes/"')
     for other in ('{"host": "a.example"}', "notes/../x", "\x00"):
         with pytest.raises(ConfigurationError):
-            narrowed(asked, other)
+            read_narrower_entry(asked, other)
 
 
 def test_entries_of_different_lists_do_not_cover_each_other() -> None:
@@ -204,8 +213,8 @@ def test_entries_of_different_lists_do_not_cover_each_other() -> None:
     assert covers(mail, mail) and not covers(mail, other)
     any_tool = mail._replace(entry='{"mail": "NAME-OF-THE-TOOL"}')
     assert covers(mail, any_tool) and not covers(any_tool, mail)
-    assert narrowed(Addition(SecretsCapability.grant_list, '"k_*"'), "k_one").entry == '"k_one"'
-    assert narrowed(write, '"a/b/"').entry == '"a/b/"'
+    assert read_narrower_entry(Addition(SecretsCapability.grant_list, '"k_*"'), "k_one").entry == '"k_one"'
+    assert read_narrower_entry(write, '"a/b/"').entry == '"a/b/"'
 
 
 @pytest.mark.parametrize(
@@ -239,15 +248,15 @@ def test_an_entry_is_added_to_existing_ones(had: Capabilities, entry: Addition, 
     [('"nötes/ä/"', '"nötes/ä/"'), ("nötes/ä/", '"nötes/ä/"'), (" nötes/ä/\n", '"nötes/ä/"')],
 )
 def test_a_narrower_entry_keeps_its_spelling(text: str, entry: str) -> None:
-    assert narrowed(Addition(WorkspaceCapability.grant_list, '"nötes/"'), text).entry == entry
+    assert read_narrower_entry(Addition(WorkspaceCapability.grant_list, '"nötes/"'), text).entry == entry
 
 
 def test_a_text_that_only_begins_like_json_is_a_name() -> None:
     with pytest.raises(ConfigurationError, match="is wider than the requested entry") as caught:
-        narrowed(Addition(WorkspaceCapability.grant_list, '"notes/"'), '{"x')
+        read_narrower_entry(Addition(WorkspaceCapability.grant_list, '"notes/"'), '{"x')
     assert caught.value.code == "wider"
 
 
 def test_an_invalid_tool_name_is_rejected_for_an_alias() -> None:
     with pytest.raises(ConfigurationError, match="invalid entry for"):
-        narrowed(Addition(ToolInvokeCapability.grant_list, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")
+        read_narrower_entry(Addition(ToolInvokeCapability.grant_list, '{"mail": "NAME-OF-THE-TOOL"}'), "no\ntool")

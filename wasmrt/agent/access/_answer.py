@@ -24,7 +24,7 @@ from wasmrt.agent.approvals import (
     start_of,
     unknown_request_error,
 )
-from wasmrt.capabilities import Capabilities, effects_of, grown, narrowed
+from wasmrt.capabilities import Capabilities, effects_of, read_narrower_entry, with_added_entries
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Catalog, Kept
 from wasmrt.catalog.granted import granted_to
@@ -200,8 +200,8 @@ def _choose_entry(request: AccessRequest, choice: AccessChoice) -> Addition:
             code="not-offered", hint=f"choose {' or '.join(request.scopes)}",
         )  # fmt: skip
     asked = request.denied.addition
-    entry = narrowed(asked, choice.narrower) if choice.narrower.strip() else asked
-    grown(Capabilities.none(), (entry,))
+    entry = read_narrower_entry(asked, choice.narrower) if choice.narrower.strip() else asked
+    with_added_entries(Capabilities.none(), (entry,))
     return entry
 
 
@@ -241,7 +241,7 @@ def _change_catalog(
         return
     at = datetime.now(UTC).isoformat(timespec="seconds")
     kept = (*version.kept, Kept(granted, denied.part, by[:_MAX_BY_CHARS], at))
-    grant = grown(stored, (granted,), denied.part)
+    grant = with_added_entries(stored, (granted,), denied.part)
     try:
         changed = catalog.regrant(version, format_file(grant), kept)
     except InstallError as error:

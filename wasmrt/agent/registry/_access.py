@@ -24,7 +24,7 @@ from wasmrt.capabilities import (
     WorkspaceWriteCapability,
     covers,
     effects_of,
-    wanted,
+    find_missing_entries,
     within_write_paths,
 )
 from wasmrt.capabilities.model import widest
@@ -126,7 +126,7 @@ def request_access(state: CallState, decisions: Iterable[Decision], call: str) -
     services, entry = state.services, state.entry
     if services.access is None or entry is None or not isinstance(entry.tool, PreparedTool):
         return ()
-    refused = dict(islice(wanted(decisions).items(), _MAX_LOOKED_AT))
+    refused = dict(islice(find_missing_entries(decisions).items(), _MAX_LOOKED_AT))
     if not refused or not services.policy.asks_for_access or _is_unattended(state):
         return ()
     asked_for: dict[str, None] = {}

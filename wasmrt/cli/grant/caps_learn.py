@@ -16,11 +16,11 @@ from wasmrt.capabilities import (
     ToolInvokeCapability,
     WorkspaceCapability,
     WorkspaceWriteCapability,
-    extended,
-    grown,
-    narrowed,
+    find_missing_entries,
     propose_patterns,
-    wanted,
+    read_narrower_entry,
+    with_added_entries,
+    with_fewest_entries,
 )
 from wasmrt.capabilities.file import CapabilityFile, as_tree, format_file, parse
 from wasmrt.catalog.find import FoundTool
@@ -136,7 +136,7 @@ class _Session:
                 self._consider(decision)
             if len(self._allowed) == before:
                 return
-            self.grant = grown(self._start, self._allowed, self._part)
+            self.grant = with_added_entries(self._start, self._allowed, self._part)
             print_message("running it again with the access that you allowed")
         print_message(f"it still requests more after {_MAX_ROUNDS} runs; to continue, start from the file below")
 
@@ -150,7 +150,7 @@ class _Session:
         proposals = propose_patterns(self._allowed)
         _print_patterns(proposals)
         if proposals and click.confirm("Allow these patterns instead of the exact paths?", default=False, err=True):
-            self.grant = grown(self._start, _with_patterns(self._allowed, proposals), self._part)
+            self.grant = with_added_entries(self._start, _with_patterns(self._allowed, proposals), self._part)
 
     def report(self) -> None:
         """Print the number of answers."""
@@ -204,7 +204,7 @@ def _ask_narrower(decision: Decision, addition: Addition) -> Addition | None:
     offered = json.dumps(decision.subject) if addition.to in _FOLDERS else addition.entry
     typed = click.prompt(f"the entry of {addition.to}, as JSON", default=offered, err=True)
     try:
-        return narrowed(addition, typed)
+        return read_narrower_entry(addition, typed)
     except ConfigurationError as error:
         problem = "the entry is not narrower" if error.code == "wider" else "the entry cannot be used"
         print_message(f"{problem}: {error.message}")
@@ -263,9 +263,9 @@ def _report(asked: Iterable[Decision], start: CapabilityFile, *, exact: bool, as
         _print_refusal(decision)
     if not asked:
         _print_no_requests(is_new=start == CapabilityFile())
-    additions = list(wanted(asked))
+    additions = list(find_missing_entries(asked))
     patterns = [] if exact else propose_patterns(additions)
-    proposal = replace(start, capabilities=extended(start.capabilities, _with_patterns(additions, patterns)))
+    proposal = replace(start, capabilities=with_fewest_entries(start.capabilities, _with_patterns(additions, patterns)))
     if patterns and not as_json:
         _print_patterns(patterns)
         print_message("--exact keeps the exact paths")

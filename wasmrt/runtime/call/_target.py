@@ -14,7 +14,7 @@ from wasmrt.capabilities import (
     amendment_of,
     asks_for,
     for_tool,
-    grown,
+    with_added_entries,
     within_effects,
     within_write_paths,
 )
@@ -123,7 +123,7 @@ class CallTarget:
             ConfigurationError: an entry cannot be added.
         """
         other = copy(self)
-        other.grant = grown(self.grant, additions, tool if self.grant.tools is not None else None)
+        other.grant = with_added_entries(self.grant, additions, tool if self.grant.tools is not None else None)
         other._whole = EffectiveGrant(other.grant, self._backends(other.grant))
         other._grants = {}
         return other
