@@ -69,13 +69,13 @@ class OpenDescriptor(IntEnum):
 
 def _connect(scene: Scene) -> None:
     target = pack("=H", socket.AF_INET) + pack("!H4B8x", scene.port, 127, 0, 0, 1)
-    make_syscall("connect", OpenDescriptor.INTERNET, address(target), len(target))
+    syscall("connect", OpenDescriptor.INTERNET, address(target), len(target))
 
 
 def _connect_local(name: Callable[[Scene], str]) -> Callable[[Scene], object]:
     def act(scene: Scene) -> None:
         target = pack("=H", socket.AF_UNIX) + name(scene).encode()
-        make_syscall("connect", OpenDescriptor.LOCAL, address(target), len(target))
+        syscall("connect", OpenDescriptor.LOCAL, address(target), len(target))
 
     return act
 
@@ -90,7 +90,7 @@ def _path_in_folder(name: str) -> Callable[[Scene], str]:
 
 def _openat2(scene: Scene) -> None:
     how = pack("=QQQ", os.O_RDONLY, 0, 0)
-    make_syscall("openat2", -100, address(f"{scene.folder}/secret".encode()), address(how), len(how))
+    syscall("openat2", -100, address(f"{scene.folder}/secret".encode()), address(how), len(how))
 
 
 def _fork(_: Scene) -> None:
@@ -102,7 +102,7 @@ def _fork(_: Scene) -> None:
 
 def _clone3(_: Scene) -> None:
     arguments = pack("=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)
-    child = make_syscall("clone3", address(arguments), len(arguments))
+    child = syscall("clone3", address(arguments), len(arguments))
     if child == 0:
         os._exit(0)
     os.waitpid(child, 0)
@@ -123,7 +123,7 @@ def _execve(scene: Scene) -> None:
 
 def _execveat(scene: Scene) -> None:
     path = address(f"{scene.folder}/program".encode())
-    make_syscall("execveat", -100, path, address(pack("=QQ", path, 0)), address(pack("=Q", 0)), 0)
+    syscall("execveat", -100, path, address(pack("=QQ", path, 0)), address(pack("=Q", 0)), 0)
 
 
 def _access_memory(name: str) -> Callable[[Scene], object]:
@@ -131,18 +131,18 @@ def _access_memory(name: str) -> Callable[[Scene], object]:
         mine = ctypes.create_string_buffer(len(CANARY))
         here = pack("=QQ", ctypes.addressof(mine), len(mine))
         there = pack("=QQ", ctypes.addressof(CANARY), len(CANARY))
-        make_syscall(name, scene.victim, address(here), 1, address(there), 1, 0)
+        syscall(name, scene.victim, address(here), 1, address(there), 1, 0)
 
     return act
 
 
 def _mount(scene: Scene) -> None:
-    make_syscall("mount", address(b"none"), address(scene.folder.encode()), address(b"tmpfs"), 0, 0)
+    syscall("mount", address(b"none"), address(scene.folder.encode()), address(b"tmpfs"), 0, 0)
 
 
 def _message_queue(_: Scene) -> int:
     name = address(f"wasmrt-wall-{os.getpid()}".encode())
-    make_syscall("mq_open", name, os.O_CREAT | os.O_RDWR, 0o600, 0)
+    syscall("mq_open", name, os.O_CREAT | os.O_RDWR, 0o600, 0)
     return name
 
 
@@ -155,26 +155,26 @@ _page = mmap.mmap(-1, 4096)
 
 def _make_executable(_: Scene) -> None:
     view = ctypes.c_char.from_buffer(_page)
-    make_syscall("mprotect", ctypes.addressof(view), 4096, 1 | 4)
+    syscall("mprotect", ctypes.addressof(view), 4096, 1 | 4)
 
 
 def _perf(_: Scene) -> None:
     attributes = pack("=IIQ", 1, 112, 0) + bytes(96)  # PERF_TYPE_SOFTWARE, size, PERF_COUNT_SW_CPU_CLOCK
-    make_syscall("perf_event_open", address(attributes), 0, -1, -1, 0)
+    syscall("perf_event_open", address(attributes), 0, -1, -1, 0)
 
 
 def _bpf(_: Scene) -> None:
     attributes = pack("=IIII", 2, 4, 4, 1) + bytes(64)  # BPF_MAP_TYPE_ARRAY with one entry
-    make_syscall("bpf", 0, address(attributes), len(attributes))
+    syscall("bpf", 0, address(attributes), len(attributes))
 
 
 def _add_key(_: Scene) -> None:
-    make_syscall("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # KEY_SPEC_PROCESS_KEYRING
+    syscall("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # KEY_SPEC_PROCESS_KEYRING
 
 
 def _name_to_handle(scene: Scene) -> None:
     handle = pack("=Ii", 128, 0) + bytes(128)
-    make_syscall(
+    syscall(
         "name_to_handle_at", -100, address(f"{scene.folder}/secret".encode()), address(handle), address(bytes(8)), 0
     )
 
@@ -189,13 +189,13 @@ def _make(make: Callable[[str, str], object]) -> Callable[[Scene], object]:
 
 ATTEMPTS: tuple[Attempt, ...] = (
     # The network
-    Attempt("socket AF_INET", ALL, lambda _: make_syscall("socket", 2, 1, 0)),
-    Attempt("socket AF_INET6", ALL, lambda _: make_syscall("socket", 10, 1, 0)),
-    Attempt("socket AF_INET datagram", ALL, lambda _: make_syscall("socket", 2, 2, 0)),
-    Attempt("socket AF_UNIX", ALL, lambda _: make_syscall("socket", 1, 1, 0)),
-    Attempt("socket AF_NETLINK", ALL, lambda _: make_syscall("socket", 16, 3, 0)),
-    Attempt("socket AF_PACKET", ALL, lambda _: make_syscall("socket", 17, 3, 0)),
-    Attempt("socket raw", ALL, lambda _: make_syscall("socket", 2, 3, 1)),
+    Attempt("socket AF_INET", ALL, lambda _: syscall("socket", 2, 1, 0)),
+    Attempt("socket AF_INET6", ALL, lambda _: syscall("socket", 10, 1, 0)),
+    Attempt("socket AF_INET datagram", ALL, lambda _: syscall("socket", 2, 2, 0)),
+    Attempt("socket AF_UNIX", ALL, lambda _: syscall("socket", 1, 1, 0)),
+    Attempt("socket AF_NETLINK", ALL, lambda _: syscall("socket", 16, 3, 0)),
+    Attempt("socket AF_PACKET", ALL, lambda _: syscall("socket", 17, 3, 0)),
+    Attempt("socket raw", ALL, lambda _: syscall("socket", 2, 3, 1)),
     Attempt("socketpair", WORKERS, lambda _: socket.socketpair()),
     Attempt("connect loopback", ALL, _connect),
     Attempt("connect abstract socket", ALL, _connect_local(lambda scene: scene.abstract)),
@@ -219,37 +219,35 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("chown", ALL, lambda scene: os.chown(f"{scene.folder}/moved", 1, 1)),
     Attempt("stat", WORKERS, lambda scene: os.stat(f"{scene.folder}/secret")),  # noqa: PTH116
     Attempt("readlink", WORKERS, lambda _: os.readlink("/proc/self/exe")),  # noqa: PTH115
-    Attempt("mount", ALL, _mount, lambda scene, _: make_syscall("umount2", address(scene.folder.encode()), 2)),
-    Attempt("fsopen", ALL, lambda _: make_syscall("fsopen", address(b"tmpfs"), 1)),
+    Attempt("mount", ALL, _mount, lambda scene, _: syscall("umount2", address(scene.folder.encode()), 2)),
+    Attempt("fsopen", ALL, lambda _: syscall("fsopen", address(b"tmpfs"), 1)),
     Attempt("chroot", ALL, lambda _: os.chroot("/")),
     # Descriptors
     Attempt("write to 1", WORKERS, lambda _: os.write(1, b"x")),
     Attempt("read from 0", WORKERS, lambda _: os.read(0, 1)),
-    Attempt("dup", WORKERS, lambda _: make_syscall("dup", 3)),
+    Attempt("dup", WORKERS, lambda _: syscall("dup", 3)),
     Attempt("pipe2", WORKERS, lambda _: os.pipe()),
-    Attempt("eventfd2", WORKERS, lambda _: make_syscall("eventfd2", 0, 0)),
-    Attempt("epoll_create1", WORKERS, lambda _: make_syscall("epoll_create1", 0)),
-    Attempt("inotify_init1", WORKERS, lambda _: make_syscall("inotify_init1", 0)),
-    Attempt("memfd_create", WORKERS, lambda _: make_syscall("memfd_create", address(b"x"), 0)),
+    Attempt("eventfd2", WORKERS, lambda _: syscall("eventfd2", 0, 0)),
+    Attempt("epoll_create1", WORKERS, lambda _: syscall("epoll_create1", 0)),
+    Attempt("inotify_init1", WORKERS, lambda _: syscall("inotify_init1", 0)),
+    Attempt("memfd_create", WORKERS, lambda _: syscall("memfd_create", address(b"x"), 0)),
     # Other processes
     Attempt("execve", ALL, _execve),
     Attempt("execveat", ALL, _execveat),
     Attempt("fork", WORKERS, _fork),
     Attempt("clone3", ALL, _clone3),
     Attempt("thread", RUN, _thread),
-    Attempt("ptrace", ALL, lambda scene: make_syscall("ptrace", 0x4206, scene.victim, 0, 0)),
+    Attempt("ptrace", ALL, lambda scene: syscall("ptrace", 0x4206, scene.victim, 0, 0)),
     Attempt("process_vm_readv", ALL, _access_memory("process_vm_readv")),
     Attempt("process_vm_writev", ALL, _access_memory("process_vm_writev")),
     Attempt("kill", ALL, lambda scene: os.kill(scene.victim, signal.SIGCONT)),
-    Attempt("tgkill", ALL, lambda scene: make_syscall("tgkill", scene.victim, scene.victim, signal.SIGCONT)),
-    Attempt("pidfd_open", WORKERS, lambda scene: make_syscall("pidfd_open", scene.victim, 0)),
+    Attempt("tgkill", ALL, lambda scene: syscall("tgkill", scene.victim, scene.victim, signal.SIGCONT)),
+    Attempt("pidfd_open", WORKERS, lambda scene: syscall("pidfd_open", scene.victim, 0)),
     Attempt(
-        "pidfd_send_signal",
-        ALL,
-        lambda _: make_syscall("pidfd_send_signal", OpenDescriptor.PROCESS, signal.SIGCONT, 0, 0),
+        "pidfd_send_signal", ALL, lambda _: syscall("pidfd_send_signal", OpenDescriptor.PROCESS, signal.SIGCONT, 0, 0)
     ),
-    Attempt("pidfd_getfd", ALL, lambda _: make_syscall("pidfd_getfd", OpenDescriptor.PROCESS, 0, 0)),
-    Attempt("kcmp", ALL, lambda scene: make_syscall("kcmp", os.getpid(), scene.victim, 1, 0, 0)),
+    Attempt("pidfd_getfd", ALL, lambda _: syscall("pidfd_getfd", OpenDescriptor.PROCESS, 0, 0)),
+    Attempt("kcmp", ALL, lambda scene: syscall("kcmp", os.getpid(), scene.victim, 1, 0, 0)),
     Attempt("environ of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/environ")),
     Attempt("mem of another process", ALL, _open(lambda scene: f"/proc/{scene.victim}/mem", os.O_RDWR)),
     Attempt("mem of itself", WORKERS, _open(lambda _: "/proc/self/mem", os.O_RDWR)),
@@ -257,39 +255,27 @@ ATTEMPTS: tuple[Attempt, ...] = (
     # The process's privileges
     Attempt("mmap PROT_EXEC", RUN, _executable_memory),
     Attempt("mprotect PROT_EXEC", RUN, _make_executable),
-    Attempt("unshare", ALL, lambda _: make_syscall("unshare", 0x10000000)),
-    Attempt("setns", ALL, lambda _: make_syscall("setns", OpenDescriptor.NAMESPACE, 0)),
+    Attempt("unshare", ALL, lambda _: syscall("unshare", 0x10000000)),
+    Attempt("setns", ALL, lambda _: syscall("setns", OpenDescriptor.NAMESPACE, 0)),
     Attempt("setuid", ALL, lambda _: os.setresuid(12345, 12345, 12345)),
     Attempt("setgroups", ALL, lambda _: os.setgroups([12345])),
-    Attempt("prctl", WORKERS, lambda _: make_syscall("prctl", 4, 1, 0, 0, 0)),
-    Attempt("personality", ALL, lambda _: make_syscall("personality", 0x0040000)),
+    Attempt("prctl", WORKERS, lambda _: syscall("prctl", 4, 1, 0, 0, 0)),
+    Attempt("personality", ALL, lambda _: syscall("personality", 0x0040000)),
     Attempt("setrlimit", WORKERS, lambda _: resource.setrlimit(resource.RLIMIT_CORE, (0, 0))),
-    Attempt("seccomp", WORKERS, lambda _: make_syscall("seccomp", 2, 0, address(pack("=I", 0x7FFF0000)))),
-    Attempt("landlock_create_ruleset", WORKERS, lambda _: make_syscall("landlock_create_ruleset", 0, 0, 1)),
+    Attempt("seccomp", WORKERS, lambda _: syscall("seccomp", 2, 0, address(pack("=I", 0x7FFF0000)))),
+    Attempt("landlock_create_ruleset", WORKERS, lambda _: syscall("landlock_create_ruleset", 0, 0, 1)),
     # The kernel
-    Attempt("io_uring_setup", ALL, lambda _: make_syscall("io_uring_setup", 1, address(bytes(120)))),
-    Attempt("userfaultfd", ALL, lambda _: make_syscall("userfaultfd", 1)),
+    Attempt("io_uring_setup", ALL, lambda _: syscall("io_uring_setup", 1, address(bytes(120)))),
+    Attempt("userfaultfd", ALL, lambda _: syscall("userfaultfd", 1)),
     Attempt("perf_event_open", ALL, _perf),
     Attempt("bpf", ALL, _bpf),
-    Attempt("keyctl", ALL, lambda _: make_syscall("keyctl", 0, -2, 1)),
+    Attempt("keyctl", ALL, lambda _: syscall("keyctl", 0, -2, 1)),
     Attempt("add_key", ALL, _add_key),
-    Attempt(
-        "shmget",
-        ALL,
-        lambda _: make_syscall("shmget", 0, 4096, 0o600),
-        lambda _, made: make_syscall("shmctl", made, 0, 0),
-    ),
-    Attempt(
-        "msgget", ALL, lambda _: make_syscall("msgget", 0, 0o600), lambda _, made: make_syscall("msgctl", made, 0, 0)
-    ),
-    Attempt(
-        "semget",
-        ALL,
-        lambda _: make_syscall("semget", 0, 1, 0o600),
-        lambda _, made: make_syscall("semctl", made, 0, 0, 0),
-    ),
-    Attempt("mq_open", ALL, _message_queue, lambda _, name: make_syscall("mq_unlink", name)),
-    Attempt("syslog", ALL, lambda _: make_syscall("syslog", 10, 0, 0)),
+    Attempt("shmget", ALL, lambda _: syscall("shmget", 0, 4096, 0o600), lambda _, made: syscall("shmctl", made, 0, 0)),
+    Attempt("msgget", ALL, lambda _: syscall("msgget", 0, 0o600), lambda _, made: syscall("msgctl", made, 0, 0)),
+    Attempt("semget", ALL, lambda _: syscall("semget", 0, 1, 0o600), lambda _, made: syscall("semctl", made, 0, 0, 0)),
+    Attempt("mq_open", ALL, _message_queue, lambda _, name: syscall("mq_unlink", name)),
+    Attempt("syslog", ALL, lambda _: syscall("syslog", 10, 0, 0)),
     Attempt("sethostname", ALL, lambda _: socket.sethostname(os.uname().nodename)),
 )
 
@@ -299,7 +285,7 @@ _syscall.restype = ctypes.c_long
 _alive: list[bytes] = []
 
 
-def make_syscall(name: str, *arguments: int) -> int:
+def syscall(name: str, *arguments: int) -> int:
     """Make a system call by its name, and raise OSError if it fails."""
     result = int(_syscall(ctypes.c_long(SYSTEM_CALLS[name]), *map(ctypes.c_long, arguments)))
     if result == -1:

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, OpenDescriptor, Scene, make_syscall
+from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, OpenDescriptor, Scene, syscall
 from wasmrt.authoring.testing.wall._rows import KINDS
 from wasmrt.sandbox.isolation.confine import CONFINEMENTS, Prepared, prepare
 
@@ -85,7 +85,7 @@ def _make_attempt(attempt: Attempt, scene: Scene, user: int, sealing: Prepared |
         os.write(_REPORT, b"done")
         if attempt.undo is not None:
             attempt.undo(scene, made)
-    make_syscall("exit_group", 0)  # a confined process may not make all calls of Python's shutdown
+    syscall("exit_group", 0)  # a confined process may not make all calls of Python's shutdown
 
 
 def _open_descriptors(scene: Scene) -> None:
@@ -112,7 +112,7 @@ def _switch_user(user: int) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-        make_syscall("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)  # like a program that this user starts
+        syscall("prctl", _PR_SET_DUMPABLE, 1, 0, 0, 0)  # like a program that this user starts
 
 
 @contextmanager
@@ -154,7 +154,7 @@ def _recreate_files(folder: Path, user: int) -> None:
 def _wait_as_victim(user: int) -> None:
     _switch_user(user)
     with suppress(OSError):  # needed only with the Yama security module
-        make_syscall("prctl", _PR_SET_PTRACER, -1, 0, 0, 0)
+        syscall("prctl", _PR_SET_PTRACER, -1, 0, 0, 0)
     while True:
         signal.pause()
 
