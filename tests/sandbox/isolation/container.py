@@ -22,7 +22,7 @@ from wasmrt.sandbox.isolation.confine._calls import (
     allow,
     allow_if_all,
     compile_filter,
-    refuse,
+    fail_with,
 )
 from wasmrt.sandbox.isolation.confine._seccomp import Filter
 
@@ -39,7 +39,7 @@ _ALSO = allow(
 
 def enter() -> None:
     program = [{name: rule for name, rule in group.items() if name not in _ALSO} for group in PROGRAM]
-    groups = (*program, _ALSO, refuse(errno.ENOSYS, "clone3"))
+    groups = (*program, _ALSO, fail_with(errno.ENOSYS, "clone3"))
     code = compile_filter(groups, default=REFUSED, unknown=NOT_THERE)
     if os.getuid():
         _libc.prctl(_libc.PR_SET_NO_NEW_PRIVS, 1)
