@@ -54,7 +54,7 @@ lock *args:
 # Pin the programs of others that MCP is tried with anew: what package.json and the .in files of tests/interop/mcp_peers name
 lock-peers:
     cd tests/interop/mcp_peers && npm install --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved --no-audit --no-fund
-    cd tests/interop/mcp_peers && for name in node programs sdk-1.23 sdk-1.30; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock-peers" $name.in -o $name.txt; done
+    cd tests/interop/mcp_peers && for name in node programs ray sdk-1.23 sdk-1.30; do uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "just lock-peers" $name.in -o $name.txt; done
 
 # Fail where a commit's subject has more than 72 characters: `just commits v0.1.0..`
 commits +range="-n 20":

@@ -84,6 +84,7 @@ _MORE = {
     "interop.builder": "builder_tool software_builder",
     "interop.mcp.client": "McpClient",
     "interop.pages": "OperatorPages PageSources",
+    "interop.ray": "RayPool RayTool",
     "interop.web": "WebServer",
     "runtime.audit": "Approval read_keys read_recording",
     "runtime.config_hosts": "HostsResolver",
@@ -229,6 +230,8 @@ if TYPE_CHECKING:
     from wasmrt.interop.mcp.client import add_configured_servers as add_configured_servers
     from wasmrt.interop.pages import OperatorPages as OperatorPages
     from wasmrt.interop.pages import PageSources as PageSources
+    from wasmrt.interop.ray import RayPool as RayPool
+    from wasmrt.interop.ray import RayTool as RayTool
     from wasmrt.interop.web import WebServer as WebServer
     from wasmrt.runtime.audit import Approval as Approval
     from wasmrt.runtime.audit import Receipt as Receipt

@@ -50,6 +50,14 @@ def sdk(version: str, *, prepare: bool = False) -> Path:
     return _environment(f"sdk-{version}", f"the Python SDK {version}", prepare)
 
 
+def ray(*, prepare: bool = False) -> Path:
+    """Return the folder of the packages of Ray, for PYTHONPATH.
+
+    Raises: NotHere.
+    """
+    return next(_environment("ray", "Ray", prepare).glob("lib/python*/site-packages"))
+
+
 def _environment(name: str, contents: str, prepare: bool) -> Path:
     """Return the Python environment with the packages that `NAME.txt` locks."""
 
@@ -143,7 +151,7 @@ def _run(what: str, command: list[str], cwd: Path = HERE) -> None:
 def main() -> int:
     """Install everything and report failures; return 1 if anything failed."""
     missing = 0
-    for each in (programs, *(partial(sdk, version) for version in SDK_VERSIONS), node, modules):
+    for each in (programs, *(partial(sdk, version) for version in SDK_VERSIONS), node, modules, ray):
         try:
             print(each(prepare=True))
         except NotHere as absent:
