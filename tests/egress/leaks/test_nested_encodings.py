@@ -148,6 +148,16 @@ def test_content_that_was_too_deep_to_open_is_searched_again_where_it_is_not() -
     assert "secret:token" in rules
 
 
+@pytest.mark.parametrize("between", [" ", " &amp; ", "&#65; ", " &#65;", "\\n", "\\u0041 "])
+def test_every_copy_of_an_encoded_secret_is_found_in_a_text_with_escapes(between: str) -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    run = base64.b64encode(zlib.compress(secret.encode())).decode()
+    plain = base64.b64encode(b"an ordinary sentence of words").decode()
+    text = f"{plain} {run}{between}{plain}{between}{run}{between}{run} {plain} \\n"
+    redacted = DETECTOR.scanner({"token": secret}).redact(text)
+    assert run.rstrip("=") not in redacted and redacted.startswith(f"{plain} [REDACTED:secret:token]")
+
+
 def test_a_zip_file_of_thousands_of_small_members_is_not_withheld() -> None:
     random = Random(39)
     file = io.BytesIO()

@@ -38,6 +38,8 @@ _FIRST_BYTES = 64
 SEPARATOR = b"\n\0" + "".join(SystemRandom().choices(ascii_lowercase, k=10)).encode() + b"\0\n"
 """Bytes between texts that are searched together. They are random, so that no secret is found across them."""
 
+_SEPARATORS = re.compile(SEPARATOR)
+
 GZIP, _ZIP, _BZIP2, _XZ, _LZIP = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"LZIP\x01"
 _ZLIB = frozenset(
     (cmf << 8 | flg).to_bytes(2, "big")
@@ -91,9 +93,14 @@ def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     """
     if not data or data.isascii():
         return  # compressed data is never all ASCII, unless it was crafted to be
-    for start in (0, *(found.end() for found in re.finditer(SEPARATOR, data))):
-        if data[start : start + _FIRST_BYTES].translate(None, _TEXT):
+    for start in (0, *(found.end() for found in _SEPARATORS.finditer(data))):
+        head = data[start : start + _FIRST_BYTES]
+        if not head.translate(None, _TEXT):
+            continue
+        if _may_be_deflate(head):
             yield from _decompress(data, start, _StreamStart(start, Inflate), budget, cost=_FIRST_BYTES)
+        elif not budget.charge(_FIRST_BYTES):
+            return
     position = 0
     broken: set[bytes] = set()
     while (found := _magic_expression().search(data, position)) is not None:
@@ -138,8 +145,19 @@ def is_archive(data: bytes) -> bool:
     """Return whether a complete text begins like an archive, or is raw deflate of at least one short secret."""
     if data[:2] in _ZLIB or data.startswith(_HEADS):
         return True
+    return _may_be_deflate(data, STEP_OUT_BYTES, least=MIN_SECRET_CHARS)
+
+
+def _may_be_deflate(head: bytes, most: int = MIN_SECRET_CHARS, *, least: int = 0) -> bool:
+    """Return whether raw deflate that begins like `head` has no error in its first `most` bytes of output.
+
+    The type of the first block, and the length of a stored block, are checked first (RFC 1951, 3.2.3 and 3.2.4).
+    """
+    kind = head[0] & 6 if head else 6
+    if kind == 6 or (kind == 0 and len(head) > 4 and not head[1] ^ head[3] == head[2] ^ head[4] == 255):
+        return False
     try:
-        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, STEP_OUT_BYTES)) >= MIN_SECRET_CHARS
+        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(head, most)) >= least
     except zlib.error:
         return False
 
@@ -149,11 +167,7 @@ def _may_start(data: bytes, at: int) -> bool:
 
     A stream that is broken continues nowhere: a scan of `data` finds all its content.
     """
-    try:
-        zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[at : at + 4 * _FIRST_BYTES], STEP_OUT_BYTES)
-    except zlib.error:
-        return False
-    return True
+    return at == len(data) or _may_be_deflate(data[at : at + 4 * _FIRST_BYTES], STEP_OUT_BYTES)
 
 
 def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import binascii
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
+from wasmrt.egress.leaks._keywords import Prefilter
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
 from wasmrt.egress.leaks._notations import swap_bytes
@@ -77,6 +78,14 @@ LEAST_ENCODED = (
     rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7}|" + DUMP
 )
 """An expression that matches every text with a run, a list or a dump."""
+_PREFILTER = Prefilter((
+    r"[A-Za-z0-9+/_\-]{24}",
+    r"[0-9A-Fa-fxX:.,;_\- \t\r\n]{16}",
+    r"[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}[0-9A-Fa-f]{2}",
+))  # fmt: skip
+"""One of these expressions matches every text that `LEAST_ENCODED` matches, except a list of eight single digits, which
+contains no text."""
+_LEAST_PREFILTERED_BYTES = 64 * KIB
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 LEAST_RUN = 24
@@ -123,6 +132,8 @@ def _compiled(expression: bytes) -> Any:
 
 def may_hold_encoded(data: bytes) -> bool:
     """Return quickly whether a text may contain a run, a list or a dump."""
+    if len(data) >= _LEAST_PREFILTERED_BYTES and _PREFILTER.rules_out(data):
+        return False
     return _compiled(LEAST_ENCODED).search(data) is not None
 
 
@@ -137,14 +148,15 @@ class Decoded(NamedTuple):
 
 
 def decode(
-    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN, every: bool = False
-) -> Iterator[Decoded]:
+    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN, every: bool = False,
+    known_runs: Container[bytes] = (),
+) -> Iterator[Decoded]:  # fmt: skip
     """Yield encoded content: archives, and with `runs` base64, base32, hex and lists of numbers.
 
-    Unless `every` is set, short runs, and lists of random bytes, are left out.
+    Unless `every` is set, short runs, and lists of random bytes, are left out. `known_runs` are left out, too.
     """
     if runs:
-        for found in _decode_readable(data, budget.check, least_run, every=every):
+        for found in _decode_readable(data, budget.check, least_run, every=every, known_runs=known_runs):
             if budget.charge(len(found.data)):
                 yield found
     for narrow in _narrow(data):
@@ -169,7 +181,9 @@ def _narrow(data: bytes) -> Iterator[bytes]:
                 yield narrow
 
 
-def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) -> Iterator[Decoded]:
+def _decode_readable(
+    data: bytes, check: Check, least_run: int, *, every: bool, known_runs: Container[bytes]
+) -> Iterator[Decoded]:
     yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
     for start, end, inner in _find_lists(data, check):
         sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
@@ -179,9 +193,10 @@ def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) 
         sound = _is_text(bytes.fromhex(digits[:_PROBE].decode()))
         if every or sound:
             yield Decoded(start, end, bytes.fromhex(digits.decode()), sound)
-    for start, end in _find_runs(data, least_run, check):
+    for start, end in find_runs(data, least_run, check):
         check()
-        yield from (Decoded(start, end, *inner) for inner in _decode_run(data[start:end], every=every))
+        if (run := data[start:end]) not in known_runs:
+            yield from (Decoded(start, end, *inner) for inner in _decode_run(run, every=every))
 
 
 def record_encoded(data: bytes, budget: DecodeBudget) -> None:
@@ -193,7 +208,7 @@ def record_encoded(data: bytes, budget: DecodeBudget) -> None:
     budget.exceeded = budget.exceeded or peek.exceeded
 
 
-def _find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
+def find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
     """Yield the places of runs of base64 or hex. A run is a long word, with the lines that continue it."""
     mark = b"x" * least
     for low in range(0, len(data), PIECE_BYTES):

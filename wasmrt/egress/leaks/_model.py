@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -178,7 +179,7 @@ _DECODED_FOR_A_BYTE = 4
 class DecodeBudget:
     """The bytes that a scan may still decode."""
 
-    __slots__ = ("_beyond", "_clean", "_searched", "check", "exceeded", "left")
+    __slots__ = ("_beyond", "_clean", "_searched", "check", "clean_runs", "exceeded", "left")
 
     def __init__(self, left: int = MAX_DECODED_BYTES, check: Check = no_check) -> None:
         self.left = left
@@ -188,6 +189,9 @@ class DecodeBudget:
         self._searched: set[bytes] = set()
         self._beyond: set[bytes] = set()
         self._clean: dict[tuple[bytes, bool], int] = {}
+        self.clean_runs: defaultdict[int, set[bytes]] = defaultdict(set)
+        """For each nesting, runs in which a search found nothing. Texts that differ in a few escapes often contain the
+        same runs."""
 
     @classmethod
     def for_text(cls, size: int, check: Check) -> DecodeBudget:
