@@ -158,6 +158,16 @@ def test_every_copy_of_an_encoded_secret_is_found_in_a_text_with_escapes(between
     assert run.rstrip("=") not in redacted and redacted.startswith(f"{plain} [REDACTED:secret:token]")
 
 
+@pytest.mark.parametrize("outer", ["base64", "base64url", "hex"])
+@pytest.mark.parametrize("inner", ["gzip", "zlib", "bzip2", "xz", "base64", "hex", "zip"])
+@pytest.mark.parametrize("prefix", ["a", "ab", "abc", "id_", "0x", "/files/", "https://files.example.com/a/b/", "g"])
+def test_encoded_content_behind_other_characters_of_its_alphabet_is_found(prefix: str, inner: str, outer: str) -> None:
+    random = Random(f"{prefix} {inner} {outer}")
+    secret = "".join(random.choices(ALPHABETS[0], k=random.randint(16, 40)))
+    text = f"see {prefix}".encode() + ENCODINGS[outer](ENCODINGS[inner](secret[::-1].encode())) + b" and more"
+    assert "secret:token" in {match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(text).matches}
+
+
 def test_a_zip_file_of_thousands_of_small_members_is_not_withheld() -> None:
     random = Random(39)
     file = io.BytesIO()

@@ -77,13 +77,17 @@ class Unpacked(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _magic_expression() -> Any:
-    """Compile the first bytes of all recognised formats into one expression."""
+    return compile_linear(magic_pattern())
+
+
+def magic_pattern() -> bytes:
+    """Return one expression for the first bytes of all recognised formats."""
     pairs: dict[int, list[int]] = {}
     for cmf, flg in _ZLIB:
         pairs.setdefault(cmf, []).append(flg)
     zlibs = (b"\\x%02x[%b]" % (cmf, b"".join(b"\\x%02x" % flg for flg in flgs)) for cmf, flgs in pairs.items())
     exact = (b"".join(b"\\x%02x" % byte for byte in magic) for magic in (GZIP, _ZIP, _XZ, _LZIP, *CLOSED_MAGIC))
-    return compile_linear(b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _LZMA, *zlibs)))
+    return b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _LZMA, *zlibs))
 
 
 def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
@@ -146,6 +150,11 @@ def is_archive(data: bytes) -> bool:
     if data[:2] in _ZLIB or data.startswith(_HEADS):
         return True
     return _may_be_deflate(data, STEP_OUT_BYTES, least=MIN_SECRET_CHARS)
+
+
+def begins_archive(data: bytes, at: int) -> bool:
+    """Return whether the two bytes of a possible zlib header at `at` are followed by deflate."""
+    return data[at : at + 2] in _ZLIB and _may_start(data, at + 2)
 
 
 def _may_be_deflate(head: bytes, most: int = MIN_SECRET_CHARS, *, least: int = 0) -> bool:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
+from wasmrt.egress.leaks._inside_runs import decode_inside
 from wasmrt.egress.leaks._keywords import Prefilter
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
@@ -156,7 +157,7 @@ def decode(
     Unless `every` is set, short runs, and lists of random bytes, are left out. `known_runs` are left out, too.
     """
     if runs:
-        for found in _decode_readable(data, budget.check, least_run, every=every, known_runs=known_runs):
+        for found in _decode_readable(data, budget, least_run, every=every, known_runs=known_runs):
             if budget.charge(len(found.data)):
                 yield found
     for narrow in _narrow(data):
@@ -182,8 +183,9 @@ def _narrow(data: bytes) -> Iterator[bytes]:
 
 
 def _decode_readable(
-    data: bytes, check: Check, least_run: int, *, every: bool, known_runs: Container[bytes]
+    data: bytes, budget: DecodeBudget, least_run: int, *, every: bool, known_runs: Container[bytes]
 ) -> Iterator[Decoded]:
+    check = budget.check
     yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
     for start, end, inner in _find_lists(data, check):
         sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
@@ -193,10 +195,12 @@ def _decode_readable(
         sound = _is_text(bytes.fromhex(digits[:_PROBE].decode()))
         if every or sound:
             yield Decoded(start, end, bytes.fromhex(digits.decode()), sound)
-    for start, end in find_runs(data, least_run, check):
+    runs = [place for place in find_runs(data, least_run, check) if data[slice(*place)] not in known_runs]
+    for start, end in runs:
         check()
-        if (run := data[start:end]) not in known_runs:
-            yield from (Decoded(start, end, *inner) for inner in _decode_run(run, every=every))
+        yield from (Decoded(start, end, *inner) for inner in _decode_run(data[start:end], every=every))
+    if every:
+        yield from (Decoded(*found, sound=False) for found in decode_inside(data, runs, budget))
 
 
 def record_encoded(data: bytes, budget: DecodeBudget) -> None:

@@ -170,6 +170,7 @@ PIECE_BYTES = 64 * KIB
 """Bytes searched between two calls of a `Check`."""
 _ESCAPE_BYTES = 32
 """The cost of one escape, in decoded bytes."""
+_ATTEMPT_BYTES = 64
 _LEAST_CLEAN_BYTES = 256
 """Smaller contents are searched again, which takes less memory than recording them."""
 _DECODED_FOR_A_BYTE = 4
@@ -231,6 +232,11 @@ class DecodeBudget:
     def complete(self) -> bool:
         """True if all content was searched. Only valid at the end of a scan."""
         return not self.exceeded and self._beyond <= self._searched
+
+    def charge_attempt(self) -> bool:
+        """Charge the budget for a place at which no stream begins; return False if it is exhausted."""
+        self.check()
+        return self.charge(_ATTEMPT_BYTES)
 
     def charge_escapes(self, count: int) -> bool:
         """Charge the budget for `count` escapes or bytes that may start an escape; return False if it is exhausted."""
