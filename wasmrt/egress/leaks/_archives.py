@@ -50,12 +50,18 @@ _ZLIB = frozenset(
 """The first two bytes of zlib data (RFC 1950, 2.2): deflate with any window size and without a dictionary."""
 MAGIC = (GZIP, _ZIP, _BZIP2, _XZ, _LZIP, b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """The first bytes of formats that are usually at the start of a text."""
+_OF_MEMBERS = (GZIP, _BZIP2, _XZ)
+"""The first bytes of formats whose content is that of all members, one after the other."""
 _HEADS = (*MAGIC, b"]\0\0", *CLOSED_MAGIC)
 """The first bytes of all formats but raw deflate."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
 _STORED, _DEFLATED, _BZIP2ED, _LZMAED = 0, 8, 12, 14
-_LZMA = rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
-"""An expression for the header of LZMA alone with its default properties, and the first byte of its content."""
+_LZMA = (
+    rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
+    rb"|[\x00-\xe0]\x00[\x00-\xff]{2}[\x00-\x08]\xff{8}\x00"
+)
+"""An expression for the header of LZMA alone, with its default properties or without a size, and the first byte of its
+content."""
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
@@ -97,6 +103,17 @@ def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     """
     if not data or data.isascii():
         return  # compressed data is never all ASCII, unless it was crafted to be
+    yield from _find_raw_deflate(data, budget)
+    members = []
+    for unpacked in _find_formats(data, budget):
+        yield unpacked
+        if data.startswith(_OF_MEMBERS, unpacked.start):
+            members.append(unpacked.data)
+    if len(members) > 1 and budget.charge(sum(map(len, members))):
+        yield Unpacked(0, b"".join(members), sound=False)
+
+
+def _find_raw_deflate(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     for start in (0, *(found.end() for found in _SEPARATORS.finditer(data))):
         head = data[start : start + _FIRST_BYTES]
         if not head.translate(None, _TEXT):
@@ -105,6 +122,9 @@ def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
             yield from _decompress(data, start, _StreamStart(start, Inflate), budget, cost=_FIRST_BYTES)
         elif not budget.charge(_FIRST_BYTES):
             return
+
+
+def _find_formats(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     position = 0
     broken: set[bytes] = set()
     while (found := _magic_expression().search(data, position)) is not None:
@@ -188,7 +208,7 @@ def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
         return _StreamStart(_find_gzip_body(data, at), Inflate)
     if head[:3] == _BZIP2:
         return _StreamStart(at, open_bzip2)
-    if head == _XZ or head[:3] == b"]\0\0":
+    if head == _XZ or head[:3] == b"]\0\0" or data[at + 5 : at + 13] == b"\xff" * 8:
         return _StreamStart(at, open_xz)
     if head[:5] == _LZIP and (size := _lzip_window(head)) <= LZMA_MEMORY_BYTES:
         return _StreamStart(at + 6, partial(open_lzma, 93, size)) if size else None

@@ -11,58 +11,11 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
+from wasmrt.egress.leaks._dumps import DUMP, decode_dumps, find_columns
 from wasmrt.egress.leaks._inside_runs import decode_inside
 from wasmrt.egress.leaks._keywords import Prefilter
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
-from wasmrt.egress.leaks._notations import swap_bytes
-
-_OFFSET = rb"[ \t|\"'`>#*]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
-DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
-"""An expression that matches every text with a dump."""
-_WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
-_LEAST_BYTES = 2
-_MOST_OF_A_LINE = (16, 8, 32, 20)
-"""Possible numbers of bytes per line. They are tried in case the text column looks like additional bytes."""
-
-
-@lru_cache(maxsize=1)
-def _line_expression() -> Any:
-    return compile_linear(rb"(?m)^" + _OFFSET + _WORDS + rb"(?:[^0-9A-Fa-f\n][^\n]*)?$", captures=True)
-
-
-@lru_cache(maxsize=1)
-def _dump_expression() -> Any:
-    return compile_linear(DUMP)
-
-
-def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and bytes of dumps. Each dump is yielded as printed and with the bytes of each word reversed."""
-    lines: list[bytes] = []
-    start = end = -1
-    for found in _line_expression().finditer(data) if _dump_expression().search(data) is not None else ():
-        check()
-        if lines and found.start() > end + 2:
-            yield from _decode_dump(start, end, lines)
-            lines = []
-        start, end = start if lines else found.start(), found.end()
-        lines.append(found[1])
-    if lines:
-        yield from _decode_dump(start, end, lines)
-
-
-def _decode_dump(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    whole = [bytes.fromhex(line.translate(None, b" \t-").decode()) for line in lines]
-    if sum(map(len, whole)) < _LEAST_BYTES * len(whole):
-        return
-    seen: set[bytes] = set()
-    for most in (max(map(len, whole)), *_MOST_OF_A_LINE):
-        content = b"".join(line[:most] for line in whole)
-        for read in (content, swap_bytes(content, 2), swap_bytes(content, 4)):
-            if read not in seen:
-                seen.add(read)
-                yield start, end, read
-
 
 _PEEK_BYTES = 64 * KIB
 """Bytes that are decoded to check for another level of nesting."""
@@ -187,6 +140,7 @@ def _decode_readable(
 ) -> Iterator[Decoded]:
     check = budget.check
     yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
+    yield from (Decoded(*found, sound=False) for found in find_columns(data))
     for start, end, inner in _find_lists(data, check):
         sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
         if every or sound:

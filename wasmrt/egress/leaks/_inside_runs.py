@@ -54,6 +54,7 @@ def _decode_parts(
         position = 0
         broken: set[bytes] = set()
         while (found := _starts().search(content, position)) is not None:
+            budget.check()
             at, position = found.start(), found.start() + 1
             index = bisect_right(ends, at)
             part, end = group[index], ends[index]
