@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any
 
+import anyio
 import h11
 import jwt
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from tests.core.test_toml_bounds import ACCEPTED as TOML_ACCEPTED
 from tests.core.test_toml_bounds import REFUSED as TOML_REFUSED
@@ -27,6 +30,7 @@ from wasmrt.capabilities._fields import Problems
 from wasmrt.capabilities.sections._json import read_json as read_capability_json
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import (
+    KIB,
     MAX_CAPABILITY_FILE_BYTES,
     MAX_FLOW_BYTES,
     MAX_HEADER_BYTES,
@@ -44,7 +48,8 @@ from wasmrt.core.strict_toml import TomlError, read_toml
 from wasmrt.egress.http1 import new_connection
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.oauth._tokens import json_object
-from wasmrt.interop.mcp.client._guard import read_line
+from wasmrt.interop.mcp.client._guard import _MAX_QUOTES, check_entries, check_message, read_line
+from wasmrt.interop.mcp.client._transport import _Body
 from wasmrt.interop.mcp.server.protocol._wire import MAX_MESSAGE_BYTES, UnreadableError, read_message
 from wasmrt.runtime.call._answer import read_params
 from wasmrt.sandbox.schema import Validator
@@ -113,8 +118,28 @@ def plugin(text: str) -> object:
     return decode_response(f"{begin % PROTOCOL_VERSION}{text}}}", "r")
 
 
+def mcp_body(value: str | Make) -> bytes:
+    text = value if isinstance(value, str) else value()
+    return b'{"jsonrpc":"2.0","id":1,"result":{"x":{"y":' + text.encode() + b"}}}"
+
+
 def mcp_line(text: str) -> object:
-    return read_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + text.encode() + b"}}")
+    return read_line(mcp_body(text))
+
+
+def mcp_http(data: bytes) -> None:
+    """Read a response as the SDK does, which parses its whole body in one C call."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(data), 64 * KIB):
+            yield data[at : at + 64 * KIB]
+
+    async def read() -> bytes:
+        return b"".join([piece async for piece in _Body(pieces(), is_stream=False)])
+
+    message = jsonrpc_message_adapter.validate_json(anyio.run(read), by_name=False)
+    check_entries(message)
+    check_message(message)
 
 
 def mcp_message(text: str) -> object:
@@ -260,10 +285,49 @@ def count_records(records: list[dict[str, Any]]) -> int:
     return len(records)
 
 
+MCP_BYTES = MAX_MCP_MESSAGE_BYTES - 100
+# Each has as much of one costly part as an MCP message may have; in MCP_OVER, it has more.
+MCP_SHAPES = {
+    "quotation marks": lambda: fill('"ab",', 5 * _MAX_QUOTES // 2 - 30_000),
+    "long integers": lambda: fill("9" * 399 + "," + " " * 7_000, MCP_BYTES),
+    "names on lines": lambda: series('"{}":1,\n\n', 14 * 46_000, "{", '"":1}'),
+    "lists on lines": lambda: fill("[],\n\n", 5 * 37_000),
+    "deep lists": lambda: fill("[" * 60 + "]" * 60 + ",", 2 * 42_000),
+    "lists in objects": lambda: fill('{"a":[]},', 9 * 17_000),
+    "records on lines": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},\n\n', 46 * 8_500),
+    "longer names": lambda: series('"' + "n" * 93 + '{}":1,', 2_850_000, "{", '"":1}'),
+    "wide characters": lambda: wide(1_400_000, "\U0001f600"),
+    "escaped quotes": lambda: fill('\\"', MAX_MCP_MESSAGE_BYTES // 12, '["', '"]'),
+}
+MCP_OVER = {
+    "more quotation marks": lambda: fill('"ab",', 5 * _MAX_QUOTES // 2 + 5_000),
+    "longer integers": lambda: fill("9" * 4_000 + ",", MCP_BYTES),
+    "more names on lines": lambda: series('"{}":1,\n\n', MCP_BYTES, "{", '"":1}'),
+    "more lists on lines": lambda: fill("[],\n\n", MCP_BYTES),
+}
+MCP_HTTP_OVER = {
+    "longer": lambda: fill("a", 2 * MAX_MCP_MESSAGE_BYTES, '["', '"]'),
+    "deep lists": lambda: fill("[" * 60 + "]" * 60 + ",", 2 * 50_000),
+    "wider": lambda: wide(MAX_MCP_MESSAGE_BYTES // 2, "\U0001f600"),
+    "a wide escape": lambda: wide(MAX_MCP_MESSAGE_BYTES // 2, "\\ud83d\\ude00"),
+}
 CASES = {
     "params": json_case(params, MAX_PARAMS_BYTES, WasmrtError),
     "json-exact": json_case(plugin, MAX_PLUGIN_OUTPUT_BYTES - 100, WasmrtError),
-    "mcp-line": json_case(mcp_line, MAX_MCP_MESSAGE_BYTES - 100, WasmrtError),
+    "mcp-line": Case(
+        mcp_line,
+        lambda: "[1]",
+        json_shapes(MCP_BYTES) | MCP_SHAPES,
+        json_over(MCP_BYTES) | MCP_OVER,
+        (WasmrtError,),
+    ),
+    "mcp-http": Case(
+        mcp_http,
+        lambda: mcp_body("[1]"),
+        {name: partial(mcp_body, make) for name, make in (json_shapes(MCP_BYTES) | MCP_SHAPES).items()},
+        {name: partial(mcp_body, make) for name, make in (MCP_OVER | MCP_HTTP_OVER).items()},
+        (WasmrtError, ValidationError),
+    ),
     "mcp-message": json_case(mcp_message, MAX_MESSAGE_BYTES - 100, UnreadableError),
     "own-response": json_case(own_response, MAX_OWN_RESPONSE_BYTES - 100, NotKnownError),
     "capability-file": json_case(capability_json, MAX_CAPABILITY_FILE_BYTES, NotKnownError),
