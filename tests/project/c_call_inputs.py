@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from tests.core.test_toml_bounds import ACCEPTED as TOML_ACCEPTED
 from tests.core.test_toml_bounds import REFUSED as TOML_REFUSED
 from tests.project.c_call_cases import Case, Make, fill, series
-from tests.sandbox.schema.test_host_time import ITEMS, most_items, params_of
+from tests.sandbox.schema.test_host_time import ITEMS, array, most_items, params_of
 from wasmrt import tool
 from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, decode_response
 from wasmrt.agent.builtin.shell._code import is_known_code
@@ -53,6 +53,7 @@ from wasmrt.interop.mcp.client._transport import _Body
 from wasmrt.interop.mcp.server.protocol._wire import MAX_MESSAGE_BYTES, UnreadableError, read_message
 from wasmrt.runtime.call._answer import read_params
 from wasmrt.sandbox.schema import Validator
+from wasmrt.sandbox.schema._work import MAX_ERROR_VALUES
 from wasmrt.sandbox.schema.wit._scalars import MisfitError, read_bytes
 
 
@@ -75,6 +76,7 @@ def json_shapes(size: int) -> dict[str, Any]:
         "spaces": lambda: "{" + "".join(f'"{n}":1,' for n in range(50_000)) + " " * (size - 10**6) + '"":1}',
         "names": lambda: series('"{}":1,', size, "{", '"":1}'),
         "numbers": lambda: fill("0.1,", size),
+        "short numbers": lambda: fill("1,", size),
         "short strings": lambda: fill('"ab",', size),
         "records": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},', size),
     }
@@ -89,6 +91,7 @@ def json_over(size: int) -> dict[str, Any]:
     """Return texts over a bound of JSON data of `size` bytes."""
     brackets = {"only brackets": lambda: fill('"[",', size)} if size // 4 > MAX_JSON_PARTS else {}
     return brackets | {
+        "more text after the value": lambda: fill("1,", size - 100) + "x",
         "a byte more": lambda: " " * (size + 200) + "1",
         "more lists": lambda: fill("[],", 3 * MAX_JSON_PARTS + 100),
         "deeper": lambda: "[" * (size // 2) + "]" * (size // 2),
@@ -118,13 +121,18 @@ def plugin(text: str) -> object:
     return decode_response(f"{begin % PROTOCOL_VERSION}{text}}}", "r")
 
 
-def mcp_body(value: str | Make) -> bytes:
-    text = value if isinstance(value, str) else value()
-    return b'{"jsonrpc":"2.0","id":1,"result":{"x":{"y":' + text.encode() + b"}}}"
+MCP_RESULT = b'{"jsonrpc":"2.0","id":1,"result":{"x":{"y":'
+MCP_REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{"y":'
 
 
-def mcp_line(text: str) -> object:
-    return read_line(mcp_body(text))
+def mcp_body(make: Make, start: bytes = MCP_RESULT) -> bytes:
+    """Return a message with a value."""
+    return start + make().encode() + b"}}}"
+
+
+def bodies(shapes: Mapping[str, Make], start: bytes = MCP_RESULT) -> dict[str, Make]:
+    """Return functions that return messages with the values of `shapes`."""
+    return {name: partial(mcp_body, make, start) for name, make in shapes.items()}
 
 
 def mcp_http(data: bytes) -> None:
@@ -140,10 +148,6 @@ def mcp_http(data: bytes) -> None:
     message = jsonrpc_message_adapter.validate_json(anyio.run(read), by_name=False)
     check_entries(message)
     check_message(message)
-
-
-def mcp_message(text: str) -> object:
-    return read_message(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":' + text.encode() + b"}}")
 
 
 def params(text: str) -> object:
@@ -200,6 +204,19 @@ def schema_at_bound(name: str, times: int = 1) -> Any:
         return validator, params_of(item, times * most_items(validator, item))
 
     return make
+
+
+REFUSING = {
+    "an error of all items": {"maxItems": 1},
+    "an item that is missing": {"contains": {"const": -1}},
+    "items that are not allowed": {"prefixItems": [{}], "unevaluatedItems": False},
+    "another type": {"type": "string"},
+}
+
+
+def schema_that_refuses(schema: dict[str, Any], count: int) -> Make:
+    """Return a function that returns a validator, and an array of objects that its schema refuses."""
+    return lambda: (Validator(array(schema)), {"x": [{"a": n} for n in range(count)]})
 
 
 def leak_scan(text: str) -> object:
@@ -297,6 +314,9 @@ MCP_SHAPES = {
     "records on lines": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},\n\n', 46 * 8_500),
     "longer names": lambda: series('"' + "n" * 93 + '{}":1,', 2_850_000, "{", '"":1}'),
     "wide characters": lambda: wide(1_400_000, "\U0001f600"),
+    "long numbers": lambda: fill("12345678901234567890,", 21 * 63_000),
+    "long fractions": lambda: fill("9007199254740993.0,", 19 * 68_000),
+    "text": lambda: fill("\u4e2d", 2_800_000, '["', '"]'),
     "escaped quotes": lambda: fill('\\"', MAX_MCP_MESSAGE_BYTES // 12, '["', '"]'),
 }
 MCP_OVER = {
@@ -315,20 +335,26 @@ CASES = {
     "params": json_case(params, MAX_PARAMS_BYTES, WasmrtError),
     "json-exact": json_case(plugin, MAX_PLUGIN_OUTPUT_BYTES - 100, WasmrtError),
     "mcp-line": Case(
-        mcp_line,
-        lambda: "[1]",
-        json_shapes(MCP_BYTES) | MCP_SHAPES,
-        json_over(MCP_BYTES) | MCP_OVER,
+        read_line,
+        partial(mcp_body, lambda: "[1]"),
+        bodies(json_shapes(MCP_BYTES) | MCP_SHAPES),
+        bodies(json_over(MCP_BYTES) | MCP_OVER),
         (WasmrtError,),
     ),
     "mcp-http": Case(
         mcp_http,
-        lambda: mcp_body("[1]"),
-        {name: partial(mcp_body, make) for name, make in (json_shapes(MCP_BYTES) | MCP_SHAPES).items()},
-        {name: partial(mcp_body, make) for name, make in (MCP_OVER | MCP_HTTP_OVER).items()},
+        partial(mcp_body, lambda: "[1]"),
+        bodies(json_shapes(MCP_BYTES) | MCP_SHAPES),
+        bodies(MCP_OVER | MCP_HTTP_OVER),
         (WasmrtError, ValidationError),
     ),
-    "mcp-message": json_case(mcp_message, MAX_MESSAGE_BYTES - 100, UnreadableError),
+    "mcp-message": Case(
+        read_message,
+        partial(mcp_body, lambda: "[1]", MCP_REQUEST),
+        bodies(json_shapes(MAX_MESSAGE_BYTES - 100), MCP_REQUEST),
+        bodies(json_over(MAX_MESSAGE_BYTES - 100), MCP_REQUEST),
+        (UnreadableError,),
+    ),
     "own-response": json_case(own_response, MAX_OWN_RESPONSE_BYTES - 100, NotKnownError),
     "capability-file": json_case(capability_json, MAX_CAPABILITY_FILE_BYTES, NotKnownError),
     "toml": Case(
@@ -381,8 +407,10 @@ CASES = {
     "schema": Case(
         lambda at: at[0].accept(at[1]),
         lambda: (Validator({}), {}),
-        {name: schema_at_bound(name) for name in SCHEMAS},
-        {name: schema_at_bound(name, 3) for name in SCHEMAS},
+        {name: schema_at_bound(name) for name in SCHEMAS}
+        | {f"few: {name}": schema_that_refuses(schema, MAX_ERROR_VALUES // 2 - 2) for name, schema in REFUSING.items()},
+        {name: schema_at_bound(name, 3) for name in SCHEMAS}
+        | {name: schema_that_refuses(schema, MAX_JSON_PARTS - 2) for name, schema in REFUSING.items()},
         (WasmrtError,),
     ),
     "leak-scan": Case(

@@ -39,6 +39,9 @@ _MARK_COSTS = {b"[": 900, b"{": 500, b":": 400, b'"': 150, b",": 100, b"": 4}
 
 Names, strings and bytes cost more than their time, since they take memory.
 """
+_LONG_NUMBER = re.compile(rb"\d{15}")
+_LONG_NUMBER_COST, _NOT_ASCII_COST = 400, 10
+_ASCII = bytes(range(128))
 _MAX_COST = 40_000_000
 _DIGITS = re.compile(rb"\d{400}")
 _MAX_DIGIT_RUNS = 500
@@ -173,8 +176,10 @@ class _Message:
         """
         self._size += len(part)
         self._cost += sum(each * part.count(mark) for mark, each in _MARK_COSTS.items())
+        self._cost += _LONG_NUMBER_COST * len(_LONG_NUMBER.findall(part))
+        self._cost += _NOT_ASCII_COST * len(part.translate(None, _ASCII))
         if self._cost > _MAX_COST or self._size > MAX_MCP_MESSAGE_BYTES + _FRAMING_BYTES:
-            raise broken("sent a message with too many bytes, lists, objects, names or strings")
+            raise broken("sent a message with too many bytes, lists, objects, names or values")
         self._is_wide = self._is_wide or _WIDE.search(self._end + part) is not None
         if self._is_wide and self._size > _MAX_WIDE_BYTES:
             raise broken(f"sent a message of over {_MAX_WIDE_BYTES:,} bytes with characters beyond U+FFFF")
