@@ -878,6 +878,7 @@ THREATS = (
                 "surviving_children_are_ended_without_delaying_the_call",
                 "plugin_that_ignores_signals_is_killed_with_its_children",
                 "program_changed_after_loading_does_not_run",
+                "program_swapped_between_its_check_and_its_start_does_not_run",
                 "environment_of_wasmrt_is_not_inherited",
             )
         ),

@@ -310,6 +310,7 @@ MAX_ADAPTER_BYTES = 1 * MIB  # the adapter for WASI preview 1 takes 52 KiB
 # Plugins.
 MAX_PLUGIN_RUNTIME_MS = 600_000
 MAX_PLUGIN_OUTPUT_BYTES = 4 * MIB
+MAX_PLUGIN_PROGRAM_BYTES = 256 * MIB  # copied into memory for each call
 MAX_PLUGINS = 256  # manifests in one directory
 
 # Packages and their archives.
