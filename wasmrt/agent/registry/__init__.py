@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
+from wasmrt.agent.registry._declarations import describe_declarations
 from wasmrt.agent.registry._explain import Explanation, Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._hosting import (
@@ -46,6 +47,7 @@ __all__ = [
     "absent_tools",
     "bind_view",
     "clean_text",
+    "describe_declarations",
     "detector_of",
     "end_trace",
     "end_with_call",
