@@ -20,7 +20,7 @@ class Offer(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """What a data file of wasmrt, or of the operator, declares about a third-party tool."""
+    """The content of a data file, of wasmrt or of the operator, about a third-party tool."""
 
     source: str
     """The path of the file."""
