@@ -25,6 +25,7 @@ from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
 from wasmrt.agent.registry._state import Caller
 from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry._tried import try_conversation
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 
@@ -58,4 +59,5 @@ __all__ = [
     "record_event",
     "refuse_call",
     "tool",
+    "try_conversation",
 ]
