@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing, is_email
+from wasmrt.agent.flows._declared import find_declaration, find_declaration_file, schema_digest
+from wasmrt.agent.flows._destinations import (
+    Destination,
+    Kind,
+    Outgoing,
+    describe_params,
+    find_outgoing,
+    is_email,
+)
 from wasmrt.agent.flows._forms import skeleton
 from wasmrt.agent.flows._known import flow_texts
 from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
@@ -34,6 +42,9 @@ __all__ = [
     "Traced",
     "UntrustedText",
     "WrittenText",
+    "describe_params",
+    "find_declaration",
+    "find_declaration_file",
     "find_outgoing",
     "flow_texts",
     "is_email",
@@ -41,5 +52,6 @@ __all__ = [
     "only_transforms",
     "picture",
     "read_labels",
+    "schema_digest",
     "skeleton",
 ]
