@@ -142,7 +142,7 @@ RUNTIME_SETTINGS = (
     Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
     Setting(
         "install.search",
-        "Lists of tools that wasmrt search and tool_search read: index files, https URLs of index files or domains, and "
+        "Lists that wasmrt search and tool_search read: index files, https URLs of index files or domains, and "
         "oci://HOST/PREFIX.",
         [f"https://{_HOST}/tools.json"], [],
     ),
