@@ -42,10 +42,9 @@ CODES = {"connection", "protocol", "artifact", "index", "registry", "registry-lo
 
 
 def positions(whole: bytes) -> Iterator[int]:
-    """Yield every position of a short response; of a long one, every position of its ends, and every 499th between."""
-    for at in range(len(whole)):
-        if at < 300 or at >= len(whole) - 300 or at % 499 == 0:
-            yield at
+    """Yield every position at the beginning and the end of a response, and about a hundred between."""
+    step = max(16, len(whole) // 100)
+    return (at for at in range(len(whole)) if at < 100 or at >= len(whole) - 30 or at % step == 0)
 
 
 class Reader:
