@@ -225,8 +225,9 @@ def send_for_user(
             )
         return _read_response(gateway, call, request, max_bytes, on_read)
     except HttpFailure as failure:
-        # Only the hint of an address denial fits: other hints name settings of grants, or the target of a redirect.
-        hint = failure.hint if is_own and failure.decision is not None else _REGISTRY_HINT
+        # Only hints about addresses and certificates fit: others name settings of grants, or the target of a redirect.
+        fits = is_own and (failure.decision is not None or failure.code == "tls-certificate")
+        hint = (failure.hint if fits else None) or _REGISTRY_HINT
         raise SourceError(f"the request failed: {failure.message}", code=failure.code, hint=hint) from None
 
 
