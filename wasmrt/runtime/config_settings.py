@@ -142,7 +142,8 @@ RUNTIME_SETTINGS = (
     Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
     Setting(
         "install.search",
-        "What wasmrt search reads: index files, https URLs of index files or domains, and oci://HOST/PREFIX.",
+        "Lists that wasmrt search and tool_search read: index files, https URLs of index files or domains, and "
+        "oci://HOST/PREFIX.",
         [f"https://{_HOST}/tools.json"], [],
     ),
     Setting(
