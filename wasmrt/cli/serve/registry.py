@@ -47,7 +47,8 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     register_configured_servers(registry)
     _remove_managing_tools(options, registry)
     view = _view_of(options, registry)
-    tools = ServedTools(view, parked)
+    file = read_config_file(find_places().config)
+    tools = ServedTools(view, parked, file.database.state_key(file.read_secret))
     print_problems(registry.problems)
     if runtime.config.workspace is not None and (why := absent_tools(registry).get(SHELL_NAME)):
         print_message(f"{SHELL_NAME} is not offered: {why}")

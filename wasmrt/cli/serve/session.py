@@ -26,7 +26,7 @@ async def serve_tools(
     *,
     own_pages: Callable[[], str | None] = lambda: None,
 ) -> int:
-    """Serve over a transport until it ends or a signal arrives.
+    """Serve over a transport until it ends, or a signal arrives; SIGTERM ends it after `options.drain_seconds`.
 
     `ended` makes the transport finish running requests and end. `own_pages` returns the URL of the approval pages that
     this server also serves, or None.
@@ -46,8 +46,14 @@ async def serve_tools(
 
         opening = asyncio.ensure_future(open_tools())
         serving = asyncio.ensure_future(transport)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, serving.cancel)
+
+        def drain() -> None:
+            delay = options.drain_seconds if server.is_ready else 0.0  # a second signal ends the drain
+            server.drain()
+            loop.call_later(delay, serving.cancel)
+
+        loop.add_signal_handler(signal.SIGTERM, drain)
+        loop.add_signal_handler(signal.SIGINT, serving.cancel)
         await asyncio.wait({opening, serving}, return_when=asyncio.FIRST_COMPLETED)
         if not serving.done() and opening.exception() is not None:
             server.fail()
