@@ -59,6 +59,7 @@ class Replicas:
     def __init__(self, homes: dict[str, Path], token: str, environment: dict[str, str]) -> None:
         self.homes, self.token, self._environment = homes, token, environment
         self._port, self.proxy_port = free_port(*ADDRESSES.values()), free_port("127.0.0.1")
+        self._metrics_port = free_port(*ADDRESSES.values())
         self.url = f"http://127.0.0.1:{self.proxy_port}/mcp"
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
 
@@ -67,7 +68,10 @@ class Replicas:
         address = f"{ADDRESSES[name]}:{self._port}"
         with (self.homes[name] / "log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
-                [*WASMRT, "serve", "--http", address, "--log-format", "json", "--drain", str(DRAIN_SECONDS)],
+                [
+                    *WASMRT, "serve", "--http", address, "--log-format", "json", "--drain", str(DRAIN_SECONDS),
+                    "--metrics", f"{ADDRESSES[name]}:{self._metrics_port}",
+                ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment(name),
             )  # fmt: skip
         ready = f"http://{ADDRESSES[name]}:{self._port}/readyz"
@@ -78,6 +82,10 @@ class Replicas:
         """Return the number of calls in a replica's log."""
         lines = map(json.loads, (self.homes[name] / "log").read_text().splitlines())
         return sum(line["event"] == "call" for line in lines)
+
+    def metrics(self, name: str) -> str:
+        """Return the metrics of a replica."""
+        return httpx.get(f"http://{ADDRESSES[name]}:{self._metrics_port}/metrics", trust_env=False).text
 
     def environment(self, name: str) -> dict[str, str]:
         return os.environ | self._environment | {"WASMRT_HOME": str(self.homes[name])}

@@ -111,6 +111,9 @@ def test_a_call_that_waits_on_one_replica_is_answered_on_the_other_after_a_drain
         await asyncio.to_thread(replicas.start, "b")
         async with Calls(client) as calls:
             await asyncio.to_thread(wait_until, lambda: replicas.calls("b") > 2, "the proxy uses both replicas")
+            for name in "ab":
+                metrics = replicas.metrics(name)
+                assert 'gen_ai_tool_name="time"' in metrics and "wasmrt_approvals_pending" in metrics
             a = replicas.processes["a"]
             a.send_signal(signal.SIGTERM)
             assert await asyncio.to_thread(a.wait, 60) == 0
