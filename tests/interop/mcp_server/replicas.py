@@ -10,7 +10,7 @@ import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -37,9 +37,9 @@ def free_port(*hosts: str) -> int:
             return port
 
 
-def wait_until(holds: object, what: str) -> None:
-    for _ in range(1500):
-        if callable(holds) and holds():
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    for _ in range(3000):
+        if holds():
             return
         threading.Event().wait(0.02)
     pytest.fail(f"waited too long: {what}")
@@ -74,8 +74,9 @@ class Replicas:
                 ],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=self.environment(name),
             )  # fmt: skip
-        ready = f"http://{ADDRESSES[name]}:{self._port}/readyz"
-        wait_until(lambda: status(ready) == 200, "the replica is ready")
+        ready, process = f"http://{ADDRESSES[name]}:{self._port}/readyz", self.processes[name]
+        wait_until(lambda: process.poll() is not None or status(ready) == 200, "the replica is ready")
+        assert process.poll() is None, (self.homes[name] / "log").read_text()
         wait_until(lambda: status(self.url) == 401, "the proxy uses the replica")
 
     def calls(self, name: str) -> int:
