@@ -191,7 +191,7 @@ RUNTIME_SETTINGS = (
         "database_password",
     ),
     Setting(
-        "database.key_secret", "Secret from which each host derives the key of the tokens; by default, a local file.",
+        "database.key_secret", "Secret for keys of tokens and request states on all hosts; by default, local keys.",
         "token_key",
     ),
     Setting(

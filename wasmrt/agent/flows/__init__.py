@@ -18,6 +18,7 @@ from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
 from wasmrt.agent.flows._planned import ApprovedPlans, PlannedCall
 from wasmrt.agent.flows._plans import PROPOSE_PLAN, Plan
 from wasmrt.agent.flows._private import WrittenText
+from wasmrt.agent.flows._shared import SharedLabels
 from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced
 from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText
 from wasmrt.core.labels import Label
@@ -39,6 +40,7 @@ __all__ = [
     "PlannedCall",
     "Provenance",
     "Reach",
+    "SharedLabels",
     "Traced",
     "UntrustedText",
     "WrittenText",

@@ -350,3 +350,14 @@ def list_id_nouns(key: str) -> tuple[str, ...]:
 @lru_cache(maxsize=2048)
 def _split_words(key: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", key).lower()) if word)
+
+
+_PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
+"""The name of a file or folder that carries no text, such as `notes.txt`."""
+
+
+def carries_text(destination: Destination) -> bool:
+    """Return whether another conversation that reads a destination, such as the name of a file, can read text in it."""
+    if destination.kind is Kind.PATH:
+        return not all(map(_PLAIN_NAME.fullmatch, str(destination.value).split("/")))
+    return destination.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)

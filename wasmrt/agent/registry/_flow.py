@@ -54,6 +54,7 @@ def trace_of(state: CallState) -> FlowTrace | None:
     if found is None and any(policy.rules for policy in policies_of(state)):
         state.services.traces.open(state.request.user, state.request.trace)
         found = state.services.traces.find(state.request.user, state.request.trace)
+    state.services.traces.read_shared(state.request.user, state.request.trace)
     return found
 
 
@@ -224,6 +225,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
         result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params,
         computed=computed, lapses=state.effects <= READING,
     )  # fmt: skip
+    state.services.traces.share(state.request.user, state.request.trace, labels)
 
 
 def _has_stated_labels(state: CallState) -> bool:
