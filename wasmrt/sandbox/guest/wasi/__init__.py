@@ -5,7 +5,7 @@ implementation, waits end at the call's deadline, all resources are limited, and
 """
 
 from wasmrt.sandbox.guest.engine import HostInterface
-from wasmrt.sandbox.guest.wasi import _cli, _clocks, _filesystem, _http, _io, _sockets
+from wasmrt.sandbox.guest.wasi import _cli, _clocks, _config, _filesystem, _http, _io, _sockets
 from wasmrt.sandbox.guest.wasi._cli import Printed, Program, ProgramFolder, log_printed
 from wasmrt.sandbox.guest.wasi._signatures import SIGNATURES
 
@@ -13,7 +13,7 @@ __all__ = ["Printed", "Program", "ProgramFolder", "interfaces", "log_printed"]
 
 _ALL: tuple[HostInterface, ...] = tuple(
     interface._replace(signatures=SIGNATURES.get(interface.name, {}))
-    for package in (_io, _clocks, _cli, _filesystem, _sockets, _http)
+    for package in (_io, _clocks, _cli, _config, _filesystem, _sockets, _http)
     for interface in package.INTERFACES
 )
 

@@ -1,6 +1,6 @@
 """The WIT types of WASI functions. A component that imports a function with a different type is rejected early.
 
-Source: the packages wasi:io, clocks, random, cli, filesystem, sockets and http at 0.2, as the engine formats types.
+Source: the packages wasi:io, clocks, random, cli, filesystem, sockets, http and config at 0.2, as the engine formats types.
 Methods of resources that guests never receive have no entry, because no guest can call them.
 """
 
@@ -51,6 +51,7 @@ _HTTP_ERROR = (
     "HTTP-response-content-coding(option<string>), HTTP-response-timeout, HTTP-upgrade-failed, "
     "HTTP-protocol-error, loop-detected, configuration-error, internal-error(option<string>) }"
 )
+_CONFIG_ERROR = "variant { upstream(string), io(string) }"
 _HEADER_ERROR = "variant { invalid-syntax, forbidden, immutable }"
 _METHOD = "variant { get, head, post, put, delete, connect, options, trace, patch, other(string) }"
 _SCHEME = "variant { HTTP, HTTPS, other(string) }"
@@ -102,6 +103,10 @@ _TABLE: dict[str, dict[str, str]] = {
         "get-environment": "func() -> list<tuple<string, string>>",
         "get-arguments": "func() -> list<string>",
         "initial-cwd": "func() -> option<string>",
+    },
+    "wasi:config/store@0.2.0": {
+        "get": f"func(key: string) -> result<option<string>, {_CONFIG_ERROR}>",
+        "get-all": f"func() -> result<list<tuple<string, string>>, {_CONFIG_ERROR}>",
     },
     "wasi:cli/exit@0.2.0": {"exit": "func(status: result)", "exit-with-code": "func(status-code: u8)"},
     "wasi:cli/stdin@0.2.0": {"get-stdin": "func() -> input-stream"},
