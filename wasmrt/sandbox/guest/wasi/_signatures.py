@@ -206,6 +206,18 @@ _TABLE: dict[str, dict[str, str]] = {
         "outgoing-body.write": "() -> result<output-stream>",
         "future-incoming-response.subscribe": "() -> pollable",
         "future-incoming-response.get": f"() -> option<result<result<incoming-response, {_HTTP_ERROR}>>>",
+        "incoming-request.method": f"() -> {_METHOD}",
+        "incoming-request.path-with-query": "() -> option<string>",
+        "incoming-request.scheme": f"() -> option<{_SCHEME}>",
+        "incoming-request.authority": "() -> option<string>",
+        "incoming-request.headers": "() -> fields",
+        "incoming-request.consume": "() -> result<incoming-body>",
+        "outgoing-response.status-code": "() -> u16",
+        "outgoing-response.set-status-code": "(status-code: u16) -> result",
+        "outgoing-response.headers": "() -> fields",
+        "outgoing-response.body": "() -> result<outgoing-body>",
+        "[static]response-outparam.set": "func(param: response-outparam, response: "
+        f"result<outgoing-response, {_HTTP_ERROR}>)",
     },
     "wasi:http/outgoing-handler@0.2.0": {
         "handle": "func(request: outgoing-request, options: option<request-options>) -> "
