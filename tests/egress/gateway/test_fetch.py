@@ -10,8 +10,8 @@ from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_res
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.model import Reason
-from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.sandbox.component.worlds import FailureKind
 

@@ -17,8 +17,8 @@ from wasmrt import GuardedTransport
 from wasmrt.capabilities import CredentialLocation, CredentialMapping, RateLimitConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision, Reason
-from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.egress.gateway import EgressGateway, NetworkConfig
+from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.egress.rates import RateLimiter
 
 from .clients import OTHER, SECRET, TOKEN, bearer, both_families, capability, guarded

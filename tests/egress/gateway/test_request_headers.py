@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
-from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.egress.gateway import HttpFailure, HttpRequest
+from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.sandbox.component.worlds import FailureKind
 
 from .world import MakeWorld

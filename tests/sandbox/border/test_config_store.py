@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+
 from tests.sandbox.border.conftest import Start, a_call, only_tool
 from tests.sandbox.border.relays import Relay
 from wasmrt import Capabilities, ConfigurationError, Reason, merge

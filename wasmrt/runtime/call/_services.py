@@ -152,7 +152,7 @@ class CallServices:
             return Decision(False, Reason.NOT_GRANTED, rule, hint, capability="http", subject=method)
         return None
 
-    # -- secrets, configuration, tools, progress ----------------------------------------------------------------------------------
+    # -- secrets, configuration, tools, progress -------------------------------------------------------------------
 
     def _secret_exists(self, request: SecretExists) -> bool:
         decision = self._call.grant.explain_secret(request.name)

@@ -29,7 +29,10 @@ __all__ = [
 ]
 
 # The interfaces of WASI 0.2; `wasmrt.sandbox.guest.wasi` defines their functions.
-_WASI = r"wasi:(cli|io|clocks|random|filesystem|sockets|http)/[a-z0-9-]+@0\.2\.[0-9]+|wasi:config/store@0\.2\.[0-9a-z.-]+"
+_WASI = (
+    r"wasi:(cli|io|clocks|random|filesystem|sockets|http)/[a-z0-9-]+@0\.2\.[0-9]+"
+    r"|wasi:config/store@0\.2\.[0-9a-z.-]+"
+)
 
 
 class World(NamedTuple):

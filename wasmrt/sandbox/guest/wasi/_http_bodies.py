@@ -1,4 +1,4 @@
-"""Bodies of `wasi:http@0.2`: the guest's bodies limited as they are written, response bodies received as they are read."""
+"""Bodies of `wasi:http@0.2`. Guests' bodies are limited as they are written, others are received as they are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure
 from wasmrt.sandbox.guest.requests import Refuse
 from wasmrt.sandbox.guest.services import HttpResponse
-from wasmrt.sandbox.guest.wasi._io import CLOSED, BytesStream, Handles, InputStream, IoError, OutputStream, Pollable, failed
+from wasmrt.sandbox.guest.wasi._io import (
+    CLOSED,
+    BytesStream,
+    Handles,
+    InputStream,
+    IoError,
+    OutputStream,
+    Pollable,
+    failed,
+)
 
 _HTTP_BYTES = "bytes of HTTP"
 DENIED = Case("HTTP-request-denied")

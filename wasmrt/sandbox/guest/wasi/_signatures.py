@@ -1,7 +1,7 @@
 """The WIT types of WASI functions. A component that imports a function with a different type is rejected early.
 
-Source: the packages wasi:io, clocks, random, cli, filesystem, sockets, http and config at 0.2, as the engine formats types.
-Methods of resources that guests never receive have no entry, because no guest can call them.
+Source: the packages wasi:io, clocks, random, cli, filesystem, sockets, http and config at 0.2, as the engine formats
+types. Methods of resources that guests never receive have no entry, because no guest can call them.
 """
 
 from __future__ import annotations

@@ -66,7 +66,8 @@ def detect(linker: Linker, data: bytes) -> World:
         return generic
     raise UnknownWorldError(
         nothing_to_run(kind),
-        hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, wasi:http/incoming-handler, or functions with plain types (no resources)",
+        hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, wasi:http/incoming-handler, or functions with plain "
+        "types (no resources)",
     )
 
 
