@@ -109,7 +109,8 @@ class Capabilities:
     @property
     def parts(self) -> tuple[Capability, ...]:
         """The capabilities that are not None, in the order of a capability file; no limits, logins or tool sections."""
-        found = (getattr(self, kind.attribute) for kind in KINDS)
+        http, store, invoke = self.http, self.config_store, self.tool_invoke
+        found = (http, self.workspace_read, self.workspace_write, self.secrets, store, invoke)
         return tuple(part for part in found if part is not None)
 
     def get(self, kind: type[C]) -> C | None:
