@@ -91,8 +91,8 @@ class NoServices:
         failure = HostFailure(
             FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True
         )
-        nothing = {SecretExists: False, ConfigGet: None, ConfigList: [], ReportProgress: None, Refuse: None}
-        answers = {HttpCheck: failure, **nothing}
+        nothing: dict[type[object], object] = dict.fromkeys((ConfigGet, ReportProgress, Refuse))
+        answers = nothing | {HttpCheck: failure, SecretExists: False, ConfigList: []}
         if type(request) not in answers:
             raise failure
         return request.read_reply(plain(answers[type(request)]))

@@ -8,6 +8,7 @@ from wasmrt.sandbox.guest.engine import HostInterface
 from wasmrt.sandbox.guest.wasi import _cli, _clocks, _config, _filesystem, _http, _io, _sockets
 from wasmrt.sandbox.guest.wasi._cli import Printed, Program, ProgramFolder, log_printed
 from wasmrt.sandbox.guest.wasi._http_fields import check_fields
+from wasmrt.sandbox.guest.wasi._http_request import is_path
 from wasmrt.sandbox.guest.wasi._http_server import METHODS, IncomingRequest, OutgoingResponse, start_exchange
 from wasmrt.sandbox.guest.wasi._signatures import SIGNATURES
 
@@ -20,6 +21,7 @@ __all__ = [
     "ProgramFolder",
     "check_fields",
     "interfaces",
+    "is_path",
     "log_printed",
     "start_exchange",
 ]

@@ -43,7 +43,7 @@ class ResponseOut:
 
     def __init__(self) -> None:
         self.response: OutgoingResponse | None = None
-        self.error: str | None = "the tool set no response"
+        self.error = "the tool set no response"
 
 
 class Exchange(NamedTuple):
@@ -104,7 +104,7 @@ def _set(ctx: GuestCall, rep: int, answer: Ok | Err) -> None:
     out = handles.get(rep, ResponseOut)
     handles.drop(rep)
     if isinstance(answer, Ok):
-        out.response, out.error = handles.get(answer.value, OutgoingResponse), None
+        out.response = handles.get(answer.value, OutgoingResponse)
         handles.drop(answer.value)
     else:
         out.error = f"the tool answered with the error {answer.value.name}"

@@ -11,7 +11,7 @@ from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_HEADERS, MAX_PARAMS_BYTES, 
 from wasmrt.sandbox.component import Err, ToolSpec
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import Export, Linker, Sandbox
-from wasmrt.sandbox.guest.wasi import METHODS, IncomingRequest, OutgoingResponse, check_fields, start_exchange
+from wasmrt.sandbox.guest.wasi import METHODS, IncomingRequest, OutgoingResponse, check_fields, is_path, start_exchange
 
 _HANDLE, _SIGNATURE = "handle", "func(request: incoming-request, response-out: response-outparam)"
 _SCHEMA: dict[str, Any] = {
@@ -84,8 +84,13 @@ def _request(call: GuestCall, given: dict[str, Any]) -> IncomingRequest:
     # A package can replace the schema by one that accepts other types.
     method, path, body = given.get("method", "GET"), given.get("path"), given.get("body", "")
     headers = given.get("headers", {})
-    is_valid = method in METHODS and isinstance(path, str) and path.startswith("/") and isinstance(body, str)
-    if not is_valid or not isinstance(headers, dict) or not all(isinstance(value, str) for value in headers.values()):
+    if (
+        method not in METHODS
+        or not (isinstance(path, str) and path.startswith("/") and is_path(path) and len(path) <= MAX_URL_BYTES)
+        or not isinstance(body, str)
+        or not isinstance(headers, dict)
+        or not all(isinstance(value, str) for value in headers.values())
+    ):
         raise InvalidParametersError(
             "method, path and body must be strings, and headers an object of strings",
             hint='example: {"method": "GET", "path": "/", "headers": {"accept": "text/plain"}}',
