@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import html
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 Form = Callable[["Change"], str | None]
@@ -36,20 +36,48 @@ class Change(NamedTuple):
 
 
 def _body(change: Change, edit: Callable[[str], str]) -> str:
-    lines = change.with_hunks(change.hunks).split("\n")
-    return "\n".join(
-        edit(line) if line[:1] in ("+", "-", " ") and line[:3] not in ("+++", "---") else line for line in lines
-    )
+    is_body = re.compile(r"(?![+-]{3})[-+ ]").match
+    return "\n".join(edit(line) if is_body(line) else line for line in change.diff.split("\n"))
+
+
+def _lines(change: Change) -> tuple[list[str], list[str]]:
+    return change.before.splitlines(True), change.after.splitlines(True)
+
+
+def _without_ends(text: str) -> str:
+    return "\n".join(line.rstrip() for line in text.split("\n"))
+
+
+def _named(change: Change, old: str, new: str) -> str:
+    return f"--- {old}\n+++ {new}\n" + "".join(change.hunks)
+
+
+def _without_context(change: Change) -> str | None:
+    if not change.before.endswith("\n") or not change.after.endswith("\n"):
+        return None
+    return "".join(difflib.unified_diff(*_lines(change), f"a/{change.path}", f"b/{change.path}", n=0))
+
+
+def _git(change: Change, rest: str) -> str:
+    return f"diff --git a/{change.path} b/{change.path}\n{rest}"
+
+
+def _mixed_ends(change: Change) -> str:
+    return "".join(line + ("\r\n" if n % 2 else "\n") for n, line in enumerate(change.diff.split("\n")))
+
+
+def _in_code_blocks(change: Change) -> str:
+    return re.sub(r"(?ms)^(<<<<<<< .*?>>>>>>> REPLACE\n)", r"```python\n\1```\n", _search_replace(change, _MARKS))
 
 
 def _blocks(change: Change, context: int = 3) -> Iterator[tuple[str, str]]:
     """Yield the old and the new text of each hunk."""
-    old, new = change.before.splitlines(True), change.after.splitlines(True)
+    old, new = _lines(change)
     for group in difflib.SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(context):
         yield "".join(old[group[0][1] : group[-1][2]]), "".join(new[group[0][3] : group[-1][4]])
 
 
-def _search_replace(change: Change, fences: tuple[str, str, str], context: int = 3, named: bool = True) -> str:
+def _search_replace(change: Change, fences: Sequence[str], context: int = 3, named: bool = True) -> str:
     first, middle, last = fences
     name = f"{change.path}\n" if named else ""
     return "".join(f"{name}{first}\n{old}{middle}\n{new}{last}\n\n" for old, new in _blocks(change, context))
@@ -79,15 +107,15 @@ _MARKS = ("<<<<<<< SEARCH", "=======", ">>>>>>> REPLACE")
 FORMS: dict[str, Form] = {
     "tabs become spaces": lambda c: _body(c, lambda x: x.replace("\t", "    ")) if "\t" in c.diff else None,
     "spaces become tabs": lambda c: _body(c, lambda x: x.replace("    ", "\t")) if "    " in c.diff else None,
-    "trailing spaces lost": lambda c: "\n".join(line.rstrip() for line in c.diff.split("\n")),
+    "trailing spaces lost": lambda c: _without_ends(c.diff),
     "no file headers": lambda c: "".join(c.hunks),
     "only +++": lambda c: f"+++ b/{c.path}\n" + "".join(c.hunks),
-    "wrong old name": lambda c: f"--- a/wrong/name.txt\n+++ b/{c.path}\n" + "".join(c.hunks),
-    "wrong new name": lambda c: f"--- a/{c.path}\n+++ b/wrong/name.txt\n" + "".join(c.hunks),
-    "names without a/ and b/": lambda c: f"--- {c.path}\n+++ {c.path}\n" + "".join(c.hunks),
-    "names with ./": lambda c: f"--- ./{c.path}\n+++ ./{c.path}\n" + "".join(c.hunks),
-    "names with dates": lambda c: f"--- a/{c.path}\t2024-01-01 00:00:00\n+++ b/{c.path}\t2024-01-02 00:00:00\n" + "".join(c.hunks),
-    "CRLF on every second line": lambda c: "".join(x + ("\r\n" if n % 2 else "\n") for n, x in enumerate(c.diff.split("\n"))),
+    "wrong old name": lambda c: _named(c, "a/wrong/name.txt", f"b/{c.path}"),
+    "wrong new name": lambda c: _named(c, f"a/{c.path}", "b/wrong/name.txt"),
+    "names without a/ and b/": lambda c: _named(c, c.path, c.path),
+    "names with ./": lambda c: _named(c, f"./{c.path}", f"./{c.path}"),
+    "names with dates": lambda c: _named(c, f"a/{c.path}\t2024-01-01 00:00:00", f"b/{c.path}\t2024-01-02 00:00:00"),
+    "CRLF on every second line": _mixed_ends,
     "no newline markers lost": _drop_marker,
     "each hunk twice": lambda c: c.with_hunks([hunk for hunk in c.hunks for _ in range(2)]),
     "hunks in reverse order": lambda c: _two(c, lambda hunks: hunks[::-1]),
@@ -101,11 +129,11 @@ FORMS: dict[str, Form] = {
     "context ends with ...": lambda c: c.with_hunks([re.sub(r"\n .*\n$", "\n ...\n", hunk) for hunk in c.hunks]),
     "added lines with a space": lambda c: _body(c, lambda x: f"+ {x[1:]}" if x[:1] == "+" else x),
     "removed lines left out": lambda c: "\n".join(x for x in c.diff.split("\n") if x[:1] != "-" or x[:3] == "---"),
-    "without context": lambda c: "".join(list(difflib.unified_diff(c.before.splitlines(True), c.after.splitlines(True), f"a/{c.path}", f"b/{c.path}", n=0))) if c.before.endswith("\n") and c.after.endswith("\n") else None,
-    "context diff": lambda c: "".join(difflib.context_diff(c.before.splitlines(True), c.after.splitlines(True), c.path, c.path)),
-    "mode lines": lambda c: f"diff --git a/{c.path} b/{c.path}\nold mode 100644\nnew mode 100755\n" + c.diff[c.diff.index("--- "):],
-    "binary patch": lambda c: f"diff --git a/{c.path} b/{c.path}\nindex 1111111..2222222 100644\nGIT binary patch\nliteral 3\nKcmZQzU|<Y@\n\n",
-    "binary files differ": lambda c: f"diff --git a/{c.path} b/{c.path}\nBinary files a/{c.path} and b/{c.path} differ\n",
+    "without context": _without_context,
+    "context diff": lambda c: "".join(difflib.context_diff(*_lines(c), c.path, c.path)),
+    "mode lines": lambda c: _git(c, "old mode 100644\nnew mode 100755\n" + c.diff[c.diff.index("--- ") :]),
+    "binary patch": lambda c: _git(c, "index 11..22 100644\nGIT binary patch\nliteral 3\nKcmZQzU|<Y@\n\n"),
+    "binary files differ": lambda c: _git(c, f"Binary files a/{c.path} and b/{c.path} differ\n"),
     "line numbers before lines": lambda c: _body(c, lambda x: f"{x[:1]}12: {x[1:]}"),
     "last line cut in the middle": lambda c: c.diff.rstrip("\n")[:-3],
     "first half only": lambda c: c.diff[: len(c.diff) // 2],
@@ -117,12 +145,12 @@ FORMS: dict[str, Form] = {
     "Codex with little context": lambda c: _codex(c, context=1),
     "Codex delete and add": lambda c: _codex(c, "Delete", end=False) + _codex(c, "Add").partition("\n")[2],
     "SEARCH/REPLACE": lambda c: _search_replace(c, _MARKS),
-    "SEARCH/REPLACE in code blocks": lambda c: re.sub(r"(?ms)^(<<<<<<< .*?>>>>>>> REPLACE\n)", r"```python\n\1```\n", _search_replace(c, _MARKS)),
-    "SEARCH/REPLACE with nine marks": lambda c: _search_replace(c, ("<<<<<<<<< SEARCH", "=========", ">>>>>>>>> REPLACE")),
+    "SEARCH/REPLACE in code blocks": _in_code_blocks,
+    "SEARCH/REPLACE with nine marks": lambda c: _search_replace(c, [m.replace(m[0] * 7, m[0] * 9) for m in _MARKS]),
     "SEARCH/REPLACE without a name": lambda c: _search_replace(c, _MARKS, named=False),
     "SEARCH/REPLACE without the end": lambda c: _search_replace(c, _MARKS).rstrip()[:-16],
     "SEARCH/REPLACE with one line": lambda c: _search_replace(c, _MARKS, context=0),
-    "SEARCH/REPLACE, trailing spaces lost": lambda c: "\n".join(x.rstrip() for x in _search_replace(c, _MARKS).split("\n")),
+    "SEARCH/REPLACE, trailing spaces lost": lambda c: _without_ends(_search_replace(c, _MARKS)),
     "SEARCH/REPLACE with an empty SEARCH": lambda c: f"{c.path}\n{_MARKS[0]}\n{_MARKS[1]}\n{c.after}{_MARKS[2]}\n",
     "SEARCH/REPLACE named DIFF": lambda c: _search_replace(c, ("<<<<<<< ORIGINAL", "=======", ">>>>>>> UPDATED")),
 }  # fmt: skip
@@ -136,8 +164,5 @@ OTHER_CONTENT = (
 
 
 def _reverse(change: Change) -> str:
-    return "".join(
-        difflib.unified_diff(
-            change.after.splitlines(True), change.before.splitlines(True), f"a/{change.path}", f"b/{change.path}"
-        )
-    )
+    old, new = _lines(change)
+    return "".join(difflib.unified_diff(new, old, f"a/{change.path}", f"b/{change.path}"))
