@@ -134,6 +134,7 @@ RUNTIME_SETTINGS = (
     Setting(
         "secrets.vault_token_command", "Command that prints the token.", ["vault", "print", "token"],
     ),
+    Setting("web_fetch.robots_txt", "Let web_fetch read only pages that robots.txt allows.", True, False),
     Setting("web_search.provider", "brave, tavily or searxng.", "brave"),
     Setting("web_search.url", "URL of the SearxNG server.", "https://search.example.com/"),
     Setting("web_search.cost_per_search", "Price of a search, for estimates.", 0.005),
