@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Container, Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +197,8 @@ def empty_registry(
     places = find_places()
     file = read_config_file(places.config)
     policy = policy or file.policy
-    store = ApprovalStore(file.store_place(places.approvals))
+    announce = announcer(policy)
+    store = ApprovalStore(file.store_place(places.approvals), announce=announce)
     asked = approver or approver_of(policy.approver, store)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     return ToolRegistry(
@@ -207,9 +208,18 @@ def empty_registry(
         tokens=ConfirmationTokens(
             file.store_place(places.tokens), file.database.key(places.tokens_key, file.read_secret)
         ),
-        access=AccessStore(file.store_place(places.access)),
+        access=AccessStore(file.store_place(places.access), announce=announce),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
+
+
+def announcer(policy: ToolPolicy) -> Callable[[str], None] | None:
+    """Return the function that shows a notification of a new request, or None if the operator did not enable that."""
+    if not policy.notify:
+        return None
+    from wasmrt.agent.builtin.desktop import announce_request
+
+    return announce_request
 
 
 def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:

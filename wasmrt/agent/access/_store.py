@@ -31,6 +31,7 @@ from wasmrt.core.limits import (
     MAX_PENDING_ACCESS,
 )
 from wasmrt.core.model import Addition
+from wasmrt.core.terminal import to_single_line
 
 if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres
@@ -72,7 +73,12 @@ class AccessStore:
         []
     """
 
-    def __init__(self, path: Path | Postgres, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path | Postgres, *, now: Callable[[], float] = time.time,
+        announce: Callable[[str], None] | None = None,
+    ) -> None:  # fmt: skip
+        """`announce` is called with the headline of each new request."""
+        self._announce = announce
         self._requests = RequestTable(_GRANT, path, now=now)
         self._file = path if isinstance(path, Path) else None
         self._cache: tuple[FileVersion | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
@@ -108,7 +114,9 @@ class AccessStore:
                 expires_ms=now + int(ACCESS_REQUEST_SECONDS * 1000),
             )  # fmt: skip
             self._requests.insert(db, _row_of(made), max_closed=MAX_DECIDED_ACCESS)
-            return made
+        if self._announce is not None:
+            self._announce(f"{to_single_line(caller.tool)} requests more access")
+        return made
 
     def granted(self, caller: Caller) -> tuple[AccessRequest, ...]:
         """Return the granted requests that apply to a call.

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.loading import load_registry
+from wasmrt.agent.loading import announcer, load_registry
 from wasmrt.agent.policy import ApproverKind, fits
 from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools
 from wasmrt.catalog.bundled import SHELL_NAME
@@ -107,7 +107,7 @@ def _registry(runtime: WasmToolRuntime, pages_of: PagesOf) -> tuple[ToolRegistry
         return load_registry(runtime, policy=policy), None
     if policy.approver is ApproverKind.TERMINAL:  # a terminal would belong to the client
         print_message('approver = "terminal" does not work in a server; approvals use wasmrt approvals instead')
-    parked = ParkedRequests(ApprovalStore(store_place(places.approvals)))
+    parked = ParkedRequests(ApprovalStore(store_place(places.approvals), announce=announcer(policy)))
     registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver, pages_of))
     registry.on_close(parked.close)
     return registry, parked
