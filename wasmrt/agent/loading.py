@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from typing import Any
 
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import (
+    Announce,
     Approvals,
     ApprovalStore,
     Approver,
@@ -213,7 +214,7 @@ def empty_registry(
     )
 
 
-def announcer(policy: ToolPolicy) -> Callable[[str], None] | None:
+def announcer(policy: ToolPolicy) -> Announce:
     """Return the function that shows a notification of a new request, or None if the operator did not enable that."""
     if not policy.notify:
         return None

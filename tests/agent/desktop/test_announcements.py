@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 from pathlib import Path
@@ -16,7 +17,6 @@ from wasmrt.agent.approvals import ApprovalStore
 from wasmrt.agent.builtin.desktop import _announce
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.core.effects import Effect
-from wasmrt.core.errors import ToolError
 
 HTTP = (Effect.NETWORK, Effect.EXTERNAL_WRITE)
 
@@ -48,11 +48,19 @@ def test_a_waiting_request_is_announced_if_the_operator_enabled_it(
     monkeypatch.setattr(loading, "TOOLS", ())  # do not compile components
     config = tmp_path / "home/data/config.toml"
     config.parent.mkdir(parents=True)
-    config.write_text(f'[approvals]\napprover = "queue"\ntimeout_seconds = 0.05\n{setting}\n')
+    config.write_text(f'[approvals]\napprover = "queue"\n{setting}\n')
     with WasmToolRuntime(WasmRuntimeConfig.load(isolation="in-process")) as runtime, load_registry(runtime) as registry:
         registry.register(post, builtin=True)
-        with pytest.raises(ToolError):
-            registry.execute("post", {"url": "https://hooks.example.com/x"})
+        waiting = ApprovalStore(config.with_name("approvals.sqlite3"))
+
+        async def call_until_the_request_waits() -> None:
+            call = asyncio.ensure_future(registry.aexecute("post", {"url": "https://hooks.example.com/x"}))
+            while not waiting.pending():
+                await asyncio.sleep(0.001)
+            call.cancel()
+            await asyncio.wait({call})
+
+        asyncio.run(call_until_the_request_waits())
     lines = shown_lines(shown)
     assert len(lines) == count
     for line in lines:

@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
+from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess, Settle
 from wasmrt.agent.approvals import (
     DISCONNECTED,
+    Announce,
     RequestKind,
     RequestTable,
     new_request_id,
@@ -52,15 +53,6 @@ _TEXTS = ("refused", "params", "call", "component", "part", "lasting", "stored_g
 _LISTS = ("sentences", "limited", "origins")
 
 
-class Settle(Protocol):
-    """A function that stores an answer in the transaction of `AccessStore.answering`."""
-
-    def __call__(
-        self, state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
-    ) -> None:
-        """Store the answer."""
-
-
 class AccessStore:
     """The access requests and their answers, of an installation in one SQLite file, or of several hosts in PostgreSQL.
 
@@ -74,10 +66,8 @@ class AccessStore:
     """
 
     def __init__(
-        self, path: Path | Postgres, *, now: Callable[[], float] = time.time,
-        announce: Callable[[str], None] | None = None,
-    ) -> None:  # fmt: skip
-        """`announce` is called with the headline of each new request."""
+        self, path: Path | Postgres, *, now: Callable[[], float] = time.time, announce: Announce = None
+    ) -> None:
         self._announce = announce
         self._requests = RequestTable(_GRANT, path, now=now)
         self._file = path if isinstance(path, Path) else None
@@ -114,7 +104,7 @@ class AccessStore:
                 expires_ms=now + int(ACCESS_REQUEST_SECONDS * 1000),
             )  # fmt: skip
             self._requests.insert(db, _row_of(made), max_closed=MAX_DECIDED_ACCESS)
-        if self._announce is not None:
+        if self._announce:
             self._announce(f"{to_single_line(caller.tool)} requests more access")
         return made
 

@@ -18,7 +18,14 @@ from wasmrt.agent.approvals._owners import current_user_name, has_ended, this_pr
 from wasmrt.agent.approvals._parked import DISCONNECTED, Parked, ParkedRequests
 from wasmrt.agent.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.agent.approvals._remembered import Remembered
-from wasmrt.agent.approvals._requests import LIST_HINT, RequestKind, RequestTable, short_note, unknown_request_error
+from wasmrt.agent.approvals._requests import (
+    LIST_HINT,
+    Announce,
+    RequestKind,
+    RequestTable,
+    short_note,
+    unknown_request_error,
+)
 from wasmrt.agent.approvals._review import (
     Choice,
     Shown,
@@ -41,6 +48,7 @@ from wasmrt.agent.approvals._words import Phrase, Quoted, is_cut, plain, start_o
 __all__ = [
     "DISCONNECTED",
     "LIST_HINT",
+    "Announce",
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApprovalScope",

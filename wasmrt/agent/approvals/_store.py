@@ -32,6 +32,7 @@ from wasmrt.agent.approvals._remembered import (
 )
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
+    Announce,
     RequestKind,
     RequestTable,
     short_note,
@@ -90,10 +91,8 @@ class ApprovalStore:
     """
 
     def __init__(
-        self, path: Path | Postgres, *, now: Callable[[], float] = time.time,
-        announce: Callable[[str], None] | None = None,
-    ) -> None:  # fmt: skip
-        """`announce` is called with the headline of each new request."""
+        self, path: Path | Postgres, *, now: Callable[[], float] = time.time, announce: Announce = None
+    ) -> None:
         self._requests = RequestTable(_CALL, path, now=now)
         self._announce = announce
         database = self._requests.database
