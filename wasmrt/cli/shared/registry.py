@@ -76,7 +76,7 @@ class _NoTerminalApprover(DenyApprover):
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Deny the request."""
-        note = f"run the command on a terminal to be asked, or edit {find_places().config}"
+        note = "run the command on a terminal to be asked"
         return ApprovalAnswer(approved=False, note=note)
 
 
