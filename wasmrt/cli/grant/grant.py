@@ -184,11 +184,13 @@ def _regrant(
                 changes=more,
             )
         ask(name, for_agents=version.for_agents)
-    if changes:
+    # A value for a granted configuration key is a change, too, although the grant allows nothing more.
+    is_new = changed != granted_to(version)
+    if is_new:
         version = catalog.regrant(version, format_file(changed))
     if as_json:
         show_json(version.as_dict() | changes.as_dict() | {"granted": list(explain_grant(changed))})
-    elif changes:
+    elif is_new:
         print_message(f"changed the grant of {name}")
         print_offer(version.name, [version.name], version.offer)
     else:
