@@ -166,7 +166,8 @@ def test_wider_grant_needs_approval_and_narrower_does_not(wasmrt: Run, parrot: N
 
     refused = wasmrt("grant", "parrot", "--add", "workspace", "--json", code=3)
     assert json.loads(refused.stderr)["changes"] == ["may read files under notes/"]
-    assert on_a_terminal(b"n\n", "grant", "parrot", "--add", "workspace")[0] == 3
+    code, shown = on_a_terminal(b"n\n", "grant", "parrot", "--add", "workspace")
+    assert code == 3 and "from file parrot.wasm, not signed" in shown
     assert "may read" not in granted(wasmrt)
     assert on_a_terminal(b"y\n", "grant", "parrot", "--add", "workspace")[0] == 0
     assert "may read files under notes/" in granted(wasmrt)
