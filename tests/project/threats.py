@@ -1178,6 +1178,17 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a server that uses the name or the schemas of a known one, so that its declarations apply",
+        source=OURS,
+        tests=(
+            "interop/mcp_client/test_trust.py::test_a_server_cannot_take_the_declarations_of_a_package_by_its_name_or_schemas",
+            "interop/mcp_client/test_trust.py::test_declarations_decide_effects_and_results_only_for_local_servers",
+            "interop/mcp_client/test_trust.py::test_a_declaration_adds_no_effect_that_the_server_was_not_granted",
+            "agent/flows/test_declared.py::test_a_declaration_applies_only_to_the_declared_schema",
+            "agent/flows/test_declared.py::test_a_name_cannot_choose_a_file_elsewhere",
+        ),
+    ),
+    Threat(
         threat="a model that writes identity documents, reads another user's memory, or fills it",
         source=OURS,
         tests=(
