@@ -9,9 +9,6 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-import ray
-from ray.exceptions import RayError, RayTaskError
-
 from wasmrt.core.errors import ExternalServiceError, ToolError, ToolErrorKind, WasmrtError
 from wasmrt.core.model import ToolOutput
 from wasmrt.interop.ray._actor import ToolFacts
@@ -49,6 +46,7 @@ class RunningBatch:
 
     def __init__(
         self,
+        ray: Any,
         actors: Sequence[Any],
         calls_per_actor: int,
         call: tuple[str, Any, str],
@@ -58,6 +56,7 @@ class RunningBatch:
         ordered: bool,
         repeatable: bool,
     ) -> None:
+        self._ray = ray
         self._slots = [_Slot(actor) for actor in actors]
         self._calls_per_actor = calls_per_actor
         self._name, self._context, self._user = call
@@ -118,7 +117,7 @@ class RunningBatch:
             return self._give_up()
         now = time.monotonic()
         deadline = min((group.deadline for group, _ in self._flying.values()), default=now + START_SECONDS)
-        ready, _ = ray.wait([*self._flying, *restarts], num_returns=1, timeout=max(0.0, deadline - now))
+        ready, _ = self._ray.wait([*self._flying, *restarts], num_returns=1, timeout=max(0.0, deadline - now))
         if not ready and not self._flying:
             return self._give_up()
         results: list[BatchResult] = []
@@ -134,10 +133,10 @@ class RunningBatch:
 
     def _collect(self, reference: Any) -> list[BatchResult]:
         try:
-            outcomes = ray.get(reference)
-        except RayTaskError:
+            outcomes = self._ray.get(reference)
+        except self._ray.exceptions.RayTaskError:
             raise  # a fault of the actor's code, not the end of its node
-        except RayError:
+        except self._ray.exceptions.RayError:
             return self._lose(reference, hung=False)
         group, slot = self._flying.pop(reference)
         slot.running -= 1
@@ -149,7 +148,7 @@ class RunningBatch:
         slot.running -= 1
         if slot.restart is None:
             if hung:
-                ray.kill(slot.actor, no_restart=False)
+                self._ray.kill(slot.actor, no_restart=False)
             slot.restart = slot.actor.describe.options(max_task_retries=-1).remote(self._name)
         if self._repeatable and group.attempts < _ATTEMPTS:
             self._again.append(group)
@@ -158,8 +157,8 @@ class RunningBatch:
 
     def _note_restart(self, slot: _Slot) -> None:
         try:
-            ray.get(slot.restart)
-        except RayError:
+            self._ray.get(slot.restart)
+        except self._ray.exceptions.RayError:
             self._slots.remove(slot)
         slot.restart = None
 

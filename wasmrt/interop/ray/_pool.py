@@ -18,15 +18,6 @@ from wasmrt.runtime.call import BatchResult
 if TYPE_CHECKING:
     from wasmrt.runtime.runtime import WasmToolRuntime
 
-try:
-    import ray
-    from ray.exceptions import RayError, RayTaskError
-except ModuleNotFoundError as error:
-    raise ConfigurationError(
-        "bulk calls on a cluster need Ray, which is not installed", code="missing-extra",
-        hint="pip install 'wasmrt[ray]'",
-    ) from error  # fmt: skip
-
 _CLOSE_SECONDS = 10.0
 
 
@@ -79,10 +70,13 @@ class RayPool:
         self._calls_per_actor = calls_per_actor
         self._facts: dict[str, ToolFacts] = {}
         self._actors: list[Any] = []
-        self._connected = _connect(address)
+        self._ray = ray = _import_ray()
+        self._connected = _connect(ray, address)
         try:
-            _check_cluster(address, unsafe_without_token)
-            self._sent = sent = [_send(RayTool.installed(tool) if isinstance(tool, str) else tool) for tool in tools]
+            _check_cluster(ray, address, unsafe_without_token)
+            self._sent = sent = [
+                _send(ray, RayTool.installed(tool) if isinstance(tool, str) else tool) for tool in tools
+            ]
             # Kept, because actors that start again read the components through these references.
             options = {"max_restarts": -1, "scheduling_strategy": "SPREAD", **(actor_options or {})}
             kind = ray.remote(ToolActor).options(max_concurrency=calls_per_actor + 1, **options)
@@ -116,13 +110,14 @@ class RayPool:
         facts = self._facts.get(name) or self._describe(name)
         self._facts[name] = facts
         run = RunningBatch(
-            self._actors, self._calls_per_actor, (name, context, user), facts, batch,
+            self._ray, self._actors, self._calls_per_actor, (name, context, user), facts, batch,
             ordered=ordered, repeatable=facts.reads_only or idempotent,
         )  # fmt: skip
         return run.results()
 
     def close(self) -> None:
         """Close the runtimes of the actors, end the actors, and disconnect if the pool made the connection."""
+        ray = self._ray
         if not ray.is_initialized():
             return
         closing = [actor.close.remote() for actor in self._actors]
@@ -143,6 +138,7 @@ class RayPool:
         self.close()
 
     def _describe(self, name: str) -> ToolFacts:
+        ray = self._ray
         answers = [actor.describe.remote(name) for actor in self._actors]
         ready, _ = ray.wait(answers, num_returns=1, timeout=START_SECONDS)
         if not ready:
@@ -152,9 +148,9 @@ class RayPool:
             )
         try:
             facts = ray.get(ready[0])
-        except RayTaskError:
+        except ray.exceptions.RayTaskError:
             raise  # a fault of the actor's code
-        except RayError as error:
+        except ray.exceptions.RayError as error:
             raise ExternalServiceError(
                 f"an actor cannot start ({type(error).__name__})", hint="read its log on the node: ray logs actor"
             ) from error
@@ -163,11 +159,22 @@ class RayPool:
         return ToolFacts(*facts)
 
 
-def _send(tool: RayTool) -> SentTool:
+def _import_ray() -> Any:
+    try:
+        import ray
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            "bulk calls on a cluster need Ray, which is not installed", code="missing-extra",
+            hint="pip install 'wasmrt[ray]'",
+        ) from error  # fmt: skip
+    return ray
+
+
+def _send(ray: Any, tool: RayTool) -> SentTool:
     return SentTool(replace(tool, component=ComponentBytes(b"")), tool.component.digest, ray.put(tool.component.data))
 
 
-def _connect(address: str) -> bool:
+def _connect(ray: Any, address: str) -> bool:
     """Connect to the cluster, and return False if this process was connected before."""
     host, _, port = address.rpartition(":")
     try:
@@ -189,7 +196,7 @@ def _connect(address: str) -> bool:
     return True
 
 
-def _check_cluster(address: str, unsafe_without_token: bool) -> None:
+def _check_cluster(ray: Any, address: str, unsafe_without_token: bool) -> None:
     """Check that the head announces the named address, and that tokens are on.
 
     Ray can announce an address other than the one that `ray start --node-ip-address` named. Then nodes and actors
