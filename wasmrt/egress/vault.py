@@ -117,7 +117,7 @@ class VaultSecrets(EntryStore):
         if response.status == 404:
             return None
         if response.status != 200:
-            raise _refused(response.status, path)
+            raise _status_error(response.status, path)
         return Entry(self._value(response, name), self._now())
 
     def _path(self, user: str, name: str) -> str:
@@ -192,7 +192,7 @@ class VaultSecrets(EntryStore):
         raise SecretBackendError("secrets from Vault are read-only", hint="delete it with Vault's own client")
 
 
-def _refused(status: int, path: str) -> SecretBackendError:
+def _status_error(status: int, path: str) -> SecretBackendError:
     if status == 403:
         hint = f"the token must be valid, and its policy must allow read on {path}"
         return SecretBackendError("Vault denied access to the secret", hint=hint)

@@ -70,7 +70,7 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
     with ExitStack() as stack:
         access, origin = _access(config, stack)
         transport = serve_http(
-            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=mounted,
+            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, mounted=mounted,
             origin=origin,
         )  # fmt: skip
         return await serve_tools(options, server, transport, ended, own_pages=lambda: at[0] if at else None)

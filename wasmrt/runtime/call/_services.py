@@ -235,7 +235,7 @@ class CallServices:
 
     # -- denials ---------------------------------------------------------------------------------------------------
 
-    def _refuse(self, request: Refuse) -> None:
+    def _record_guest_refusal(self, request: Refuse) -> None:
         self.record_denial(denial_of(request))
 
     def record_denial(self, decision: Decision) -> None:
@@ -274,7 +274,7 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
     SecretExists: CallServices._secret_exists,
     InvokeTool: CallServices._invoke_tool,
     ReportProgress: CallServices._report_progress,
-    Refuse: CallServices._refuse,
+    Refuse: CallServices._record_guest_refusal,
 }
 _FILE_HANDLERS: dict[type[object], Callable[..., object]] = {
     WorkspaceRead: CallFiles.read,

@@ -34,7 +34,7 @@ class WaitingRun(NamedTuple):
 
 def waiting_runs(folder: Path) -> list[WaitingRun]:
     """Return the runs of a folder, oldest first. If a file cannot be read, its run has only an ID and an expiry."""
-    return sorted(_runs(folder).values(), key=lambda run: (run.start_ms, run.id))
+    return sorted(_read_runs(folder).values(), key=lambda run: (run.start_ms, run.id))
 
 
 def drop_run(folder: Path, run_id: str) -> bool:
@@ -43,7 +43,7 @@ def drop_run(folder: Path, run_id: str) -> bool:
     Raises:
         RunReplayError: the run is active, or cannot be removed.
     """
-    path = next((path for path, run in _runs(folder).items() if run.id == run_id), None)
+    path = next((path for path, run in _read_runs(folder).items() if run.id == run_id), None)
     if path is None:
         return False
     try:
@@ -57,11 +57,11 @@ def drop_run(folder: Path, run_id: str) -> bool:
     return file is not None
 
 
-def _runs(folder: Path) -> dict[Path, WaitingRun]:
-    return {path: _read(path) for path in folder.glob("*.jsonl")}
+def _read_runs(folder: Path) -> dict[Path, WaitingRun]:
+    return {path: _read_run(path) for path in folder.glob("*.jsonl")}
 
 
-def _read(path: Path) -> WaitingRun:
+def _read_run(path: Path) -> WaitingRun:
     expires_ms = 0
     try:
         with open_file(path, follow_link=False, private=True) as (file, status):

@@ -87,13 +87,13 @@ class BodyStream(OutputStream):
         if body.closed:
             return CLOSED
         if len(body.content) + len(data) > body.limit:
-            return _refuse(ctx, body)
+            return _refuse_oversized_body(ctx, body)
         charge(ctx, len(data))
         body.content += data
         return Ok()
 
 
-def _refuse(ctx: GuestCall, body: Body) -> Err:
+def _refuse_oversized_body(ctx: GuestCall, body: Body) -> Err:
     if body.limit != body.declared:
         # Recorded, because language runtimes trap on stream errors, and the trap does not contain the reason.
         ctx.services.handle(Refuse(Reason.REQUEST_TOO_LARGE, "a body", body.limit))
