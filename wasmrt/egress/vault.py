@@ -177,7 +177,9 @@ class VaultSecrets(EntryStore):
         value = fields.get(self._settings.field)
         if not isinstance(value, str):
             hint = "store the value in this field, or set secrets.vault_field"
-            raise SecretBackendError(f"the secret {name} in Vault has no text in {self._settings.field!r}", hint=hint)
+            raise SecretBackendError(
+                f"the secret {name} in Vault has no field {self._settings.field!r} that contains text", hint=hint
+            )
         return Secret(value)
 
     def _names(self, user: str) -> Iterable[str]:

@@ -151,7 +151,7 @@ class ApprovedPlans:
         with self._lock:
             if len(self._plans) >= MAX_PLANS:
                 hint = "close the trace and open another one"
-                raise ConfigurationError(f"the trace has {MAX_PLANS} approved plans", hint=hint)
+                raise ConfigurationError(f"the trace already has {MAX_PLANS} approved plans, the maximum", hint=hint)
             empty: list[list[_Result]] = [[] for _ in plan.steps]
             self._plans.append(_Approved(plan, by, tuple(tools), [step.times for step in plan.steps], empty))
 

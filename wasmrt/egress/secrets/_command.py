@@ -77,7 +77,9 @@ class CommandSecrets(EntryStore):
         return f"store {name} where the command in secrets.command reads it (wasmrt config get secrets.command)"
 
     def _delete(self, user: str, name: str) -> NoReturn:
-        raise SecretBackendError("secrets from a command are read-only", hint="delete it where the command reads it")
+        raise SecretBackendError(
+            "secrets from a command are read-only", hint="delete the secret where the command reads it"
+        )
 
 
 def read_command_output(

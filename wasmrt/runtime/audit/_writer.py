@@ -201,8 +201,8 @@ class ReceiptWriter:
                 return
             os.close(head)
         raise ConfigurationError(
-            f"{MAX_RECEIPT_CHAINS} writers use the receipts folder",
-            hint=f"close some, or choose another folder: {set_command('audit.path', 'FOLDER')}",
+            f"the receipts folder already has {MAX_RECEIPT_CHAINS} writers, the maximum",
+            hint=f"close some runtimes, or choose another folder: {set_command('audit.path', 'FOLDER')}",
         )
 
     def _link_chains(self) -> None:

@@ -37,7 +37,7 @@ def check_free_name(name: str, taken: Iterable[str]) -> None:
     for other in (*shipped_names(), *taken):
         if folded(other) == folded(name) or folded(other).startswith(f"{folded(name)}."):
             raise InvalidNameError(
-                f"{name!r} is the name of a different tool, {other}", code="name-taken",
+                f"the name {name!r} is taken: it is a spelling of the existing tool {other}", code="name-taken",
                 hint=f"choose a different name; a user can override this: wasmrt install FILE --name {name}",
             )  # fmt: skip
 

@@ -198,7 +198,10 @@ def _unknown_option(fact: Fact) -> Problem | None:
         globbed = name in _GLOBBED and each.text[:1] in (NAME_PART, ONE)
         if each.open_start or globbed or (each.text[:1] == "-" and not _FIXED_OPTION.match(each.text)):
             hint = "" if name in SINGLE_DASH else "; operands after -- are not options"
-            return Problem("unknown-option", f"{name} gets a word that may be an option, unknown until it runs{hint}")
+            return Problem(
+                "unknown-option",
+                f"{name} has an argument that is unknown until the command runs, and may be an option{hint}",
+            )
     return None
 
 
@@ -223,10 +226,10 @@ def _git_problem(fact: Fact) -> Problem | None:
         given += [next((each.partition("=")[0] for each in operands[1:] if "." in each), "")]
     for each in given:
         if not _GIT_SETTINGS.fullmatch(each):
-            return Problem("setting", f"git may run programs by the setting {each[:60]!r}")
+            return Problem("setting", f"the setting {each[:60]!r} may make git run programs")
     restores = len(operands) > 2 or re.search(r"\.[a-z]{1,5}\Z", operands[-1] if operands else "")
     if operands[:1] == ["checkout"] and restores and not _GIT_BRANCHES.intersection(words):
-        return Problem("arguments", "git checkout may discard changes of files")
+        return Problem("arguments", "git checkout may discard changes to files")
     return None
 
 

@@ -123,7 +123,7 @@ def _read_file(folder: int, name: str, path: str, mode: int) -> bytes:
     try:
         with open_file(name, folder=folder, follow_link=False) as (file, status):
             if status.st_nlink > 1:
-                raise PackageError(f"{path} has several names (hard links)", code="skill-link", hint=_COPY)
+                raise PackageError(f"{path} has more than one hard link", code="skill-link", hint=_COPY)
             return file.read(MAX_FILE_BYTES + 1)
     except UnfitFileError as error:
         raise PackageError(f"{path} {error.reason}", code="skill-file", hint=_COPY) from None
@@ -135,7 +135,7 @@ def _check_sizes(files: Mapping[str, bytes]) -> None:
     for path, content in files.items():
         most = MAX_SKILL_BYTES if path == SKILL_FILE else MAX_FILE_BYTES
         if len(content) > most:
-            raise PackageError(f"{path} is over {most:,} bytes", code="skill-too-large", hint="split it")
+            raise PackageError(f"{path} is over {most:,} bytes", code="skill-too-large", hint="split the file")
 
 
 def _check_names(files: Mapping[str, bytes]) -> None:

@@ -315,7 +315,9 @@ class Connection:
             if isinstance(result, types.CallToolResult):
                 return result
             responses, state = await self._answer_requests(result), result.request_state
-        raise GuestOutputError(f"{self.name} asked for input over {MAX_MCP_ROUNDS} times", code="mcp-protocol")
+        raise GuestOutputError(
+            f"{self.name} asked for input more than {MAX_MCP_ROUNDS} times in one call", code="mcp-protocol"
+        )
 
     async def _answer_requests(self, asked: types.InputRequiredResult) -> dict[str, Any] | None:
         requests = asked.input_requests or {}

@@ -56,7 +56,7 @@ def _find(program: str) -> str:
     found = shutil.which(program)
     if found is None:
         raise ConfigurationError(
-            f"packages of npm need {program}, which was not found", code="no-program",
+            f"npm packages need {program}, which was not found", code="no-program",
             hint="install Node.js 20 or later, with npm",
         )  # fmt: skip
     return found

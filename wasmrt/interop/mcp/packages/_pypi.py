@@ -66,7 +66,7 @@ def _find_pip() -> list[str]:
             if wheel.name.startswith("pip-"):
                 return [sys.executable, "-I", f"{wheel}/pip"]
     raise ConfigurationError(
-        "packages of PyPI need pip, which wasmrt's Python does not have", code="no-program",
+        "PyPI packages need pip, which wasmrt's Python does not have", code="no-program",
         hint=f"install it for {sys.executable}: python -m ensurepip, or uv pip install pip",
     )  # fmt: skip
 

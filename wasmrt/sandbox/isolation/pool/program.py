@@ -91,7 +91,7 @@ class Program:
                 return text
             except WorkerGoneError as error:
                 if error.idle and is_new:
-                    early = ProtocolError("a new worker ended, as if it had waited too long")
+                    early = ProtocolError("it was new, but ended as if it had been idle too long")
                     raise self._crash(worker, early, call.lifetime) from error
                 continue  # it did not receive the call
             except ToolError as error:
@@ -137,7 +137,7 @@ class Program:
     def _crash(self, worker: Worker, error: WasmrtError, lifetime: Lifetime) -> WorkerCrashedError:
         worker.kill()
         if isinstance(error, ProtocolError):
-            return WorkerCrashedError(f"the tool's worker broke the rules: {error.message}", signal=None)
+            return WorkerCrashedError(f"the tool's worker violated the protocol: {error.message}", signal=None)
         with self._lock:
             template = self._template
         pid, worker.pid = worker.pid, 0
