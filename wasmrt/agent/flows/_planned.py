@@ -167,7 +167,7 @@ class ApprovedPlans:
         effects: frozenset[Effect],
         is_untrusted: Callable[[Any], bool],
     ) -> PlannedCall | None:
-        """Return the first step that a call fits and that may still run, or None. The call is not counted.
+        """Return the first step that may still run and that matches the call, or None. The call is not counted.
 
         `is_untrusted` returns whether a value was found only in untrusted text.
         """

@@ -122,7 +122,7 @@ class ExternalFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExfiltrationGuard:
-    """A guard that denies tools that use the network, except the tools in `allow_tools`."""
+    """A guard that denies every tool that uses the network, except the tools in `allow_tools`."""
 
     enabled: bool = False
     allow_tools: tuple[str, ...] = ()

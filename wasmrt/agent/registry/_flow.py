@@ -227,7 +227,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
 
 
 def _has_stated_labels(state: CallState) -> bool:
-    """Return whether the operator's rules, or a tool of the program, set the labels of all results of the tool."""
+    """Return whether the operator's rules, or the tool itself if it is the program's own, set the labels of its results."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
     return own or state.services.policy.results_for(state.known.names) is not None
 

@@ -64,7 +64,7 @@ class _Active(NamedTuple):
 
 
 class RoutineEngine:
-    """Runs the routines of a store with the runner of the embedding program, or all of them as jobs.
+    """Runs the routines of a store, either with the embedding program's runner or as jobs.
 
     Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages, and
     `system_event` those of structured events. `notify` receives each run that needs attention or has failed; it sends
@@ -355,5 +355,5 @@ def _judge(result: JobResult) -> tuple[RunState, str]:
 
 
 def _is_same(found: object, expected: object) -> bool:
-    """Return whether a value of an event is that of a filter. In JSON, true is not 1."""
+    """Return whether a value of an event equals the value of its filter. In JSON, true is not 1."""
     return found == expected and isinstance(found, bool) == isinstance(expected, bool)

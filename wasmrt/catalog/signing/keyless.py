@@ -117,7 +117,7 @@ def read_signer(certificate: Certificate) -> Signer:
     """Return the signer that a verified certificate names.
 
     Raises:
-        BundleError: the certificate does not name exactly one email address or URI, or no issuer.
+        BundleError: the certificate names no email address or URI, or more than one, or it names no issuer.
     """
     names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
     uris = names.get_values_for_type(UniformResourceIdentifier)

@@ -80,7 +80,7 @@ def client_config(client: str, options: Sequence[str]) -> ClientConfig:
 
 
 def serve_command() -> tuple[str, list[str]]:
-    """Return the absolute path and the first arguments of the command that starts this installation of wasmrt."""
+    """Return the command that starts this installation of wasmrt: an absolute path, and the first arguments."""
     script = Path(sys.executable).with_name("wasmrt")
     if script.is_file():
         return str(script), []

@@ -130,7 +130,7 @@ class Restorer:
             (os.rmdir if folder else os.unlink)(name, dir_fd=walk.here)
 
     def _check_unchanged(self, path: str, folder: int, name: str) -> None:
-        """Check that a name is unused, or still has the state that it had when the undo was planned.
+        """Check that an entry is still in the state in which the undo was planned, or that it is missing.
 
         Raises:
             UndoError: the name has changed.

@@ -81,7 +81,7 @@ def describe_removal(versions: tuple[ToolVersion, ...]) -> str:
 
 
 def plan_fetch(installer: Installer, name: str, url: str, sources: ToolSources, runtime: WasmToolRuntime) -> Plan:
-    """Plan the download and installation of a package without a grant, since its requests are not known yet.
+    """Plan to download and install a package. It gets no grant, because its requests are unknown before the download.
 
     Raises:
         SourceError: the URL is not a registry's reference, and its path has an unknown suffix.

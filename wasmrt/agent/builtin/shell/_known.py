@@ -296,7 +296,7 @@ def _begins(operands: list[str], wanted: str) -> bool:
 
 
 def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
-    """Yield each name of a file that a command writes and that programs may run, with the fact about the command."""
+    """Yield the name of each written file that programs may run, with the fact about the command that writes it."""
     for fact in facts:
         command = fact.command
         if command.name in COMPILERS and not command.redirects and command.name not in _UNPACKERS:

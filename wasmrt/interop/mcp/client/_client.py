@@ -118,7 +118,7 @@ class McpClient:
             self._parts.loop.close()
 
     def decisions(self, user: str) -> tuple[Decision, ...]:
-        """Return the decisions about a user's program's connections since the last call, denials first."""
+        """Return the decisions since the last call about connections of the program of `user`, denials first."""
         program = self._programs.get(user)
         return () if program is None else program.decisions()
 

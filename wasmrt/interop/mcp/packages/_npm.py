@@ -74,7 +74,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _find_script(request: PackageRequest, manifest: dict[str, Any], package: Path) -> Path:
-    """Return the script of the requested program, or of the package's only program, or of its namesake."""
+    """Return the script of the program to run: the requested one, the only one, or the package's namesake."""
     declared = manifest.get("bin", {})
     short = request.name.rpartition("/")[2]
     programs = {short: declared} if isinstance(declared, str) else declared if isinstance(declared, dict) else {}

@@ -161,9 +161,9 @@ class Program:
             return description
 
     def _keep_for_first_user(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
-        """Keep the worker that described the component for the first user, because it has not served a user yet.
+        """Keep the worker idle for the first user: it has described the component, but served no user.
 
-        A worker that may have trapped, or has ended, is retired.
+        If the worker may have trapped, or has ended, it is retired instead.
         """
         if not any(spec.problems for spec in description.specs.values()):
             with suppress(WasmrtError):
