@@ -39,7 +39,8 @@ _MOST_REASONS = 12
 
 def measure(quick: bool, folder: Path | None = None) -> Report:
     report = Report()
-    _cost(report, 20 if quick else 200)
+    _cost(report, 100 * KB, 20 if quick else 200)
+    _cost(report, 10_000 * KB, 2 if quick else 20)
     rows, harm, reasons = [], [], []
     for name, suites in _find_suites(report, quick, folder).items():
         rows += _benign_rows(report, name, suites)
@@ -156,18 +157,18 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _cost(report: Report, rounds: int) -> None:
-    """Measure the flow check of a call, and the memory use, in a trace with 100 KB of English-like text."""
+def _cost(report: Report, size: int, rounds: int) -> None:
+    """Measure the flow check of a call, and the memory use, in a trace with English-like text."""
     trace = FlowTrace()
     trace.user_said("Please send the notes of the meeting to bob@example.com and read https://news.example/today")
-    text = _english(100 * KB)
-    for start in range(0, len(text), 5 * KB):
-        trace.saw(text[start : start + 5 * KB], {"untrusted", "private"}, tool="fetch", call=f"c{start}")
-    started = time.perf_counter()
+    text, seen = _english(size), f"{size // KB:,} KB"
+    started = time.process_time()
+    for start in range(0, len(text), 50 * KB):
+        trace.saw(text[start : start + 50 * KB], {"untrusted", "private"}, tool="fetch", call=f"c{start}")
     trace.flow("send", find_outgoing({}, {"to": "bob@example.com"}))
-    indexing = time.perf_counter() - started
+    indexing = time.process_time() - started
     policy, effects = flow_policy("default"), frozenset({Effect.EXTERNAL_WRITE})
-    rows = [["taking in 100 KB, once", shown(indexing * 1e9)]]
+    rows = [[f"taking in {seen}, once", shown(indexing * 1e9)]]
     schema = {"properties": {"to": {"type": "string"}, "body": {"type": "string"}}}
     worst = 0.0
     for what, params in {
@@ -183,9 +184,11 @@ def _cost(report: Report, rounds: int) -> None:
         best = sorted(times)[len(times) // 2]
         worst = max(worst, best / 1000)
         rows.append([f"one call {what}", shown(best)])
-    report.tables.append(Table("The step of a call with 100 KB seen", ["what", "p50"], rows))
-    report.lines.append(Line("microseconds of the step of a call, 100 KB seen", worst, 100.0))
-    report.lines.append(Line("bytes kept a byte seen", trace.size / len(text), 2.0))
+    report.tables.append(Table(f"The step of a call with {seen} seen", ["what", "p50"], rows))
+    report.lines.append(Line(f"seconds to take in, {seen}", indexing, size / (10_000 * KB)))
+    most = 100.0 if size <= 100 * KB else 200.0
+    report.lines.append(Line(f"microseconds of the step of a call, {seen} seen", worst, most))
+    report.lines.append(Line(f"bytes kept a byte seen, {seen}", trace.size / len(text), 2.0))
 
 
 def _english(size: int) -> str:

@@ -3,7 +3,7 @@
 The damage is what models do to diffs. Sources: the tolerances that Aider documents for unified diffs (line numbers are
 ignored, blank context lines lose their space), the omitted line numbers of Codex patches, and Markdown code blocks.
 
-Run: python -m benches.bench_patch REPOSITORY ... [--commits 100]
+Run: python -m benches.bench_patch REPOSITORY ... [--commits 100] [--more]
 With clones of psf/requests, pallets/click, BurntSushi/ripgrep, expressjs/express and gin-gonic/gin, of 4,000 diffs:
 wasmrt 4,000 right; patch 2,703 right and 742 wrong; git apply 1,538 right and 0 wrong.
 """
@@ -20,6 +20,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from benches._patch_forms import FORMS as MORE_FORMS
+from benches._patch_forms import OTHER_CONTENT, Change
 from wasmrt import PreparedTool, ToolError, WasmRuntimeConfig, WasmToolRuntime
 
 _HEAD = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
@@ -106,13 +108,33 @@ def _run(folder: Path, diff: str, *command: str) -> bool:
     return subprocess.run(command, cwd=folder, input=diff.encode(), capture_output=True).returncode == 0
 
 
+def try_more(chosen: list[Commit]) -> int:
+    """Print the results of other forms; return 1 if a result is not what the text says."""
+    wrong = 0
+    with tempfile.TemporaryDirectory() as name, WasmToolRuntime(WasmRuntimeConfig(workspace=Path(name))) as runtime:
+        folder, tool = Path(name), runtime.prepare_installed("apply_diff")
+        for form, damage in MORE_FORMS.items():
+            counts: Counter[str] = Counter()
+            for commit in chosen:
+                ((path, before),) = commit.before.items()
+                diff = damage(Change(path, before, commit.after[path], commit.diff))
+                if diff is not None:
+                    counts[judge(folder, commit, lambda diff=diff: _apply_with(tool, diff))] += 1  # type: ignore[misc]
+            wrong += counts["wrong"] * (form not in OTHER_CONTENT)
+            print(f"{form}: {dict(counts)}" + (" (the text says something else)" if form in OTHER_CONTENT else ""))
+    return 1 if wrong else 0
+
+
 def main(arguments: list[str]) -> int:
     """Print a table of all forms; return 1 if a result of wasmrt is wrong."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("repositories", nargs="+", type=Path)
     parser.add_argument("--commits", type=int, default=100, help="of each repository")
+    parser.add_argument("--more", action="store_true", help="other forms and formats, for wasmrt alone")
     options = parser.parse_args(arguments)
     chosen = [each for repository in options.repositories for each in commits(repository, options.commits)]
+    if options.more:
+        return try_more([commit for commit in chosen if len(commit.before) == 1])
     wrong = 0
     with tempfile.TemporaryDirectory() as name, WasmToolRuntime(WasmRuntimeConfig(workspace=Path(name))) as runtime:
         folder, tool = Path(name), runtime.prepare_installed("apply_diff")

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from wasmrt.capabilities import (
     METHODS,
     Capabilities,
+    ConfigStoreCapability,
     CredentialLocation,
     CredentialMapping,
     EndpointPattern,
@@ -127,6 +128,8 @@ capabilities = st.builds(
     | st.builds(ToolInvokeCapability, st.dictionaries(st.sampled_from("abc"), st.sampled_from(["t1", "t2"])), rates),
     limits,
     workspace_write=st.none() | writings,
+    config_store=st.none()
+    | st.builds(ConfigStoreCapability, subset(["units", "units=metric", "language=en", "language"])),
     logins=logins,
 )
 urls = st.builds(

@@ -26,6 +26,7 @@ NEEDS = {
     "wasmrt:tool/secrets@0.1.0#exists": "secrets",
     "wasmrt:tool/tools@0.1.0#invoke": "tool_invoke",
     "wasi:http/outgoing-handler@0.2.3#handle": "http",
+    "wasi:config/store@0.2.0#get": "config_store",
     "wasi:filesystem/preopens@0.2.0#get-directories": "workspace",
     "wasi:sockets/tcp-create-socket@0.2.0#create-tcp-socket": "sockets",
     "wasi:sockets/udp-create-socket@0.2.0#create-udp-socket": "sockets",

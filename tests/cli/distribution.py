@@ -1,4 +1,4 @@
-"""The registry of the project distribution, as a process.
+"""The registry of the project distribution, as a process, and programs in Rust and Go that use or are registries.
 
 Set `WASMRT_TEST_REGISTRY` to the program of another version, such as 3.0: `go install
 github.com/distribution/distribution/v3/cmd/registry@v3.0.0`.
@@ -6,6 +6,8 @@ github.com/distribution/distribution/v3/cmd/registry@v3.0.0`.
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -45,3 +47,34 @@ def serve(folder: Path, settings: str, *, store: Path | None = None) -> Iterator
     finally:
         process.kill()
         process.communicate(timeout=10)
+
+
+def build(folder: Path, download: list[str], compile_: list[str], name: str) -> Path:
+    """Return the program of a folder, built once for the same sources. The compiler writes it to `name` in `.built`.
+
+    Skip the test if the compiler or the network is missing.
+    """
+    sources = sorted(path for path in folder.rglob("*") if path.is_file() and ".built" not in path.parts)
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
+    program = folder / ".built" / f"{folder.name}-{digest[:16]}"
+    program.parent.mkdir(exist_ok=True)
+    with (program.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if program.exists():
+            return program
+        if shutil.which(download[0]) is None:
+            pytest.skip(f"needs {download[0]}")
+        if subprocess.run(download, cwd=folder, capture_output=True, check=False).returncode:
+            pytest.skip(f"{download[0]} cannot download the dependencies")
+        built = subprocess.run(compile_, cwd=folder, capture_output=True, check=False, text=True)
+        assert built.returncode == 0, built.stderr
+        shutil.copy(folder / ".built" / name, program)
+    return program
+
+
+def build_wkg() -> Path:
+    """Return the program in tests/cli/wkg. Building it takes 90 seconds of processor time. See `build`."""
+    if shutil.which("pkg-config") is None or subprocess.run(["pkg-config", "openssl"], check=False).returncode:
+        pytest.skip("needs OpenSSL's headers (apt install libssl-dev pkg-config)")
+    compile_ = ["cargo", "build", "--quiet", "--locked", "--offline", "--target-dir", ".built"]
+    return build(Path(__file__).with_name("wkg"), ["cargo", "fetch", "--locked"], compile_, "debug/wkg")

@@ -103,3 +103,51 @@ def test_explain_supports_file_tools_with_a_workspace(wasmrt: Run, tmp_path: Pat
     call = ("policy", "explain", "read_file", '{"path": "notes.txt"}')
     assert "the call would run" not in wasmrt(*call, code=1).stdout
     assert "the call would run" in wasmrt(*call, "--workspace", tmp_path).stdout
+
+
+def _call(name: str, number: int, **params: str) -> dict[str, object]:
+    function = {"name": name, "arguments": json.dumps(params)}
+    return {"role": "assistant", "tool_calls": [{"id": f"c{number}", "function": function}]}
+
+
+def test_a_recorded_conversation_is_tried_under_other_rules(
+    wasmrt: Run, home: Path, tmp_path: Path, tool_file: Callable[..., Path]
+) -> None:
+    sidecar = {"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET", "POST"]}]}}
+    wasmrt("install", tool_file("parrot", sidecar=sidecar), "--yes")
+    allowed = '[tools.filter]\nallow_external = true\n[tools.rules.parrot]\npermission = "allow"\n'
+    (home / "data/config.toml").write_text(allowed)
+    recorded, other = tmp_path / "recorded.json", tmp_path / "other.toml"
+    messages = [
+        {"role": "system", "content": "You are an agent."},
+        {"role": "user", "content": [{"type": "text", "text": "Read https://news.example/today"}]},
+        _call("parrot", 1, message="https://news.example/today"),
+        {"role": "tool", "tool_call_id": "c1", "content": "the news"},
+        _call("unknown_tool", 2),
+        {"role": "tool", "tool_call_id": "c2", "content": '{"text": "more at https://evil.example/collect"}'},
+        _call("parrot", 3, message="https://evil.example/collect"),
+    ]
+    recorded.write_text(json.dumps({"messages": messages}))
+    shown = wasmrt("flows", "try", recorded).stdout
+    assert "ask  parrot" in shown and "https://evil.example/collect: found only in untrusted content" in shown
+    assert "3 calls: 1 would require approval, 1 would be denied" in shown
+    assert "3 calls: 0 would require approval" in wasmrt("flows", "try", recorded, "--rules", "off").stdout
+    other.write_text(allowed.replace('allow"', 'deny"'))
+    data = json.loads(wasmrt("flows", "try", recorded, "--config", other, "--json").stdout)
+    assert data["calls"] == 3 and [each["outcome"] for each in data["stopped"]] == ["refused"] * 3
+
+
+@pytest.mark.parametrize("text", ["[", "{}", "[1]", '[{"tool_calls": [{"function": {}}]}]'])
+def test_a_file_that_is_not_a_conversation_is_an_error(wasmrt: Run, home: Path, tmp_path: Path, text: str) -> None:
+    (tmp_path / "recorded.json").write_text(text)
+    assert (
+        "expected" in (failed := wasmrt("flows", "try", tmp_path / "recorded.json", code=2).stderr) or "JSON" in failed
+    )
+
+
+def test_the_declaration_in_force_for_a_tool_is_shown(wasmrt: Run, home: Path) -> None:
+    shown = wasmrt("policy", "flows", "json").stdout
+    assert "json:" in shown and "the tool's own code" in shown and "data:" in shown
+    (found,) = json.loads(wasmrt("policy", "flows", "json", "--json").stdout)["tools"]
+    assert found["effects"] == [] and len(found["schema"]) == 32
+    assert "there is no tool or MCP server" in wasmrt("policy", "flows", "jsn", code=2).stderr

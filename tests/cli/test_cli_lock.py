@@ -78,6 +78,21 @@ def test_update_shows_the_difference_and_more_waits(wasmrt: Run, tool_file: Writ
     assert after["digest"] == row["digest"] != before["digest"] and after["source"] == "parrot.wasm"
 
 
+def test_a_lock_file_older_than_the_catalog_is_written_by_the_next_update_or_install(
+    wasmrt: Run, tool_file: Write
+) -> None:
+    path, lock = tool_file(sidecar=HTTP), Path("wasmrt.lock")
+    wasmrt("install", path, "--lock", "--yes")
+    old = lock.read_text()
+    tool_file(sidecar=WIDER)
+    wasmrt("update", "--yes")
+    new = lock.read_text()
+    for command in (("update",), ("install", path, "--lock", "--yes")):
+        lock.write_text(old)
+        wasmrt(*command)
+        assert lock.read_text() == new != old
+
+
 def test_locked_resolves_no_tag_of_a_registry_and_only_update_notices_that_one_has_moved(
     wasmrt: Run, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -18,7 +16,7 @@ import pytest
 import trustme
 from click.testing import Result
 
-from tests.cli.distribution import needs_distribution, serve
+from tests.cli.distribution import build, build_wkg, needs_distribution, serve
 from tests.cli.registry import COMPONENT, REQUEST, trust
 
 pytestmark = [pytest.mark.ci("peers"), pytest.mark.timeout(900)]  # building wkg takes minutes on a busy machine
@@ -33,31 +31,10 @@ permissions:
 """
 
 
-def build(folder: Path, download: list[str], compile_: list[str], name: str) -> Path:
-    """Return the program of a folder. Skip the test if the compiler or the network is missing."""
-    if shutil.which(download[0]) is None:
-        pytest.skip(f"needs {download[0]}")
-    target = folder / "target"
-    target.mkdir(exist_ok=True)
-    with (target / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if subprocess.run(download, cwd=folder, capture_output=True, check=False).returncode:
-            pytest.skip(f"{download[0]} cannot download the dependencies")
-        built = subprocess.run(compile_, cwd=folder, capture_output=True, check=False, text=True)
-    assert built.returncode == 0, built.stderr
-    return target / name
-
-
 @pytest.fixture(scope="module")
 def wkg() -> Callable[..., str]:
-    """Runs the program in tests/cli/wkg. Building it takes 100 seconds of processor time the first time."""
-    if shutil.which("pkg-config") is None or subprocess.run(["pkg-config", "openssl"], check=False).returncode:
-        pytest.skip("needs OpenSSL's headers (apt install libssl-dev pkg-config)")
-    target = ["--target-dir", "target"]
-    program = build(
-        HERE / "wkg", ["cargo", "fetch", "--locked"],
-        ["cargo", "build", "--quiet", "--locked", "--offline", *target], "debug/wkg",
-    )  # fmt: skip
+    """Runs the program in tests/cli/wkg."""
+    program = build_wkg()
 
     def run(*arguments: str | Path) -> str:
         ended = subprocess.run([program, *arguments], capture_output=True, text=True, check=False, timeout=60)
@@ -140,7 +117,7 @@ def test_the_policy_of_wassettes_layout_becomes_the_request(
 @pytest.fixture
 def with_referrers(authority: trustme.CA, tmp_path: Path) -> Iterator[str]:
     """A registry with the API of referrers; its host."""
-    program = build(HERE / "referrers", ["go", "mod", "download"], ["go", "build", "-o", "target/"], "referrers")
+    program = build(HERE / "referrers", ["go", "mod", "download"], ["go", "build", "-o", ".built/"], "referrers")
     with subprocess.Popen([program, tmp_path / "tls.pem"], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

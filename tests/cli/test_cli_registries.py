@@ -205,6 +205,14 @@ def test_references_without_host_tag_or_digest_are_refused(wasmrt: Run, url: str
     assert json.loads(wasmrt("install", url, "--json", code=2).stderr)["code"] in ("source", "invalid-url")
 
 
+def test_hints_name_the_missing_scheme_and_the_setting_for_an_unknown_authority(
+    wasmrt: Run, registry: FakeRegistry, home: Path
+) -> None:
+    assert "oci://HOST/NAME:TAG" in wasmrt("install", "127.0.0.1:5000/acme/parrot:1.0.0", code=2).stderr
+    (home / "data/config.toml").write_text('[network]\nunsafe_allowed_networks = ["127.0.0.0/8"]\n')
+    assert "wasmrt config set network.ca_file FILE" in wasmrt("install", registry.url(), code=2).stderr
+
+
 def test_what_is_pushed_is_what_is_installed(
     wasmrt: Run, registry: FakeRegistry, tool_file: Callable[..., Path], tmp_path: Path
 ) -> None:

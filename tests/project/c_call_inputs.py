@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from functools import partial
 from typing import Any
 
+import anyio
 import h11
 import jwt
+from mcp_types import jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from tests.core.test_toml_bounds import ACCEPTED as TOML_ACCEPTED
 from tests.core.test_toml_bounds import REFUSED as TOML_REFUSED
 from tests.project.c_call_cases import Case, Make, fill, series
-from tests.sandbox.schema.test_host_time import ITEMS, most_items, params_of
+from tests.sandbox.schema.test_host_time import ITEMS, array, most_items, params_of
 from wasmrt import tool
 from wasmrt.agent.builtin.plugins._protocol import PROTOCOL_VERSION, decode_response
 from wasmrt.agent.builtin.shell._code import is_known_code
@@ -27,6 +30,7 @@ from wasmrt.capabilities._fields import Problems
 from wasmrt.capabilities.sections._json import read_json as read_capability_json
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import (
+    KIB,
     MAX_CAPABILITY_FILE_BYTES,
     MAX_FLOW_BYTES,
     MAX_HEADER_BYTES,
@@ -44,10 +48,12 @@ from wasmrt.core.strict_toml import TomlError, read_toml
 from wasmrt.egress.http1 import new_connection
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.oauth._tokens import json_object
-from wasmrt.interop.mcp.client._guard import read_line
+from wasmrt.interop.mcp.client._guard import _MAX_QUOTES, check_entries, check_message, read_line
+from wasmrt.interop.mcp.client._transport import _Body
 from wasmrt.interop.mcp.server.protocol._wire import MAX_MESSAGE_BYTES, UnreadableError, read_message
 from wasmrt.runtime.call._answer import read_params
 from wasmrt.sandbox.schema import Validator
+from wasmrt.sandbox.schema._work import MAX_ERROR_VALUES
 from wasmrt.sandbox.schema.wit._scalars import MisfitError, read_bytes
 
 
@@ -70,6 +76,7 @@ def json_shapes(size: int) -> dict[str, Any]:
         "spaces": lambda: "{" + "".join(f'"{n}":1,' for n in range(50_000)) + " " * (size - 10**6) + '"":1}',
         "names": lambda: series('"{}":1,', size, "{", '"":1}'),
         "numbers": lambda: fill("0.1,", size),
+        "short numbers": lambda: fill("1,", size),
         "short strings": lambda: fill('"ab",', size),
         "records": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},', size),
     }
@@ -84,6 +91,7 @@ def json_over(size: int) -> dict[str, Any]:
     """Return texts over a bound of JSON data of `size` bytes."""
     brackets = {"only brackets": lambda: fill('"[",', size)} if size // 4 > MAX_JSON_PARTS else {}
     return brackets | {
+        "more text after the value": lambda: fill("1,", size - 100) + "x",
         "a byte more": lambda: " " * (size + 200) + "1",
         "more lists": lambda: fill("[],", 3 * MAX_JSON_PARTS + 100),
         "deeper": lambda: "[" * (size // 2) + "]" * (size // 2),
@@ -113,12 +121,33 @@ def plugin(text: str) -> object:
     return decode_response(f"{begin % PROTOCOL_VERSION}{text}}}", "r")
 
 
-def mcp_line(text: str) -> object:
-    return read_line(b'{"jsonrpc":"2.0","id":1,"result":{"x":' + text.encode() + b"}}")
+MCP_RESULT = b'{"jsonrpc":"2.0","id":1,"result":{"x":{"y":'
+MCP_REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":{"y":'
 
 
-def mcp_message(text: str) -> object:
-    return read_message(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"x":' + text.encode() + b"}}")
+def mcp_body(make: Make, start: bytes = MCP_RESULT) -> bytes:
+    """Return a message with a value."""
+    return start + make().encode() + b"}}}"
+
+
+def bodies(shapes: Mapping[str, Make], start: bytes = MCP_RESULT) -> dict[str, Make]:
+    """Return functions that return messages with the values of `shapes`."""
+    return {name: partial(mcp_body, make, start) for name, make in shapes.items()}
+
+
+def mcp_http(data: bytes) -> None:
+    """Read a response as the SDK does, which parses its whole body in one C call."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(data), 64 * KIB):
+            yield data[at : at + 64 * KIB]
+
+    async def read() -> bytes:
+        return b"".join([piece async for piece in _Body(pieces(), is_stream=False)])
+
+    message = jsonrpc_message_adapter.validate_json(anyio.run(read), by_name=False)
+    check_entries(message)
+    check_message(message)
 
 
 def params(text: str) -> object:
@@ -175,6 +204,19 @@ def schema_at_bound(name: str, times: int = 1) -> Any:
         return validator, params_of(item, times * most_items(validator, item))
 
     return make
+
+
+REFUSING = {
+    "an error of all items": {"maxItems": 1},
+    "an item that is missing": {"contains": {"const": -1}},
+    "items that are not allowed": {"prefixItems": [{}], "unevaluatedItems": False},
+    "another type": {"type": "string"},
+}
+
+
+def schema_that_refuses(schema: dict[str, Any], count: int) -> Make:
+    """Return a function that returns a validator, and an array of objects that its schema refuses."""
+    return lambda: (Validator(array(schema)), {"x": [{"a": n} for n in range(count)]})
 
 
 def leak_scan(text: str) -> object:
@@ -260,11 +302,59 @@ def count_records(records: list[dict[str, Any]]) -> int:
     return len(records)
 
 
+MCP_BYTES = MAX_MCP_MESSAGE_BYTES - 100
+# Each has as much of one costly part as an MCP message may have; in MCP_OVER, it has more.
+MCP_SHAPES = {
+    "quotation marks": lambda: fill('"ab",', 5 * _MAX_QUOTES // 2 - 30_000),
+    "long integers": lambda: fill("9" * 399 + "," + " " * 7_000, MCP_BYTES),
+    "names on lines": lambda: series('"{}":1,\n\n', 14 * 46_000, "{", '"":1}'),
+    "lists on lines": lambda: fill("[],\n\n", 5 * 37_000),
+    "deep lists": lambda: fill("[" * 60 + "]" * 60 + ",", 2 * 42_000),
+    "lists in objects": lambda: fill('{"a":[]},', 9 * 17_000),
+    "records on lines": lambda: series('{{"id":{},"name":"a name","tags":["a"]}},\n\n', 46 * 8_500),
+    "longer names": lambda: series('"' + "n" * 93 + '{}":1,', 2_850_000, "{", '"":1}'),
+    "wide characters": lambda: wide(1_400_000, "\U0001f600"),
+    "long numbers": lambda: fill("12345678901234567890,", 21 * 63_000),
+    "long fractions": lambda: fill("9007199254740993.0,", 19 * 68_000),
+    "text": lambda: fill("\u4e2d", 2_800_000, '["', '"]'),
+    "escaped quotes": lambda: fill('\\"', MAX_MCP_MESSAGE_BYTES // 12, '["', '"]'),
+}
+MCP_OVER = {
+    "more quotation marks": lambda: fill('"ab",', 5 * _MAX_QUOTES // 2 + 5_000),
+    "longer integers": lambda: fill("9" * 4_000 + ",", MCP_BYTES),
+    "more names on lines": lambda: series('"{}":1,\n\n', MCP_BYTES, "{", '"":1}'),
+    "more lists on lines": lambda: fill("[],\n\n", MCP_BYTES),
+}
+MCP_HTTP_OVER = {
+    "longer": lambda: fill("a", 2 * MAX_MCP_MESSAGE_BYTES, '["', '"]'),
+    "deep lists": lambda: fill("[" * 60 + "]" * 60 + ",", 2 * 50_000),
+    "wider": lambda: wide(MAX_MCP_MESSAGE_BYTES // 2, "\U0001f600"),
+    "a wide escape": lambda: wide(MAX_MCP_MESSAGE_BYTES // 2, "\\ud83d\\ude00"),
+}
 CASES = {
     "params": json_case(params, MAX_PARAMS_BYTES, WasmrtError),
     "json-exact": json_case(plugin, MAX_PLUGIN_OUTPUT_BYTES - 100, WasmrtError),
-    "mcp-line": json_case(mcp_line, MAX_MCP_MESSAGE_BYTES - 100, WasmrtError),
-    "mcp-message": json_case(mcp_message, MAX_MESSAGE_BYTES - 100, UnreadableError),
+    "mcp-line": Case(
+        read_line,
+        partial(mcp_body, lambda: "[1]"),
+        bodies(json_shapes(MCP_BYTES) | MCP_SHAPES),
+        bodies(json_over(MCP_BYTES) | MCP_OVER),
+        (WasmrtError,),
+    ),
+    "mcp-http": Case(
+        mcp_http,
+        partial(mcp_body, lambda: "[1]"),
+        bodies(json_shapes(MCP_BYTES) | MCP_SHAPES),
+        bodies(MCP_OVER | MCP_HTTP_OVER),
+        (WasmrtError, ValidationError),
+    ),
+    "mcp-message": Case(
+        read_message,
+        partial(mcp_body, lambda: "[1]", MCP_REQUEST),
+        bodies(json_shapes(MAX_MESSAGE_BYTES - 100), MCP_REQUEST),
+        bodies(json_over(MAX_MESSAGE_BYTES - 100), MCP_REQUEST),
+        (UnreadableError,),
+    ),
     "own-response": json_case(own_response, MAX_OWN_RESPONSE_BYTES - 100, NotKnownError),
     "capability-file": json_case(capability_json, MAX_CAPABILITY_FILE_BYTES, NotKnownError),
     "toml": Case(
@@ -317,8 +407,10 @@ CASES = {
     "schema": Case(
         lambda at: at[0].accept(at[1]),
         lambda: (Validator({}), {}),
-        {name: schema_at_bound(name) for name in SCHEMAS},
-        {name: schema_at_bound(name, 3) for name in SCHEMAS},
+        {name: schema_at_bound(name) for name in SCHEMAS}
+        | {f"few: {name}": schema_that_refuses(schema, MAX_ERROR_VALUES // 2 - 2) for name, schema in REFUSING.items()},
+        {name: schema_at_bound(name, 3) for name in SCHEMAS}
+        | {name: schema_that_refuses(schema, MAX_JSON_PARTS - 2) for name, schema in REFUSING.items()},
         (WasmrtError,),
     ),
     "leak-scan": Case(

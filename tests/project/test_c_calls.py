@@ -25,7 +25,7 @@ _IN_C = frozenset(
         *("is_valid", "iter_errors", "validate", "validator_for", "validate_python", "validate_json", "model_validate"),
         *("b64decode", "urlsafe_b64decode", "b32decode", "b85decode", "a2b_base64", "a2b_hex", "unhexlify", "fromhex"),
         *("normalize", "decompress", "ZipFile", "receive_data", "next_event", "PyJWK", "Match"),
-        *("fromstring", "getaddrinfo", "safe_load", "SafeLoader"),
+        *("fromstring", "getaddrinfo", "safe_load", "SafeLoader", "_Body"),
     )
 )
 """Functions and methods that process their argument in one C call, or pass it to one."""

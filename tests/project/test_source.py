@@ -59,6 +59,7 @@ LATE_IMPORTS = {
     "runtime/config_file.py": "keyrings and ciphers are for commands that use a secret",
     "cli/shared/secrets.py": "a command that only keeps a secret uses no network",
     "agent/builtin/extensions/sources.py": "most agents install no tool, and archives take 2 MB to be read",
+    "agent/builtin/extensions/tools.py": "most agents search no list, and archives take 2 MB to be read",
     "agent/builtin/extensions/missing.py": "a tool without a login needs nothing of OAuth",
     "cli/shared/options.py": "only a shell that completes a name reads the catalog",
     "runtime/config.py": "a program that sets everything itself reads no file, and opens no store of secrets",

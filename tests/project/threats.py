@@ -68,6 +68,9 @@ THREATS = (
             "cli/test_cli_lock.py::test_locked_resolves_no_tag_of_a_registry_and_only_update_notices_that_one_has_moved",
             "agent/extensions/test_extension_tools.py::"
             "test_a_tool_of_a_registry_is_installed_without_a_grant_and_only_from_allowed_hosts",
+            "agent/extensions/test_listed_tools.py::"
+            "test_a_listed_tool_on_a_host_that_is_not_allowed_is_shown_so_and_refused",
+            "agent/extensions/test_listed_tools.py::test_the_query_and_logins_are_not_sent",
         ),
     ),
     Threat(
@@ -878,6 +881,7 @@ THREATS = (
                 "surviving_children_are_ended_without_delaying_the_call",
                 "plugin_that_ignores_signals_is_killed_with_its_children",
                 "program_changed_after_loading_does_not_run",
+                "program_swapped_between_its_check_and_its_start_does_not_run",
                 "environment_of_wasmrt_is_not_inherited",
             )
         ),

@@ -26,6 +26,7 @@ from wasmrt.agent.builtin.plugins import load_plugins
 from wasmrt.agent.builtin.shell import ShellTool, missing_requirement
 from wasmrt.agent.builtin.skills import SkillSources, SkillStore, SkillTools
 from wasmrt.agent.config import OperatorConfig, read_config_file
+from wasmrt.agent.flows import SharedLabels
 from wasmrt.agent.policy import ApproverKind, ToolPolicy
 from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, Tool, ToolRegistry, ToolSource
 from wasmrt.catalog import Catalog
@@ -200,7 +201,7 @@ def empty_registry(
     store = ApprovalStore(file.store_place(places.approvals))
     asked = approver or approver_of(policy.approver, store)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
-    return ToolRegistry(
+    registry = ToolRegistry(
         runtime,
         policy=policy,
         approvals=approvals,
@@ -210,6 +211,10 @@ def empty_registry(
         access=AccessStore(file.store_place(places.access)),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
+    place = file.store_place(places.data)
+    if not isinstance(place, Path):
+        registry._services.traces.shared = SharedLabels(place)
+    return registry
 
 
 def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:

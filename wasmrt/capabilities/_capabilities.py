@@ -12,6 +12,7 @@ from wasmrt.capabilities._fields import Problems, child, nearest
 from wasmrt.capabilities.kinds import (
     KINDS,
     Capability,
+    ConfigStoreCapability,
     HttpCapability,
     SecretsCapability,
     ToolInvokeCapability,
@@ -56,6 +57,7 @@ class Capabilities:
     tool without a section has no capabilities, and a tool with a section has the capabilities that both the section and
     the component allow (`wasmrt.capabilities.for_tool`)."""
     workspace_write: WorkspaceWriteCapability | None = None
+    config_store: ConfigStoreCapability | None = None
     logins: tuple[LoginCapability, ...] = ()
     """Logins that may be requested from the user, each for a different secret. Logins belong to the component, not to
     single tools."""
@@ -107,7 +109,8 @@ class Capabilities:
     @property
     def parts(self) -> tuple[Capability, ...]:
         """The capabilities that are not None, in the order of a capability file; no limits, logins or tool sections."""
-        found = (self.http, self.workspace_read, self.workspace_write, self.secrets, self.tool_invoke)
+        http, store, invoke = self.http, self.config_store, self.tool_invoke
+        found = (http, self.workspace_read, self.workspace_write, self.secrets, store, invoke)
         return tuple(part for part in found if part is not None)
 
     def get(self, kind: type[C]) -> C | None:
@@ -160,6 +163,11 @@ class Capabilities:
         if not isinstance(given, ToolInvokeCapability):
             given = ToolInvokeCapability(tuple(given.items()) if isinstance(given, Mapping) else given)
         return replace(self, tool_invoke=given)
+
+    def with_config_store(self, values: ConfigStoreCapability | Iterable[str]) -> Capabilities:
+        """Allow reading these configuration values, each `KEY=VALUE`."""
+        given = values if isinstance(values, ConfigStoreCapability) else ConfigStoreCapability(_listed(values))
+        return replace(self, config_store=given)
 
     def with_limits(self, limits: ToolLimits) -> Capabilities:
         """Set limits that replace the limits of the runtime."""
@@ -230,6 +238,10 @@ class Capabilities:
     def explain_secret(self, name: str) -> Decision:
         """Decide whether a guest may check if a secret exists."""
         return SecretsCapability.decide(self.secrets, name)
+
+    def explain_config(self, key: str) -> Decision:
+        """Decide whether a guest may read the configuration value with this key."""
+        return ConfigStoreCapability.decide(self.config_store, key)
 
     def explain_tool(self, alias: str) -> Decision:
         """Decide whether a guest may call a tool by this alias."""

@@ -70,7 +70,7 @@ _SENDS = frozenset({Effect.NETWORK, Effect.EXTERNAL_WRITE})
 _METHODS = (ActionDescriptor("GET", _READS), *(ActionDescriptor(m, _SENDS) for m in ("POST", "PUT", "DELETE", "PATCH")))
 
 
-WEB_SEARCH = "web_search"
+WEB_FETCH, WEB_SEARCH = "web_fetch", "web_search"
 TOOLS = (
     BundledTool("echo", "echo", "echo"),
     BundledTool("time", "time", "time"),
@@ -87,7 +87,7 @@ TOOLS = (
     BundledTool("vault_copyto", "files", "vault_copyto", (), _LOCAL_SECONDS),
     BundledTool("html_to_markdown", "web", "html_to_markdown", (), 0.2),
     BundledTool("http", "web", "http", (), 1.0, _METHODS, "method", permission="ask"),
-    BundledTool("web_fetch", "web", "web_fetch", (), 2.0),
+    BundledTool(WEB_FETCH, "web", "web_fetch", (), 2.0),
     # Search results are public; the key to the provider does not make them private.
     BundledTool(WEB_SEARCH, "web", "web_search", (), 1.5, labels=("untrusted",)),
 )
@@ -209,7 +209,9 @@ def bundled_grant(tool: BundledTool, search: WebSearch | None = None) -> Capabil
     return for_tool(whole, tool.tool) if tool.tool else whole
 
 
-def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[ToolSpec, ...] | None:
+def bundled_specs(
+    tool: BundledTool, search: WebSearch | None = None, *, robots_txt: bool = False
+) -> tuple[ToolSpec, ...] | None:
     """Return the specification that restricts a component to this tool, or None if the component has only one tool."""
     from wasmrt.sandbox.component import ToolSpec  # as in `bundled_grant`
 
@@ -223,7 +225,7 @@ def bundled_specs(tool: BundledTool, search: WebSearch | None = None) -> tuple[T
         labels=tool.labels,
         cost=Decimal(0) if chosen is None else chosen.cost,
         seconds=tool.seconds,
-        settings=None if chosen is None else chosen.settings,
+        settings={"robots_txt": True} if robots_txt and tool.name == WEB_FETCH else chosen and chosen.settings,
         previews=tool.previews,
     )
     return (ToolSpec(tool.tool, permission=tool.permission, own=terms),)

@@ -60,11 +60,13 @@ class FoundTool(NamedTuple):
         return None if self.version is None else partial(request_of, self.version)
 
 
-def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSearch | None = None) -> FoundTool:
+def find_tool(
+    name: str, data: Path, *, number: int | None = None, search: WebSearch | None = None, robots_txt: bool = False
+) -> FoundTool:
     """Find the tool `name` in the installation with the data directory `data`.
 
     Installed tools take precedence over bundled tools with the same name. `number` selects a version, by default the
-    active one; `search` is the provider for `web_search`.
+    active one; `search` is the provider for `web_search`. With `robots_txt`, `web_fetch` obeys the file of that name.
 
     Raises:
         NotInstalledError: the tool, the version or the search provider does not exist.
@@ -90,10 +92,10 @@ def find_tool(name: str, data: Path, *, number: int | None = None, search: WebSe
             f"no tool named {name!r} is installed",
             hint="wasmrt list shows what is installed" if near is None else f"did you mean {near}?",
         )
-    return find_bundled(name, search)
+    return find_bundled(name, search, robots_txt=robots_txt)
 
 
-def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
+def find_bundled(name: str, search: WebSearch | None = None, *, robots_txt: bool = False) -> FoundTool:
     """Find the bundled tool with a name or alias, as `bundled_tool` does.
 
     Raises:
@@ -107,7 +109,7 @@ def find_bundled(name: str, search: WebSearch | None = None) -> FoundTool:
             code="no-search-provider", hint=CHOOSE_PROVIDER,
         )  # fmt: skip
     component, grant = bundled_component(tool), bundled_grant(tool, search)
-    sidecar, specs = bundled_sidecar(tool, search), bundled_specs(tool, search)
+    sidecar, specs = bundled_sidecar(tool, search), bundled_specs(tool, search, robots_txt=robots_txt)
     return FoundTool(name, component, "bundled", grant, sidecar, tools=specs)
 
 

@@ -52,7 +52,7 @@ class InstallPolicy(NamedTuple):
     """The file with the trusted root for keyless signatures; None for the one in the package `sigstore`."""
 
     search: tuple[str, ...] = ()
-    """The lists of tools that `wasmrt search` reads: paths and URLs as in `list_tools`."""
+    """The lists of tools that `wasmrt search` and `tool_search` read: paths and URLs as in `list_tools`."""
 
     def check_source(self, url: str) -> None:
         """Check the URL of a source or of a redirect, before anything is fetched from it.

@@ -210,7 +210,8 @@ def read_source(path: Path, what: str, *, max_bytes: int) -> bytes:
     except FileNotFoundError:
         longer = path.with_name(f"{path.name}.wasm")
         found = os.path.isfile(longer)  # noqa: PTH113 - raises no error if the longer name is too long
-        hint = f"did you mean {longer.name}?" if found else "check the path"
+        hint = "check the path" + ("; in a registry: oci://HOST/NAME:TAG" if ":" in path.name else "")
+        hint = f"did you mean {longer.name}?" if found else hint
         raise SourceError(f"the {what} {shown} does not exist", hint=hint) from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         reason = getattr(error, "strerror", None) or "not a valid path"

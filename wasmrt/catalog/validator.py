@@ -103,7 +103,8 @@ def world_of(surface: Surface) -> str | None:
     world = worlds.exported_world(item.name for item in surface.exports if item.kind == "instance")
     if world is not None:
         return world.export
-    program = worlds.exported_program(item.name for item in surface.exports)
+    names = [item.name for item in surface.exports]
+    program = worlds.exported_program(names) or worlds.exported_handler(names)
     if program is not None:
         return program
     # An unknown version of a tool world is not treated as an interface of another package.

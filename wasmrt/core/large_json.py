@@ -19,6 +19,8 @@ LARGE_CHARS = 256 * 1024
 _MANY_NAMES = 40_000
 """The C reader takes up to 0.6 us per name."""
 _MANY_QUOTES = 800_000
+_ENTRY_BYTES = 10
+"""Of a list, which allocates more than it needs."""
 _MEMBER_BYTES = 48
 """Estimated memory of each name of a small object. Large objects are measured when they are complete."""
 _NAME_BYTES = 100
@@ -48,7 +50,7 @@ def counting_decoder(
     left = [_MAX_MEMORY_BYTES]
 
     def counted(value: float) -> float:
-        left[0] -= _size(value) + 8
+        left[0] -= _size(value) + _ENTRY_BYTES
         if not next(numbers) % _RUN_VALUES:
             check()
             if left[0] < 0:
@@ -103,7 +105,7 @@ class StepReader:
         if first == "[":
             return self._array(at + 1)
         value, end = self._decoder.raw_decode(self._text, at)
-        self._bytes += _size(value) + 8
+        self._bytes += _size(value) + _ENTRY_BYTES
         return value, end
 
     def _object(self, at: int) -> tuple[Any, int]:

@@ -271,7 +271,7 @@ MAX_CONNECTIONS_PER_ORIGIN = 128
 MAX_IDLE_CONNECTIONS = 256
 MAX_ASYNC_HTTP_THREADS = 64  # threads of one asynchronous transport, each for one request or read
 MAX_CONTENT_CODINGS = 1
-MAX_GZIP_MEMBERS = 1024
+MAX_CONTENT_MEMBERS = 1024
 MAX_RATE_KEYS = 50_000
 REDIS_TIMEOUT_SECONDS = 0.5
 REDIS_PAUSE_SECONDS = 5.0  # pause after a Redis failure, during which Redis is not used
@@ -310,6 +310,7 @@ MAX_ADAPTER_BYTES = 1 * MIB  # the adapter for WASI preview 1 takes 52 KiB
 # Plugins.
 MAX_PLUGIN_RUNTIME_MS = 600_000
 MAX_PLUGIN_OUTPUT_BYTES = 4 * MIB
+MAX_PLUGIN_PROGRAM_BYTES = 256 * MIB  # copied into memory for each call
 MAX_PLUGINS = 256  # manifests in one directory
 
 # Packages and their archives.

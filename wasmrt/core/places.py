@@ -74,6 +74,8 @@ class Places(_Directories):
     """Skills that the user created, one directory each."""
     installed_skills = _DataPath("skills-installed")
     """Installed skills, and the records of their approval."""
+    declarations = _DataPath("declarations")
+    """The operator's declarations of third-party tools, which replace wasmrt's: `wasmrt.agent.flows`."""
     config = _DataPath("config.toml")
     """The operator's configuration file; read by `wasmrt.runtime.config_file`."""
 

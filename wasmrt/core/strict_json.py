@@ -108,7 +108,9 @@ def parse_json(
                 decoder = counting_decoder(check or _never, _finite, _exact_integer, parse_constant=_refuse_constant)
         stripped = text.strip(_SPACE)
         value, end = decoder.raw_decode(stripped)
-        return value if end == len(stripped) else decoder.decode(text)  # `decode` raises for the extra text
+        if end != len(stripped):
+            raise json.JSONDecodeError("Extra data", stripped, end)
+        return value
     except JsonError:
         raise
     except RecursionError as error:

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple, Self
 
 from wasmrt.core.effects import Effect
+from wasmrt.core.labels import Label
 from wasmrt.core.model import Decision
 from wasmrt.core.traits import NO_TERMS, OwnTerms
 
@@ -16,6 +17,20 @@ class Offer(NamedTuple):
     agreed: bool
     command: str
     """The command that changes the decision with its option --offer or --no-offer."""
+
+
+class Declaration(NamedTuple):
+    """The content of a data file, of wasmrt or of the operator, about a third-party tool."""
+
+    source: str
+    """The path of the file."""
+    matches: bool
+    """False if the tool's schema differs from the declared schema, so that nothing below applies."""
+    effects: frozenset[Effect] | None = None
+    content: tuple[str, ...] = ()
+    """Parameters whose text decides neither where data goes nor what is changed, however short it is."""
+    results: frozenset[Label] | None = None
+    """The labels of its results; None if they follow from its effects."""
 
 
 class ToolDefaults:
@@ -48,6 +63,8 @@ class ToolDefaults:
     """Parameters, of any tool, that accept identifiers from this tool's results: each identifies the name next to
     it.
     """
+    declaration: Declaration | None = None
+    """The declaration of a third-party tool in a data file; None if no file declares the tool."""
     requires_sanitization: bool = True
     """False if the output is the agent's own text, which needs no sanitizing."""
     in_programs: bool = True

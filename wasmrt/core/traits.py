@@ -336,7 +336,7 @@ class OwnTerms:
     """Cost of one call in the operator's currency; None if unknown."""
     seconds: float | None = None
     """Typical duration of one call."""
-    settings: Mapping[str, str] | None = None
+    settings: Mapping[str, str | bool] | None = None
     """The context of its calls, instead of the caller's. None to use the caller's."""
     previews: bool = False
     """True if the component returns a preview of a call, and refuses a call whose result differs from its preview."""

@@ -64,6 +64,8 @@ class WasmRuntimeConfig:
     """Save the content of workspace files before tools change them, so that `wasmrt undo` can restore it."""
     web_search: WebSearch | None = None
     """The provider for the tool `web_search`; without a provider, the tool is not available."""
+    robots_txt: bool = False
+    """Let `web_fetch` read only pages that the site's robots.txt (RFC 9309) allows."""
     memory: MemorySettings | bool = True
     """Settings of the memory tools; True for default settings, False to offer no memory tools."""
     call_rate_limit: RateLimitConfig | None = None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ReadSecret = Callable[[str], str]
 _MIN_KEY_CHARS = 32
 _KEY_CONTEXT = "wasmrt 2026-11 key of confirmation tokens"
+_STATE_CONTEXT = "wasmrt 2026-11 key of MCP request states"
 
 
 class DatabaseSettings(NamedTuple):
@@ -29,7 +30,7 @@ class DatabaseSettings(NamedTuple):
     password_secret: str | None = None
     """Name of the secret with the password."""
     key_secret: str | None = None
-    """Name of the secret from which the key of confirmation tokens is derived; None for a file of this host."""
+    """Name of the secret from which keys that hosts share are derived; None for keys of this host."""
     unsafe_without_tls: bool = False
 
     def place(self, file: Path, read_secret: ReadSecret) -> Path | Postgres:
@@ -52,14 +53,19 @@ class DatabaseSettings(NamedTuple):
     def key(self, file: Path, read_secret: ReadSecret) -> Path | Callable[[], bytes]:
         """Return the key of confirmation tokens, which hosts share if it is a secret: the file, or a function."""
         name = self.key_secret
-        return file if name is None else lambda: _derive_key(name, read_secret(name))
+        return file if name is None else lambda: _derive_key(name, read_secret(name), _KEY_CONTEXT)
+
+    def state_key(self, read_secret: ReadSecret) -> bytes | None:
+        """Return the key of MCP request states, which hosts share if it is a secret; None for a key of each process."""
+        name = self.key_secret
+        return None if name is None else _derive_key(name, read_secret(name), _STATE_CONTEXT)
 
 
-def _derive_key(name: str, secret: str) -> bytes:
+def _derive_key(name: str, secret: str, context: str) -> bytes:
     if len(secret) < _MIN_KEY_CHARS:
         hint = f"openssl rand -hex 32 | wasmrt secret set {name}"
         raise ConfigurationError(f"the secret {name} must have at least {_MIN_KEY_CHARS} characters", hint=hint)
-    return blake3(secret.encode(), derive_key_context=_KEY_CONTEXT).digest()
+    return blake3(secret.encode(), derive_key_context=context).digest()
 
 
 def _read_url(value: Any) -> str:

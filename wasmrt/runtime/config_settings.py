@@ -134,6 +134,7 @@ RUNTIME_SETTINGS = (
     Setting(
         "secrets.vault_token_command", "Command that prints the token.", ["vault", "print", "token"],
     ),
+    Setting("web_fetch.robots_txt", "Let web_fetch read only pages that robots.txt allows.", True, False),
     Setting("web_search.provider", "brave, tavily or searxng.", "brave"),
     Setting("web_search.url", "URL of the SearxNG server.", "https://search.example.com/"),
     Setting("web_search.cost_per_search", "Price of a search, for estimates.", 0.005),
@@ -142,7 +143,8 @@ RUNTIME_SETTINGS = (
     Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
     Setting(
         "install.search",
-        "What wasmrt search reads: index files, https URLs of index files or domains, and oci://HOST/PREFIX.",
+        "Lists that wasmrt search and tool_search read: index files, https URLs of index files or domains, and "
+        "oci://HOST/PREFIX.",
         [f"https://{_HOST}/tools.json"], [],
     ),
     Setting(
@@ -190,7 +192,7 @@ RUNTIME_SETTINGS = (
         "database_password",
     ),
     Setting(
-        "database.key_secret", "Secret from which each host derives the key of the tokens; by default, a local file.",
+        "database.key_secret", "Secret for keys of tokens and request states on all hosts; by default, local keys.",
         "token_key",
     ),
     Setting(

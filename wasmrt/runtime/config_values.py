@@ -101,6 +101,7 @@ def runtime_settings(values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         settings["default_limits"] = ResourceLimits(**bounds)
     if rates:
         settings["call_rate_limit"] = RateLimitConfig(**rates)
+    settings |= values["web_fetch"]
     if values["web_search"]:
         settings["web_search"] = WebSearch(**values["web_search"])
     memory = dict(values["memory"])
@@ -254,6 +255,7 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "vault_token_file": path_in("vault_token_file", "file", "/etc/wasmrt/vault-token"),
         "vault_token_command": keyed("vault_token_command", texts),
     },
+    "web_fetch": {"robots_txt": boolean_reader("robots_txt")},
     "web_search": {
         "provider": keyed("provider", one_of(str, PROVIDERS)),
         "url": keyed("url", _read_address),

@@ -156,7 +156,8 @@ class WasmToolRuntime:
             IntegrityError: the stored bytes differ from the installed ones.
             ComponentError, RuntimeClosedError: see `prepare`.
         """
-        found = find_tool(name, find_places().data, search=self.config.web_search)
+        config = self.config
+        found = find_tool(name, find_places().data, search=config.web_search, robots_txt=config.robots_txt)
         tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
         tool.offer = found.offer
         return tool

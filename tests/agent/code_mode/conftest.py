@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from tests.compiled import Installation
+from tests.postgres_server import StorePlace
 from wasmrt import CallbackApprover, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime, tool
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.core.limits import CODE_LIMITS
+from wasmrt.core.postgres import Postgres
 from wasmrt.runtime.audit import Receipt
 
 
@@ -35,10 +37,16 @@ def runtime(installation: Path) -> Iterator[WasmToolRuntime]:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a private data folder for suspended runs."""
-    monkeypatch.setenv("WASMRT_HOME", str(tmp_path / "home"))
-    return tmp_path / "home"
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, store_place: StorePlace) -> Path:
+    """Return an installation whose suspended runs are in a private folder or, by its settings, in PostgreSQL."""
+    folder = tmp_path / "home"
+    monkeypatch.setenv("WASMRT_HOME", str(folder))
+    if isinstance(place := store_place(tmp_path), Postgres):
+        (folder / "data").mkdir(parents=True)
+        config = folder / "data" / "config.toml"
+        config.touch(0o600)
+        config.write_text(f'[database]\nurl = "{place.url}"\n')
+    return folder
 
 
 class Desk:

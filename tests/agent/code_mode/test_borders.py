@@ -8,6 +8,7 @@ import pytest
 from wasmrt.adapters._questions import FrameworkApprover
 
 from tests.agent.code_mode.conftest import Desk
+from tests.postgres_server import on_a_file
 from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, ToolRegistry, WasmToolRuntime
 from wasmrt.agent.approvals import ApprovalAnswer, Approver, DenyApprover
@@ -21,6 +22,8 @@ await tools.write_note({text: "x"});
 await tools.shell({command: "touch $NAME.txt"});
 return (await tools.shell({command: "touch more.txt"})).directory
 """
+
+pytestmark = on_a_file
 
 
 def _made(

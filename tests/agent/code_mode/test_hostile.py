@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.agent.code_mode.conftest import Desk, Run, make_registry
+from tests.postgres_server import on_a_file
 from wasmrt import ReadOnlyToolWrapper, ToolRegistry, WasmToolRuntime, tool
 from wasmrt.agent.builtin.host_tool import HostTool
 from wasmrt.core.errors import (
@@ -35,6 +36,8 @@ SPELLINGS = (
     *("write_note\\u0000", "./write_note", "__proto__", "constructor", "wr\\u0456te_note", "builtin.write_note"),
 )
 CAUGHT = "try {{ return ['answered', await {call}] }} catch (e) {{ return ['refused', String(e.code)] }}"
+
+pytestmark = on_a_file
 
 
 @pytest.mark.parametrize("spelling", SPELLINGS)

@@ -111,8 +111,8 @@ def test_receipt_of_a_component_called_by_a_program_names_its_parent(
     output = registry.execute("run_code", {"code": "return await tools.echo({message: 'hi'})"}, trace="with-echo")
     assert output.result == {"result": "hi"} or "hi" in json.dumps(output.result)
     records = read_receipts(installation / "receipts", Filter(trace="with-echo"))
-    (echo,) = (each for each in records if each["tool"] == "echo")
-    assert echo["parent_id"] == output.call_id and echo["chain"] == ["run_code", "echo"]
+    (echo,) = (each for each in records if each["parent_id"] == output.call_id)
+    assert echo["tool"] == "echo" and echo["chain"] == ["run_code", "echo"]
 
 
 def test_undo_reverts_all_writes_of_a_program_by_its_last_call_id(

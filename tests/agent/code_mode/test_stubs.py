@@ -10,10 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.code_mode.conftest import Desk
+from tests.postgres_server import on_a_file
 from wasmrt import FunctionTool, ToolRegistry, WasmToolRuntime, tool
 from wasmrt.agent.builtin.code_mode import stub
 from wasmrt.core.limits import MAX_STUB_BYTES, MAX_STUBS, MAX_STUBS_BYTES
 from wasmrt.runtime.context import DescribedTool
+
+pytestmark = on_a_file
 
 
 def _stub(schema: Any, *, name: str = "t", description: str = "Do.", output: Any = None) -> str:

@@ -13,10 +13,12 @@ from click.testing import CliRunner, Result
 
 from tests.agent.approvals.requests import request
 from tests.agent.code_mode.conftest import Desk
+from tests.postgres_server import on_a_file
 from wasmrt import ToolRegistry, find_places
 from wasmrt.agent.approvals import ApprovalStore
 from wasmrt.cli import cli
 from wasmrt.core.errors import RunSuspendedError
+from wasmrt.runtime.stores import store_place
 
 PROGRAM = "const a = await tools.add({a: 1, b: 1}); return await tools.write_note({text: String(a)})"
 Approvals = Callable[..., Result]
@@ -51,7 +53,7 @@ def test_suspended_program_is_listed_with_its_pending_tool(waiting: dict[str, An
 
 
 def test_suspended_program_is_listed_with_its_request(waiting: dict[str, Any], approvals: Approvals) -> None:
-    store = ApprovalStore(find_places().approvals)
+    store = ApprovalStore(store_place(find_places().approvals))
     store.add(request(id="aaaaa-aaaaa", user="bob", trace="job-1", tool="write_note"))
     asked = request(id="bbbbb-bbbbb", user="ann", trace="job-1", tool="write_note")
     store.add(asked)
@@ -72,6 +74,7 @@ def test_dropped_program_starts_from_its_beginning(
     assert "no pending requests" in approvals("list").stderr
 
 
+@on_a_file
 def test_active_program_cannot_be_dropped(waiting: dict[str, Any], approvals: Approvals, home: Path) -> None:
     (file,) = find_places().code_runs.iterdir()
     with file.open("rb") as held:
@@ -80,6 +83,7 @@ def test_active_program_cannot_be_dropped(waiting: dict[str, Any], approvals: Ap
     assert json.loads(refused.stderr)["code"] == "run-under-way" and file.exists()
 
 
+@on_a_file
 @pytest.mark.parametrize("damage", [b"", b"[1]\n", b"{\n", b'{"owner": ["a"]}\n', b'{"version": 2}\n'])
 def test_unreadable_run_is_counted_listed_and_can_be_dropped(
     waiting: dict[str, Any], approvals: Approvals, damage: bytes

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -21,9 +22,12 @@ from wasmrt.core.errors import (
     GuestOutputError,
     NotAuthorizedError,
     OutputLimitError,
+    SourceError,
     ToolError,
     WorkerCrashedError,
 )
+from wasmrt.core.limits import MAX_PLUGIN_PROGRAM_BYTES
+from wasmrt.sandbox.isolation.confine import Command
 
 Native = Callable[..., PluginTool]
 TEXT = {"text": "x"}
@@ -181,16 +185,18 @@ def test_plugin_may_ignore_its_input(
         "open('/etc/shadow').read()",
         "open(os.path.expanduser('~/.profile')).read()",
         "os.listdir(os.path.expanduser('~'))",
-        "os.listdir(os.path.dirname(os.path.abspath(sys.argv[0])))",
+        "os.listdir({folder!r})",
+        "open({folder!r} + '/plugin').read()",
+        "open({folder!r} + '/plugin.toml').read()",
         "open(sys.argv[0], 'a')",
-        "open(sys.argv[0] + '.toml').read()",
         "open('/proc/1/environ').read()",
         "os.setsid()",
         "os.setpgid(0, 0)",
     ],
 )
-def test_kernel_refuses_access_without_a_grant(native: Native, attempt: str) -> None:
-    assert native(ANSWER + f"answer(attempt(lambda: {attempt}))\n").execute(TEXT).result == "PermissionError"
+def test_kernel_refuses_access_without_a_grant(native: Native, folder: Path, attempt: str) -> None:
+    tried = attempt.replace("{folder!r}", repr(str(folder)))
+    assert native(ANSWER + f"answer(attempt(lambda: {tried}))\n").execute(TEXT).result == "PermissionError"
 
 
 def test_plugin_can_read_its_program_and_the_system(native: Native) -> None:
@@ -274,6 +280,34 @@ def test_program_changed_after_loading_does_not_run(native: Native, folder: Path
     program.unlink()
     os.mkfifo(program)
     assert fails(tool).code == "changed"
+
+
+@pytest.mark.parametrize("swap", ["write", "rename"])
+def test_program_swapped_between_its_check_and_its_start_does_not_run(
+    native: Native, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, swap: str
+) -> None:
+    tool = native(ANSWER + "answer(1)\n")
+    start, program = Command.start, folder / "plugin"
+
+    def swap_and_start(command: Command, cwd: str) -> subprocess.Popen[bytes]:
+        other = program if swap == "write" else tmp_path / "other"
+        other.write_text(ANSWER + "answer(2)\n")
+        other.chmod(0o755)
+        other.replace(program)
+        return start(command, cwd)
+
+    monkeypatch.setattr(Command, "start", swap_and_start)
+    assert tool.execute(TEXT).result == 1
+    assert fails(tool).code == "changed"
+
+
+def test_program_over_the_size_limit_is_refused(
+    write: Callable[..., None], load: Callable[..., Plugins], folder: Path
+) -> None:
+    write("plugin", "#!/bin/sh\n")
+    os.truncate(folder / "plugin", MAX_PLUGIN_PROGRAM_BYTES + 1)
+    refused = load(unsafe_native_plugins=True).refused["plugin"]
+    assert isinstance(refused, SourceError) and "File too large" in refused.message
 
 
 def test_confinement_and_start_errors_fail_the_call(

@@ -21,7 +21,7 @@ LINES = tomllib.loads((Path(__file__).parent / "unknown.toml").read_text())
 
 
 @pytest.mark.parametrize(
-    "kind", ["latent", "functions", "options", "started", "written", "rest", "unknown", "injected"]
+    "kind", ["latent", "functions", "options", "started", "written", "rest", "unknown", "injected", "lost"]
 )
 def test_command_that_is_not_known_to_be_harmless_does_not_run_unasked(kind: str) -> None:
     assert [line for line in LINES[kind] if decide_command(line).action is Action.RUN] == []
@@ -92,6 +92,16 @@ def test_rule_that_allows_the_shell_covers_an_unlisted_program_only_if_the_setti
         registry.register(ShellTool(folder, ShellSettings(programs=programs)), builtin=True)
         assert preview_approval(registry, "shell", {"command": "ls"}) is None
         assert (preview_approval(registry, "shell", {"command": "frobnicate"}) is None) is runs
+
+
+def test_git_checkout_of_an_existing_path_requires_an_approval(folder: Path) -> None:
+    (folder / "sub/src").mkdir(parents=True)
+    shell = ShellTool(folder)
+    assert shell.decide("git checkout sub").action is Action.ASK
+    assert shell.decide("cd sub; git checkout src").action is Action.ASK
+    assert shell.decide("git checkout src", "sub").action is Action.ASK
+    for line in ("git checkout main", "git checkout -b sub", "git switch sub", "git checkout src"):
+        assert shell.decide(line).action is Action.RUN
 
 
 def test_program_asks_after_an_earlier_command_of_the_conversation_wrote_a_file(folder: Path, home: Path) -> None:

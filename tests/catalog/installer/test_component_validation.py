@@ -17,6 +17,7 @@ from wasmrt.core.errors import (
     ComponentTooLargeError,
     ConfigurationError,
     CoreModuleError,
+    GuestError,
     InvalidComponentError,
     NotWasmError,
     UnknownImportError,
@@ -96,12 +97,19 @@ def test_a_later_agent_world_is_unknown_and_reported() -> None:
     assert "near:agent/tool@0.9.0" in str(refusal(bytes(wasmtime.wat2wasm(text))))
 
 
-def test_a_handler_of_http_requests_is_refused_by_its_export() -> None:
+def test_a_handler_of_http_requests_is_a_tool() -> None:
+    data = bytes(wasmtime.wat2wasm(HANDLER))
+    assert WasmValidator().validate(data).world == "wasi:http/incoming-handler@0.2.0"
+    with WasmToolRuntime() as runtime, pytest.raises(GuestError, match="set no response"):
+        runtime.prepare("handler", data).execute({"path": "/"})
+
+
+def test_a_handler_of_a_later_version_is_refused_by_its_export() -> None:
+    data = bytes(wasmtime.wat2wasm(HANDLER.replace("handler@0.2.0", "handler@0.3.0")))
     with WasmToolRuntime() as runtime, pytest.raises(UnknownWorldError) as caught:
-        runtime.prepare("handler", bytes(wasmtime.wat2wasm(HANDLER)))
-    assert "wasi:http/incoming-handler@0.2.0" in str(caught.value) and "functions with plain types" in (
-        caught.value.hint or ""
-    )
+        runtime.prepare("handler", data)
+    assert "wasi:http/incoming-handler@0.3.0" in str(caught.value)
+    assert "functions with plain types" in (caught.value.hint or "")
 
 
 def test_an_interface_of_any_other_package_is_left_to_the_engine() -> None:

@@ -38,6 +38,7 @@ class Desk:
     server: ScriptedServer
     package: Package
     runtime: WasmToolRuntime
+    secrets: MemorySecrets
 
     def prepare(self, grant: Capabilities | None = None) -> PreparedTool:
         package = self.package
@@ -67,4 +68,4 @@ def desk(desk_wasm: bytes, tmp_path: Path) -> Iterator[Desk]:
         )
         config = WasmRuntimeConfig(secrets=store, network=network, cache_compiled=False)
         with WasmToolRuntime(config) as runtime:
-            yield Desk(server, read_package(open_files(folder)), runtime)
+            yield Desk(server, read_package(open_files(folder)), runtime, store)

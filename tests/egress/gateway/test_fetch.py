@@ -11,6 +11,7 @@ from wasmrt.testing import FakeCall, ReceivedRequest, ServerConnection, http_res
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.model import Reason
 from wasmrt.egress.gateway import EgressGateway, HttpFailure, HttpRequest, NetworkConfig
+from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.sandbox.component.worlds import FailureKind
 
@@ -116,7 +117,7 @@ def test_content_codings_are_decoded_and_their_headers_removed(world: MakeWorld,
     answer = w.get()
     assert answer.body == text
     assert answer.headers == ()
-    assert w.server.requests[0].header("Accept-Encoding") == "gzip"
+    assert w.server.requests[0].header("Accept-Encoding") == ACCEPT_ENCODING
 
 
 def test_nothing_is_fetched_without_a_grant(world: MakeWorld) -> None:

@@ -258,7 +258,7 @@ def test_an_escaped_secret_is_replaced_from_its_first_to_its_last_escape() -> No
 
 def test_creating_a_scanner_builds_no_patterns_before_the_first_scan() -> None:
     scanner = DETECTOR.scanner({f"s{i}": f"value-{i}-" + "x9" * 12 for i in range(10)})
-    assert scanner._exact is not None and scanner._exact._patterns is None
+    assert scanner._exact is not None and scanner._exact._prepared.patterns is None
     assert DETECTOR.scanner()._exact is None
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from tests.egress.leaks.examples import example_of
 from tests.tiers import examples
-from wasmrt.egress.leaks import LeakDetector, Rule
+from wasmrt.egress.leaks import LeakDetector, Rule, _encoded
 from wasmrt.egress.leaks._keywords import Prefilter
 from wasmrt.egress.leaks._rule_sets import builtin_engine, builtin_rules
 
@@ -133,6 +133,32 @@ def test_the_prefilter_agrees_with_re2(drawn: st.DataObject, before: bytes, afte
     cut = inside[: drawn.draw(st.integers(0, len(inside)))]
     for text in (before + inside + after, before + cut + after):
         assert prefilter().rules_out(text) == (not keywords_by_re2().Match(text))
+
+
+_DIGITS = "[0-9A-Fa-f]"
+ENCODED = "|".join((
+    r"[A-Za-z0-9+/_\-]{24,40}", r"([0-9]{1,3}[,; \t\r\n]{1,4}){7}[0-9]{2,3}", r"(0[xX][0-9a-f]{1,2}[,;]? ){7}0x[0-9]",
+    rf"{_DIGITS}{{2}}([:.,;_\-]?[ \t\r\n]{{0,16}}{_DIGITS}{{2}}){{7,9}}",
+    rf"(\n[ \t|\"'`>#*]{{0,16}}(0[xX])?{_DIGITS}{{0,8}}[0-9]{_DIGITS}{{3,15}}[:|>]?[ \t|]{{1,8}}{_DIGITS}{{2}}){{1,3}}",
+))  # fmt: skip
+
+
+@cache
+def prefilter_of_encoded_text() -> Prefilter:
+    """The prefilter for encoded text, compiled."""
+    for _ in range(1 + (4 << 20) // len(PLAIN)):
+        _encoded._PREFILTER.rules_out(PLAIN)
+    assert _encoded._PREFILTER.rules_out(PLAIN)
+    return _encoded._PREFILTER
+
+
+@needs_hyperscan
+@settings(max_examples=examples(400), deadline=None)
+@given(encoded=st.from_regex(ENCODED, fullmatch=True), before=st.binary(max_size=40), after=st.binary(max_size=40))
+def test_encoded_text_is_never_ruled_out(encoded: str, before: bytes, after: bytes) -> None:
+    text = before + encoded.encode("latin-1", "replace") + after
+    if _encoded._compiled(_encoded.LEAST_ENCODED).search(text) is not None:
+        assert not prefilter_of_encoded_text().rules_out(text)
 
 
 @pytest.mark.parametrize(

@@ -99,6 +99,21 @@ def crockford(raw: bytes) -> bytes:
     )
 
 
+def dump(raw: bytes, offset: str, number: str, size: int, *, text: bool = False) -> bytes:
+    lines = []
+    for at in range(0, len(raw), size):
+        row = raw[at : at + size]
+        numbers = " ".join(number.format(byte) for byte in row)
+        lines.append(f"{offset.format(at)} {numbers}" + (f"  {row.decode()}" if text else ""))
+    return "\n".join(lines).encode()
+
+
+SMALL_CAPITALS = str.maketrans(
+    string.ascii_lowercase,
+    "\u1d00\u0299\u1d04\u1d05\u1d07\ua730\u0262\u029c\u026a\u1d0a\u1d0b\u029f\u1d0d\u0274\u1d0f\u1d18\u01eb\u0280\ua731\u1d1b\u1d1c\u1d20\u1d21x\u028f\u1d22",
+)
+Z_BASE32 = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"ybndrfg8ejkmcpqxot1uwisza345h769")
+
 ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "percent-u": each("%u{:04x}"),
     "backslash-x-braces": each("\\x{{{:x}}}"),
@@ -180,6 +195,33 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "bzip2": lambda raw: bz2.compress(b"and " + raw),
     "bzip2-later": lambda raw: b"first\n" + bz2.compress(b"and " + raw),
     "xz": lambda raw: lzma.compress(b"and " + raw),
+    "gzip-members-of-one-character": lambda raw: b"".join(gzip.compress(bytes((byte,))) for byte in raw),
+    "bzip2-members": lambda raw: b"".join(bz2.compress(raw[at : at + 3]) for at in range(0, len(raw), 3)),
+    "lzma-with-other-properties": lambda raw: lzma.compress(
+        raw, lzma.FORMAT_ALONE, filters=[{"id": lzma.FILTER_LZMA1, "lc": 0, "lp": 2, "pb": 1, "dict_size": 1 << 16}]
+    ),
+    "look-alikes": lambda raw: (
+        raw.decode().translate(str.maketrans("aTXBCpe", "\u0430\u0422\u0425\u0412\u0421\u0440\u0435")).encode()
+    ),
+    "small-capitals": lambda raw: raw.decode().lower().translate(SMALL_CAPITALS).encode(),
+    "z-base-32": lambda raw: base64.b32encode(raw).rstrip(b"=").translate(Z_BASE32),
+    "rot13-of-base64": lambda raw: codecs.encode(base64.b64encode(raw).decode(), "rot13").encode(),
+    "base64-reversed-twice": lambda raw: base64.b64encode(raw[::-1])[::-1],
+    "uuencode-with-zeros": lambda raw: b" ".join(binascii.b2a_uu(b"P" * at + raw) for at in range(3)),
+    "html-with-zeros": each("&#0000000{};"),
+    "octal-in-braces": each("\\o{{{:o}}}"),
+    "octal-dump": lambda raw: dump(raw, "{:07o}", "{:03o}", 16),
+    "binary-dump": lambda raw: dump(raw, "{:08x}:", "{:08b}", 6, text=True),
+    "dump-of-eight-byte-words": lambda raw: b"\n".join(
+        b"%07o %b" % (at, raw[at : at + 8][::-1].hex().encode()) for at in range(0, len(raw), 8)
+    ),
+    "hexadecimal-with-swapped-digits": lambda raw: "".join(f"{byte:02x}"[::-1] for byte in raw).encode(),
+    "binary-with-0b": each("0b{:08b}", ", "),
+    "hexadecimal-characters-in-php": each("chr(0x{:02x})", "."),
+    "hexadecimals-in-basic": each("&H{:02X}", ", "),
+    "hexadecimals-in-ada": each("16#{:02X}#", ", "),
+    "one-binary-number": lambda raw: f"{int.from_bytes(raw, 'big'):b}".encode(),
+    "one-octal-number": lambda raw: f"{int.from_bytes(raw, 'big'):o}".encode(),
     "base64-of-a-frame": lambda raw: base64.b64encode(bytes(range(90)) + gzip.compress(b"and " + raw)),
 }
 

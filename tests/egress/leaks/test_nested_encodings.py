@@ -148,6 +148,26 @@ def test_content_that_was_too_deep_to_open_is_searched_again_where_it_is_not() -
     assert "secret:token" in rules
 
 
+@pytest.mark.parametrize("between", [" ", " &amp; ", "&#65; ", " &#65;", "\\n", "\\u0041 "])
+def test_every_copy_of_an_encoded_secret_is_found_in_a_text_with_escapes(between: str) -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    run = base64.b64encode(zlib.compress(secret.encode())).decode()
+    plain = base64.b64encode(b"an ordinary sentence of words").decode()
+    text = f"{plain} {run}{between}{plain}{between}{run}{between}{run} {plain} \\n"
+    redacted = DETECTOR.scanner({"token": secret}).redact(text)
+    assert run.rstrip("=") not in redacted and redacted.startswith(f"{plain} [REDACTED:secret:token]")
+
+
+@pytest.mark.parametrize("outer", ["base64", "base64url", "hex"])
+@pytest.mark.parametrize("inner", ["gzip", "zlib", "bzip2", "xz", "base64", "hex", "zip"])
+@pytest.mark.parametrize("prefix", ["a", "ab", "abc", "id_", "0x", "/files/", "https://files.example.com/a/b/", "g"])
+def test_encoded_content_behind_other_characters_of_its_alphabet_is_found(prefix: str, inner: str, outer: str) -> None:
+    random = Random(f"{prefix} {inner} {outer}")
+    secret = "".join(random.choices(ALPHABETS[0], k=random.randint(16, 40)))
+    text = f"see {prefix}".encode() + ENCODINGS[outer](ENCODINGS[inner](secret[::-1].encode())) + b" and more"
+    assert "secret:token" in {match.rule for match in DETECTOR.scanner({"token": secret}).scan_bytes(text).matches}
+
+
 def test_a_zip_file_of_thousands_of_small_members_is_not_withheld() -> None:
     random = Random(39)
     file = io.BytesIO()

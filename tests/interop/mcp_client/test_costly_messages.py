@@ -22,7 +22,7 @@ PROGRAMS = {
 """Values of `COSTLY_VALUES`, and the code of the error, empty if the value is accepted."""
 SITES = {
     "costly-names-with-lines": "mcp-protocol", "costly-lists-with-lines": "mcp-protocol",
-    "costly-long-integers": "mcp-protocol", "costly-escapes": "", "headers": "mcp-server",
+    "costly-long-integers": "mcp-protocol", "costly-escapes": "mcp-protocol", "headers": "mcp-server",
 }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ BROKEN = {
     "endless-notices": {"mcp-protocol"},
     "endless-event": {"mcp-server", "mcp-protocol", "mcp-error", "response-too-large"},
     "drip": {"deadline-exceeded"},
-    "huge-body": {"response-too-large", "mcp-server", "mcp-error"},
+    "huge-body": {"mcp-protocol"},
     "bomb": {"response-too-large", "mcp-server", "mcp-error"},
     "nan": {"mcp-protocol"},
     "many-blocks": {"mcp-protocol"},

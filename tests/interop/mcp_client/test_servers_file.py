@@ -143,7 +143,7 @@ def test_consent_shows_the_whole_command_and_all_grants(tmp_path: Path) -> None:
 
 def test_hosts_are_shown_with_invisible_characters_escaped() -> None:
     server = McpServerConfig(name="a", command=(sys.executable,), hosts=read_program_network(["a.test"]))
-    *_, first, last = consent_lines(server, find_program(server))
+    *_, first, last, _ = consent_lines(server, find_program(server))
     assert first == "it reaches a.test (https on port 443, every path and method: TLS hides them)"
     assert last == "through a proxy, and nothing else of the network"
 

@@ -26,10 +26,13 @@ from wasmrt.interop.mcp.client import (
 from wasmrt.interop.mcp.client._definition import (
     Definition,
     assigned_traits,
+    declaration_line,
+    find_flow_declaration,
     possible_effects,
     read_definition,
     remove_invisible,
 )
+from wasmrt.interop.mcp.packages import Package, Registry
 
 SITE = McpServerConfig(name="site", url="https://a.test/mcp", trust=Trust.LOCAL)
 
@@ -46,6 +49,37 @@ def at(trust: Trust, **more: Any) -> McpServerConfig:
 
 def program(**more: Any) -> McpServerConfig:
     return McpServerConfig(**{"name": "prog", "command": ("x",), "trust": Trust.LOCAL} | more)
+
+
+NAVIGATE = {"type": "object", "properties": {"url": {"type": "string"}}, "required": ["url"],
+            "$schema": "https://json-schema.org/draft/2020-12/schema", "additionalProperties": False}  # fmt: skip
+PLAYWRIGHT = Package(registry=Registry.NPM, name="@playwright/mcp", version="1", digest="d", runner=("npx",))
+
+
+def test_declarations_decide_effects_and_results_only_for_local_servers() -> None:
+    known = {"name": "web", "command": ("x",), "package": PLAYWRIGHT, "network": True}
+    navigate = tool("browser_navigate", schema=NAVIGATE)
+    local = McpServerConfig(**known, trust=Trust.LOCAL)  # type: ignore[arg-type]
+    declared = find_flow_declaration(local, navigate)
+    assert declared is not None and declared.results == {"private", "untrusted"}
+    assert assigned_traits(local, navigate, declared).effects == {Effect.NETWORK, Effect.EXTERNAL_WRITE}
+    other = McpServerConfig(**known)  # type: ignore[arg-type]
+    declared = find_flow_declaration(other, navigate)
+    assert declared is not None and declared.results is None and declared.effects is None
+    assert assigned_traits(other, navigate, declared).effects == possible_effects(other)
+
+
+def test_a_declaration_adds_no_effect_that_the_server_was_not_granted() -> None:
+    server = McpServerConfig(name="web", command=("x",), package=PLAYWRIGHT, trust=Trust.LOCAL)
+    navigate = tool("browser_navigate", schema=NAVIGATE)
+    assert assigned_traits(server, navigate, find_flow_declaration(server, navigate)).effects == frozenset()
+
+
+def test_a_server_cannot_take_the_declarations_of_a_package_by_its_name_or_schemas() -> None:
+    for server in (program(name="playwright"), McpServerConfig(name="web", url="https://a.test/@playwright/mcp")):
+        assert find_flow_declaration(server, tool("browser_navigate", schema=NAVIGATE)) is None
+        assert "are derived" in declaration_line(server)
+    assert "npm+@playwright+mcp.toml declares" in declaration_line(program(package=PLAYWRIGHT))
 
 
 def test_tool_names_use_characters_that_every_provider_accepts() -> None:

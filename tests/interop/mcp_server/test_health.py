@@ -41,6 +41,12 @@ def test_a_closing_server_is_alive_but_not_ready(site: Site) -> None:
     assert [status(site, path) for path in PATHS] == [200, 503]
 
 
+def test_a_draining_server_answers_calls_but_is_not_ready(site: Site) -> None:
+    site.world.server.drain()
+    assert [status(site, path) for path in PATHS] == [200, 503]
+    site.works()
+
+
 async def _close(server: Server) -> None:
     server.close()
 

@@ -18,6 +18,7 @@ from wasmrt import ToolContext, ToolRegistry, tool
 from wasmrt.agent.approvals import Approvals, ApprovalStore, ParkedRequests
 from wasmrt.agent.policy import ApproverKind, ToolPolicy
 from wasmrt.agent.registry import ToolView
+from wasmrt.core.postgres import Postgres
 from wasmrt.core.telemetry import Telemetry
 from wasmrt.interop.mcp.server.http import PATH, Access, Entrance, UserTokens, serve_http
 from wasmrt.interop.mcp.server.protocol import Server, serve_stdio
@@ -145,14 +146,17 @@ class World:
         kind: ApproverKind = ApproverKind.AUTO,
         policy: ToolPolicy | None = None,
         telemetry: Telemetry | None = None,
+        place: Postgres | None = None,
+        state_key: bytes | None = None,
     ) -> None:
+        self._state_key = state_key
         self.done: list[str] = []
         self.reports: list[str] = []
         self.receipts: list[Receipt] = []
         self.written: queue.Queue[Receipt] = queue.Queue()
         self.started, self.go = threading.Event(), threading.Event()
         self.ended = threading.Event()
-        self.store = ApprovalStore(home / "approvals.sqlite3")
+        self.store = ApprovalStore(place or home / "approvals.sqlite3")
         self.pages: dict[str, str] = {}
         """The address of each user's pages."""
         self.parked = ParkedRequests(self.store)
@@ -284,7 +288,7 @@ class World:
             self.loop, self.stop = asyncio.get_running_loop(), asyncio.Event()
             self.task = asyncio.current_task()
             self.server = Server(version="1")
-            self.served = ServedTools(self.registry, self.parked)
+            self.served = ServedTools(self.registry, self.parked, self._state_key)
             self.server.open(self.served, self.registry.telemetry)
             entrance = Entrance(users, access and access())
             await serve_http(

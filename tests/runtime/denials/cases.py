@@ -58,6 +58,14 @@ ALLOWED_BY_A_LINE = {
         {"secrets": {"allowed_names": ["other"]}},
         lambda granted: granted.explain_secret("api_key"),
     ),
+    "a configuration value without a section": Case(
+        Reason.NOT_GRANTED, {}, lambda granted: granted.explain_config("units")
+    ),
+    "another configuration value": Case(
+        Reason.NOT_GRANTED,
+        {"config_store": {"values": ["language=en"]}},
+        lambda granted: granted.explain_config("units"),
+    ),
     "a tool without a section": Case(Reason.NOT_GRANTED, {}, lambda granted: granted.explain_tool("search")),
     "another tool": Case(
         Reason.ALIAS_NOT_ALLOWED,
@@ -79,6 +87,7 @@ SAID_TO_BE_NOT_ALLOWED = {
         Reason.PROTECTED_FILE, {"workspace_write": {"allowed_prefixes": True}}, writes("notes/SOUL.md")
     ),
     "no name of a secret": Case(Reason.SECRET_NOT_ALLOWED, {}, lambda granted: granted.explain_secret("a b")),
+    "no key of a configuration value": Case(Reason.NOT_GRANTED, {}, lambda granted: granted.explain_config("a b")),
     "no alias": Case(Reason.ALIAS_NOT_ALLOWED, {}, lambda granted: granted.explain_tool("a b")),
 }
 ON_THE_WAY_OUT = {

@@ -264,6 +264,9 @@ GUESTS: dict[str, Recipe] = {
     "rust-0.4.1": _near_agent_rust("0.4.1"),
     "rust-tool": Recipe("rust", (*_RUST, "rust/tool"), _OURS, _rust, "guest-tool"),
     "rust-wasip2": Recipe("rust wasm32-wasip2", (*_RUST, "rust/wasip2"), _V030, _rust_wasip2, "guest-wasip2"),
+    "rust-handler": Recipe(
+        "rust wasm32-wasip2", (*_RUST, "rust/handler", "wit/config.wit"), _V030, _rust_wasip2, "guest-handler"
+    ),
     "rust-http": Recipe("rust wasm32-wasip2", (*_RUST, "rust/http"), _V030, _rust_wasip2, "guest-http"),
     "python": Recipe("componentize-py", ("python",), _V030, _python),
     "python-stub": Recipe("componentize-py", ("python",), _V030, _python, "stub"),

@@ -469,9 +469,11 @@ def test_total_size_of_fields_of_a_call_is_limited() -> None:
     assert caught.value.setting == "limits.MAX_HELD_HTTP_BYTES"
 
 
-def test_server_functions_are_unavailable() -> None:
+def test_only_the_host_creates_incoming_requests() -> None:
     client = Client()
-    with pytest.raises(TrapError):
-        client("[constructor]outgoing-response", client("[constructor]fields"))
+    response = client("[constructor]outgoing-response", client("[constructor]fields"))
+    for function in ("[method]incoming-request.method", "[method]incoming-request.consume"):
+        with pytest.raises(InternalError):
+            client(function, response)
     with pytest.raises(InternalError):
-        client("[method]incoming-request.method", 1)
+        client("[static]response-outparam.set", response, Ok(response))

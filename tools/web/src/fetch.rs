@@ -10,7 +10,9 @@ use crate::content::{header, Content};
 use crate::failed;
 use crate::html;
 use crate::request::{check_way, in_ascii, timeout_ms};
+use crate::robots::Robots;
 
+pub const NAME: &str = "web_fetch";
 const MAX_REDIRECTS: usize = 5;
 const USUAL_CHARS: usize = 50_000;
 const ACCEPT: &str = "text/markdown, text/html, application/xhtml+xml, text/plain;q=0.9, */*;q=0.5";
@@ -34,15 +36,31 @@ pub struct Params {
     timeout_secs: Option<u32>,
 }
 
+/// What the operator has set, which the host writes into the context of the call.
+#[derive(Deserialize, Default)]
+struct Settings {
+    #[serde(default)]
+    robots_txt: bool,
+}
+
 enum Found {
     Page(Response),
     Elsewhere(u16, Url),
 }
 
-pub fn web_fetch(params: Params) -> Result<Value, Failure> {
+pub fn web_fetch(params: &str, context: Option<&str>) -> Result<Value, Failure> {
+    let settings: Settings = match context {
+        Some(text) => serde_json::from_str(text).map_err(|error| failed("invalid-settings", error.to_string()))?,
+        None => Settings::default(),
+    };
+    let params = serde_json::from_str(params).map_err(|error| input("invalid-params", error.to_string()))?;
+    read(params, settings.robots_txt.then(Robots::default))
+}
+
+fn read(params: Params, mut robots: Option<Robots>) -> Result<Value, Failure> {
     let mut at = in_ascii(&params.url);
     check_way(&at)?;
-    let response = match follow(&mut at, params.timeout_secs)? {
+    let response = match follow(&mut at, params.timeout_secs, &mut robots)? {
         Found::Page(response) => response,
         Found::Elsewhere(status, next) => return Ok(elsewhere(&at, status, &next)),
     };
@@ -75,17 +93,12 @@ pub fn web_fetch(params: Params) -> Result<Value, Failure> {
 }
 
 /// Asks for a page and follows redirects on its own site. Every one of these requests is decided anew by the host.
-fn follow(at: &mut String, timeout_secs: Option<u32>) -> Result<Found, Failure> {
+fn follow(at: &mut String, timeout_secs: Option<u32>, robots: &mut Option<Robots>) -> Result<Found, Failure> {
     for _ in 0..=MAX_REDIRECTS {
-        let accept = Header { name: "Accept".into(), value: ACCEPT.into() };
-        let request = Request {
-            method: Method::Get,
-            url: at.clone(),
-            headers: vec![accept],
-            body: None,
-            timeout_ms: timeout_ms(timeout_secs),
-        };
-        let response = http::fetch(&request)?;
+        if let (Some(robots), Ok(url)) = (robots.as_mut(), Url::parse(at)) {
+            robots.check(&url, timeout_ms(timeout_secs))?;
+        }
+        let response = http::fetch(&get(at, ACCEPT, timeout_ms(timeout_secs)))?;
         let location = header(&response, "location").filter(|_| matches!(response.status, 301 | 302 | 303 | 307 | 308));
         let (Some(location), Ok(here)) = (location, Url::parse(at)) else {
             return Ok(Found::Page(response));
@@ -97,6 +110,11 @@ fn follow(at: &mut String, timeout_secs: Option<u32>) -> Result<Found, Failure> 
         *at = next.into();
     }
     Err(failed("redirect", format!("the page is moved more than {MAX_REDIRECTS} times")))
+}
+
+pub fn get(url: &str, accept: &str, timeout_ms: Option<u32>) -> Request {
+    let accept = Header { name: "Accept".into(), value: accept.into() };
+    Request { method: Method::Get, url: url.into(), headers: vec![accept], body: None, timeout_ms }
 }
 
 /// The same host, with and without `www.`, by HTTPS. Another site is for whoever asked to decide on.

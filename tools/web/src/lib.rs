@@ -10,6 +10,7 @@ mod content;
 mod fetch;
 mod html;
 mod request;
+mod robots;
 mod search;
 
 const FETCHES: Annotations = Annotations { read_only: true, destructive: false, network: true };
@@ -37,12 +38,12 @@ const OFFERS: &[Offer] = &[
         run: |params| with_params(params, request::http),
     },
     Offer {
-        name: "web_fetch",
+        name: fetch::NAME,
         description: "Reads a page of the web, by HTTPS, and returns its text: HTML as Markdown, other text as it is. Of a \
             long page a part; 'offset' reads on.",
         schema: include_str!("schemas/web_fetch.json"),
         annotations: FETCHES,
-        run: |params| with_params(params, fetch::web_fetch),
+        run: |params| fetch::web_fetch(params, None),
     },
     Offer {
         name: search::NAME,
@@ -66,10 +67,11 @@ impl Guest for Provider {
     }
 
     fn call(name: String, params: String, context: Option<String>) -> Result<String, Failure> {
-        if name == search::NAME {
-            return search::web_search(&params, context.as_deref()).map(|answer| answer.to_string());
+        match name.as_str() {
+            search::NAME => search::web_search(&params, context.as_deref()).map(|answer| answer.to_string()),
+            fetch::NAME => fetch::web_fetch(&params, context.as_deref()).map(|answer| answer.to_string()),
+            _ => call_one(OFFERS, &name, &params),
         }
-        call_one(OFFERS, &name, &params)
     }
 }
 

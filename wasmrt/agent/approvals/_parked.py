@@ -30,11 +30,19 @@ class Parked:
     """The number of questions sent to a client."""
     nonce: str = ""
     """The ID of the latest question that was sent to a client. Answers to earlier questions are ignored."""
+    shared: bool = False
+    """True if another host may continue the request."""
+    elsewhere: bool = False
+    """True if another process added the request, and may have sent a question to the client."""
 
     @property
     def id(self) -> str:
         """The ID of the request, for approvers."""
         return self.request.id
+
+    def expects(self, nonce: str) -> bool:
+        """Return whether a question is unanswered: the latest one of this process, or one of another process."""
+        return nonce == self.nonce or (self.elsewhere and not self.nonce)
 
     @property
     def seconds_left(self) -> float:
@@ -45,15 +53,19 @@ class Parked:
 class ParkedRequests:
     """The parked requests of one process, for use by one event loop.
 
-    Two requests are identical if they have the same binding and trace, and were parked for the same client.
+    Two requests are identical if they have the same binding and trace, and were parked for the same client. In a store
+    of several hosts, each host can continue the requests of clients without a connection.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
         self._store = store
+        self.is_shared = store.is_shared
         self._parked: dict[tuple[str, str, str], Parked] = {}
 
-    async def park(self, request: ApprovalRequest, client: str) -> Parked:
-        """Return the identical parked request, or else add this request to the store. `client` identifies its caller.
+    async def park(self, request: ApprovalRequest, connection: str) -> Parked:
+        """Return the identical parked request, or else add this request to the store.
+
+        `connection` identifies the connection of its client. If it is empty, the client's name does.
 
         Raises:
             ApprovalError: the store cannot be used, or its queue is full.
@@ -61,8 +73,14 @@ class ParkedRequests:
         for key in [key for key, each in self._parked.items() if each.seconds_left <= 0]:
             del self._parked[key]
         # SECURITY: the user answers for the conversation that the question shows. Another conversation must ask again.
-        key = (request.trace, client, request.binding)
+        key = (request.trace, connection or request.client, request.binding)
         known = self._parked.get(key)
+        if self.is_shared and not connection:
+            joined = await run_uncancelled(self._store.join, request)
+            if known is None or known.id != joined.id:
+                elsewhere = joined.id != request.id
+                known = self._parked[key] = Parked(joined, again=elsewhere, elsewhere=elsewhere, shared=True)
+                return known
         if known is not None:
             known.again = True
             return known
@@ -126,13 +144,14 @@ class ParkedRequests:
         return found is not None and found.state is State.PENDING
 
     async def withdraw(self, parked: Parked) -> None:
-        """End a request that no later call will use.
+        """End a request whose call was cancelled, unless the same call can continue it on another host.
 
         Raises:
             ApprovalError: the store cannot be written.
         """
         self._forget(parked)
-        await run_uncancelled(self._store.withdraw, parked.id)
+        if not parked.shared:
+            await run_uncancelled(self._store.withdraw, parked.id)
 
     async def withdraw_trace(self, trace: str) -> None:
         """Withdraw the parked requests of a conversation whose client has disconnected.
@@ -145,8 +164,8 @@ class ParkedRequests:
             await run_uncancelled(self._store.withdraw, parked.id, DISCONNECTED)
 
     def close(self) -> None:
-        """Withdraw all parked requests, because no other process could assign their answers to calls."""
-        for parked in list(self._parked.values()):
+        """Withdraw the parked requests whose answers no other process could assign to calls."""
+        for parked in [each for each in self._parked.values() if not each.shared]:
             with suppress(ApprovalError):
                 self._store.withdraw(parked.id, DISCONNECTED)
         self._parked.clear()

@@ -166,21 +166,41 @@ class ApprovalStore(RequestStore[QueuedRequest]):
             ApprovalError: the request has already ended, a different request has its ID, the request is too large, or
                 the queue is full.
         """
-        row = _request_row(request)
-        if row["size"] > MAX_APPROVAL_BYTES:
-            raise ApprovalError(
-                f"cannot queue the request: expected at most {MAX_APPROVAL_BYTES:,} bytes, got {row['size']:,}",
-                code="too-large",
-            )
+        row = _request_row(request, this_process() if request.client else "")
         with self._requests.changing() as db:
             found = self._requests.row(db, request.id)
             if found is None:
-                _check_capacity(db, row["size"])
-                self._requests.insert(db, row, max_closed=MAX_DECIDED_APPROVALS)
+                self._insert(db, row)
             elif found["fingerprint"] != row["fingerprint"]:
                 raise ApprovalError("a different request has this ID", code="id-taken")
             elif found["state"] not in (State.PENDING, State.ANSWERED):
                 raise self._requests.closed_error(found)
+
+    def join(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Add a request that any process may continue, or return the open one of the same conversation and content.
+
+        SECURITY: the returned request differs from the given one only in its ID, its call and its times.
+
+        Raises:
+            ApprovalError: the request is too large, or the queue is full.
+        """
+        row = _request_row(request, "")
+        same = f"SELECT * FROM request WHERE {_OPEN} AND owner = '' AND client = ? AND fingerprint = ?"  # noqa: S608 - a constant
+        with self._requests.changing() as db:
+            found = db.execute(same, (request.client, row["fingerprint"])).fetchone()
+            if found is None:
+                self._insert(db, row)
+                return request
+            return replace(request, **{name: found[name] for name in ("id", "call", "created_ms", "expires_ms")})
+
+    def _insert(self, db: Connection, row: dict[str, Any]) -> None:
+        if row["size"] > MAX_APPROVAL_BYTES:
+            problem = f"cannot queue the request: expected at most {MAX_APPROVAL_BYTES:,} bytes, got {row['size']:,}"
+            raise ApprovalError(problem, code="too-large")
+        count, total = db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - a constant
+        if count >= MAX_PENDING_APPROVALS or total + row["size"] > MAX_PENDING_APPROVAL_BYTES:
+            raise ApprovalError("too many requests are waiting for approval", code="queue-full", hint=LIST_HINT)
+        self._requests.insert(db, row, max_closed=MAX_DECIDED_APPROVALS)
 
     def take(self, request_id: str) -> ApprovalAnswer | None:
         """Return the answer to a request and mark the answer as used; return None if the request is pending.
@@ -270,12 +290,6 @@ class ApprovalStore(RequestStore[QueuedRequest]):
         self._mirror.close()
 
 
-def _check_capacity(db: Connection, size: int) -> None:
-    count, total = db.execute(f"SELECT count(*), coalesce(sum(size), 0) FROM request WHERE {_OPEN}").fetchone()  # noqa: S608 - a constant
-    if count >= MAX_PENDING_APPROVALS or total + size > MAX_PENDING_APPROVAL_BYTES:
-        raise ApprovalError("too many requests are waiting for approval", code="queue-full", hint=LIST_HINT)
-
-
 def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
     if not request.may_be_remembered or (scope is ApprovalScope.SESSION and not request.trace):
         missing = "session" if request.may_be_remembered else "digest"
@@ -286,8 +300,8 @@ def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
         )
 
 
-def _request_row(request: ApprovalRequest) -> dict[str, Any]:
-    """Return the columns of a new request."""
+def _request_row(request: ApprovalRequest, owner: str) -> dict[str, Any]:
+    """Return the columns of a new request, which ends with the process `owner`, if any."""
     flow = (request.provenance, request.destinations)
     # With flow lines, the column contains a list: it is cleared as a whole when the request is answered.
     params = json.dumps([request.params, *flow] if any(flow) else request.params, ensure_ascii=False)
@@ -296,13 +310,13 @@ def _request_row(request: ApprovalRequest) -> dict[str, Any]:
         "trace": request.trace, "call": request.call, "risk": request.risk, "effects": encode_effects(request.effects),
         "why": json.dumps(request.why.as_dict(), ensure_ascii=False), "params_digest": params_digest(request.params),
     }  # fmt: skip
-    fingerprint = blake3(json.dumps(row).encode()).hexdigest()
     return row | {
-        "id": request.id, "state": State.PENDING, "fingerprint": fingerprint,
+        "id": request.id, "state": State.PENDING,
+        "fingerprint": blake3(json.dumps([request.trace, request.binding]).encode()).hexdigest(),
         "created_ms": request.created_ms, "expires_ms": request.expires_ms, "params": params,
         "size": len(params.encode()) + len((request.preview or "").encode("utf-8", "replace")),
         "preview": None if request.preview is None else storable_text(request.preview),
-        "client": request.client, "owner": this_process() if request.client else "",
+        "client": request.client, "owner": owner,
     }  # fmt: skip
 
 

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, find_outgoing, is_email
+from wasmrt.agent.flows._declared import find_declaration, find_declaration_file, schema_digest
+from wasmrt.agent.flows._destinations import (
+    Destination,
+    Kind,
+    Outgoing,
+    describe_params,
+    find_outgoing,
+    is_email,
+)
 from wasmrt.agent.flows._forms import skeleton
 from wasmrt.agent.flows._known import flow_texts
 from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
@@ -10,6 +18,7 @@ from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
 from wasmrt.agent.flows._planned import ApprovedPlans, PlannedCall
 from wasmrt.agent.flows._plans import PROPOSE_PLAN, Plan
 from wasmrt.agent.flows._private import WrittenText
+from wasmrt.agent.flows._shared import SharedLabels
 from wasmrt.agent.flows._trace import Flow, FlowTrace, Traced
 from wasmrt.agent.flows._untrusted_text import Origin, UntrustedText
 from wasmrt.core.labels import Label
@@ -31,9 +40,13 @@ __all__ = [
     "PlannedCall",
     "Provenance",
     "Reach",
+    "SharedLabels",
     "Traced",
     "UntrustedText",
     "WrittenText",
+    "describe_params",
+    "find_declaration",
+    "find_declaration_file",
     "find_outgoing",
     "flow_texts",
     "is_email",
@@ -41,5 +54,6 @@ __all__ = [
     "only_transforms",
     "picture",
     "read_labels",
+    "schema_digest",
     "skeleton",
 ]

@@ -109,19 +109,29 @@ class Outgoing:
     """True if the params had more values than the limit, and the others were ignored."""
 
 
-def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: Sequence[str] | None = None) -> Outgoing:
+def find_outgoing(
+    schema: Mapping[str, Any],
+    params: Mapping[str, Any],
+    named: Sequence[str] | None = None,
+    content: Sequence[str] = (),
+) -> Outgoing:
     """Return the destinations and the content of a call.
 
     `named` are the destination parameters that the tool or the operator declared; if `named` is empty, the tool has no
     destinations. If `named` is None, destinations are guessed from the names and formats in the schema, and from the
-    values. If this finds no destination, every string is treated as a destination.
+    values. If this finds no destination, every string is treated as a destination. `content` are declared parameters
+    whose strings are content, and never destinations or controls.
     """
     members: list[str] = []
     leaves = list(islice(_iter_values(params, members), MAX_FLOW_VALUES + 1))
     cut = len(leaves) > MAX_FLOW_VALUES
     destinations: list[Destination] = []
     others: list[tuple[str, str, Any]] = []
+    declared: list[str] = []
     for path, key, value in leaves[:MAX_FLOW_VALUES]:
+        if isinstance(value, str) and (path in content or path.partition(".")[0] in content):
+            declared.append(value)
+            continue
         kind = _find_kind(path, key, value, schema, named)
         if kind is None:
             others.append((path, key, value))
@@ -133,7 +143,7 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
     properties = schema.get("properties", {})
     carrying = (*(name for name in members if name not in properties),
                 *(str(value) for *_, value in others if not isinstance(value, str)))  # fmt: skip
-    bodies = tuple(value for *_, value in others if isinstance(value, str) and not _is_time(value))
+    bodies = tuple(value for *_, value in others if isinstance(value, str) and not _is_time(value)) + tuple(declared)
     if named is not None:
         return Outgoing(tuple(destinations), bodies, names=carrying, cut=cut)
     controls = tuple(
@@ -144,9 +154,36 @@ def find_outgoing(schema: Mapping[str, Any], params: Mapping[str, Any], named: S
     if any(each.kind is not Kind.AMOUNT for each in destinations):
         return Outgoing(tuple(destinations), bodies, controls, carrying, cut=cut)
     names = [each for each in controls if each.kind is Kind.NAME]
-    prose = tuple(value for value in bodies if not is_control(value)) or bodies
+    prose = (*declared, *(value for *_, value in others if isinstance(value, str) and not is_control(value))) or bodies
     controls = tuple(each for each in controls if each.kind is not Kind.NAME)
     return Outgoing((*destinations, *names), prose, controls, carrying, guessed_all=True, cut=cut)
+
+
+def describe_params(
+    schema: Mapping[str, Any], named: Sequence[str] | None = None, content: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return how the values of each parameter in a schema are treated, see `find_outgoing`."""
+    given = schema.get("properties")
+    properties = given if isinstance(given, Mapping) else {}
+    names = [name for name, part in properties.items() if isinstance(part, Mapping)]
+    kinds = {name: _guess_kind(name, next(_iter_formats(schema, name), "")) for name in names}
+    guessed = any(kind not in (None, Kind.AMOUNT) for kind in kinds.values())
+    found = {}
+    for name in names:
+        if named is not None:
+            found[name] = "destination" if name in named else "content"
+        elif name in content:
+            found[name] = "content"
+        elif any("enum" in each or "const" in each for each in _describe(schema, name)):
+            found[name] = "constant"
+        elif properties[name].get("type") == "boolean":
+            found[name] = "not checked"
+        elif (kind := kinds[name]) is not None:
+            found[name] = f"destination ({kind})"
+        else:
+            text = "" if properties[name].get("type") in ("integer", "number") else ", or content from twelve words"
+            found[name] = f"{'control' if guessed or not text else 'destination'}{text}"
+    return found
 
 
 def is_control(value: Any) -> bool:
@@ -215,8 +252,7 @@ def _find_kind(path: str, key: str, value: Any, schema: Mapping[str, Any], named
         return shape
     if _is_constant(schema, path, value):
         return None
-    form = next((form for each in _describe(schema, path) if isinstance(form := each.get("format"), str)), "")
-    kind = _guess_kind(key, form)
+    kind = _guess_kind(key, next(_iter_formats(schema, path), ""))
     if isinstance(value, (int, float)):
         return kind if kind in (Kind.AMOUNT, Kind.ID, Kind.ADDRESS) else None
     return kind if value.strip() else None
@@ -230,6 +266,10 @@ def _describe(schema: Mapping[str, Any], path: str) -> list[Mapping[str, Any]]:
                  and name in properties]  # fmt: skip
         found = _list_variants(schema, found)
     return found
+
+
+def _iter_formats(schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    return (form for each in _describe(schema, path) if isinstance(form := each.get("format"), str))
 
 
 def _list_variants(schema: Mapping[str, Any], found: list[Any]) -> list[Mapping[str, Any]]:
@@ -310,3 +350,14 @@ def list_id_nouns(key: str) -> tuple[str, ...]:
 @lru_cache(maxsize=2048)
 def _split_words(key: str) -> tuple[str, ...]:
     return tuple(word for word in re.split(r"[^a-z0-9]+", _CAMEL.sub("_", key).lower()) if word)
+
+
+_PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
+"""The name of a file or folder that carries no text, such as `notes.txt`."""
+
+
+def carries_text(destination: Destination) -> bool:
+    """Return whether another conversation that reads a destination, such as the name of a file, can read text in it."""
+    if destination.kind is Kind.PATH:
+        return not all(map(_PLAIN_NAME.fullmatch, str(destination.value).split("/")))
+    return destination.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)

@@ -44,11 +44,12 @@ CONFUSABLES |= LOOKALIKES | {ord(char): plain for plain, alike in _ALIKE.items()
 _WORDS = re.compile(r"[A-Za-z0-9+/_-]{12,}={0,6}")
 _LINES = re.compile(r"(?:[A-Za-z0-9+/]{60,76}\r?\n)+[A-Za-z0-9+/]{1,76}={0,2}")
 _GROUPS = re.compile(
-    r"\b(?:0[xX])?[0-9A-Fa-f]{2,3}(?:(?:[:-]|[ ,;]{1,2})(?:0[xX])?[0-9A-Fa-f]{2,3}){5,2000}(?![0-9A-Fa-f])"
+    r"[0-9A-Fa-f](?<!\w[0-9A-Fa-f])(?:(?<=0)[xX][0-9A-Fa-f]{2,3}|[0-9A-Fa-f]{1,2})"
+    r"(?:(?:[:-]|[ ,;]{1,2})(?:0[xX])?[0-9A-Fa-f]{2,3}){5,2000}(?![0-9A-Fa-f])"
 )
 _BETWEEN = re.compile(r"0[xX]|[^0-9A-Fa-f]")
 _APART = re.compile(r"[:, ;-]+")
-_BITS = re.compile(r"(?<!\d)[01]{8}(?: ?[01]{8}){5,2000}(?!\d)")
+_BITS = re.compile(r"[01](?<!\d[01])[01]{7}(?: ?[01]{8}){5,2000}(?!\d)")
 
 _BRAILLE_LETTERS = "⠁⠃⠉⠙⠑⠋⠛⠓⠊⠚⠅⠇⠍⠝⠕⠏⠟⠗⠎⠞⠥⠧⠺⠭⠽⠵"
 _BRAILLE = str.maketrans(_BRAILLE_LETTERS + "⠲⠤⠸⠀⠠⠰", "abcdefghijklmnopqrstuvwxyz.-/   ")

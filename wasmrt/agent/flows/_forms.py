@@ -69,6 +69,8 @@ _PIECES = re.compile(r"[\s/,;()<>\"'=&?\[\]{}|:@]+")
 _NUMBER = re.compile(
     r"\d{1,3}(?:[ '’_.,·٬]\d{3})+(?:[.,٫]\d+)?|\d{1,3}(?:,\d{2}){1,5},\d{3}(?:\.\d+)?|\d+(?:[.,٫]\d+)?"
 )
+_DIGITS_AND_MARKS = re.compile(r"\d[\d '’_.,·٬٫]*")
+"""Text that contains whole numbers. It is found faster than the numbers themselves."""
 _PART = re.compile(r"\d+")
 _SCALED = re.compile(
     r"\b(\d{1,12}(?:[.,]\d{1,12})?)(?:e\+?(\d{1,2})| ?(k|thousand|tsd|m|mio|mn|million|millions|bn|billion|billions))\b"
@@ -78,6 +80,11 @@ _HEXADECIMAL = re.compile(r"\b0x([0-9a-f]{1,12})\b")
 _CURRENCY = re.compile(r"(?:[a-z]{3}|[$€£¥])?\s?([\d '’_.,+-]{1,40}?)\s?(?:[a-z]{3}|[$€£¥])?")
 _SEPARATORS = re.compile(r"[ '’_·٬]")
 _ASCII_APART = bytes(code for code in range(128) if not chr(code).isalnum())
+_SPACED, _BLANKED, _IN_PIECES = (
+    bytes(0x20 if chr(code).isspace() or chr(code) in apart else code for code in range(256))
+    for apart in (_ASCII_APART.decode(), "", "/,;()<>\"'=&?[]{}|:@")
+)
+"""Tables that replace separators with blanks."""
 _FIRST = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)} | CAPITALS
 """Replacements before case folding, for invisible tag characters (Unicode 16.0, section 23.9) and capital letters."""
 
@@ -102,6 +109,10 @@ def _spelled_out(words: str, unspaced: str) -> str:
 AT_WORD, DOT_WORD = map(_spelled_out, (_AT_WORDS, _DOT_WORDS), _UNSPACED)
 """Expressions for "at" and "dot" in a skeleton, in the most spoken languages that spell addresses out."""
 _AT_OR_DOT = re.compile(f"{AT_WORD}|{DOT_WORD}")
+_SPELLED = frozenset(skeleton(f"{_AT_WORDS} {_DOT_WORDS}").split())
+_SPELLED_BYTES = frozenset(word.encode() for word in _SPELLED)
+_IRREGULAR = (*skeleton(" ".join(_UNSPACED)).split(), *(word for word in _SPELLED if not word.isalnum()))
+"""Words of which the boundaries are not those of `_WORD`."""
 
 
 def _has_escape(text: str) -> bool:
@@ -187,7 +198,7 @@ def _iter_other_readings(text: str) -> Iterator[str]:
         yield from (found[1][::-1] for found in _TURNED.finditer(text))
     if "AT" in text:
         yield from (_RUN_ON.sub(" ", line) for line in text.splitlines() if _RUN_ON.search(line))
-    if _BRAILLE.search(text):
+    if not text.isascii() and _BRAILLE.search(text):
         yield decode_braille(text)
     if "/." in text:
         yield from (posixpath.normpath(found[0]) for found in _CLIMBS.finditer(text))
@@ -195,25 +206,34 @@ def _iter_other_readings(text: str) -> Iterator[str]:
 
 def squeeze(plain: str) -> bytes:
     """Return the letters and digits of a skeleton, without the separate words "at" and "dot" in several languages."""
-    plain = _AT_OR_DOT.sub(" ", plain)
+    if any(each in plain for each in _IRREGULAR):
+        return _APART.sub("", _AT_OR_DOT.sub(" ", plain)).encode("utf-8", "replace")
     if plain.isascii():
-        return plain.encode().translate(None, _ASCII_APART)
-    return _APART.sub("", plain).encode("utf-8", "replace")
+        return b"".join([word for word in plain.encode().translate(_SPACED).split() if word not in _SPELLED_BYTES])
+    return "".join([word for word in _WORD.findall(plain) if word not in _SPELLED]).encode("utf-8", "replace")
 
 
-def find_short_words(plain: str) -> set[str]:
+def find_short_words(plain: str) -> set[bytes]:
     """Return the words of a skeleton that are too short to match inside words.
 
     They include short texts with punctuation, such as a host, without the punctuation.
     """
-    words = {word for word in _WORD.findall(plain) if len(word) < MIN_SQUEEZED}
-    runs = {_APART.sub("", run) for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
-    return words | {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
+    if plain.isascii():
+        data = plain.encode()
+        runs = set(data.translate(_SPACED).split())
+        parts = {*data.translate(_BLANKED).split(), *data.translate(_IN_PIECES).split()}
+        runs |= {part.translate(None, _ASCII_APART) for part in parts
+                 if len(part) < 2 * MIN_SQUEEZED and not part.isalnum()}  # fmt: skip
+        return {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
+    words = set(_WORD.findall(plain))
+    parts = [run for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED]
+    words |= {_APART.sub("", run) for run in parts if not run.isalnum()}
+    return {word.encode("utf-8", "replace") for word in words if 0 < len(word) < MIN_SQUEEZED}
 
 
 def find_numbers(plain: str) -> set[str]:
     """Return the numbers in a skeleton, for each possible meaning of their separators, and the parts of the numbers."""
-    written = set(_NUMBER.findall(plain))
+    written = {number for part in _DIGITS_AND_MARKS.findall(plain) for number in _NUMBER.findall(part)}
     found = {reading for each in written for reading in _list_number_readings(each)}
     parts = {part for each in written if not each.isdigit() for part in _PART.findall(each)}
     found |= {reading for part in parts if (reading := _normalize_number(part)) is not None}

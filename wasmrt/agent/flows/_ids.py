@@ -70,7 +70,10 @@ def _iter_records(value: Any) -> Iterator[Mapping[str, Any]]:
             yield from _iter_records(part)
 
 
-_TOKEN = re.compile(r"[^\s,;()<>\"'`\[\]{}=]+")
+_APART = ",;()<>\"'`[]{}="
+_TOKEN = re.compile(rf"[^\s{re.escape(_APART)}]+")
+_SPACED = bytes(0x20 if chr(code) in _APART or chr(code).isspace() else code for code in range(256))
+_PENDING_BYTES = 256 * 1024
 _AROUND = b".:!?#"
 _MAX_ID = 64
 
@@ -86,6 +89,7 @@ class OwnIds:
     def __init__(self, limit: int = MAX_FLOW_SAID_BYTES) -> None:
         self._limit = limit
         self._own, self._mentioned = Marks(), Marks()
+        self._pending = ""
 
     def add(self, result: Any) -> None:
         """Add the identifiers of a private result."""
@@ -95,11 +99,20 @@ class OwnIds:
     def add_mentioned(self, texts: Sequence[str]) -> None:
         """Add the words of longer texts in an untrusted result."""
         if self._mentioned.size < self._limit:
-            words = (word for text in texts if len(text.split()) > 1 for word in _TOKEN.findall(text))
-            self._mentioned.add(_normalize(word) for word in words)
+            self._pending = "\n".join((self._pending, *(text for text in texts if len(text.split(None, 1)) > 1)))
+            if len(self._pending) > _PENDING_BYTES:
+                self._index_pending()
+
+    def _index_pending(self) -> None:
+        text, self._pending = self._pending, ""
+        if text.isascii():
+            self._mentioned.add(word.strip(_AROUND) for word in set(text.lower().encode().translate(_SPACED).split()))
+        else:
+            self._mentioned.add(map(_normalize, set(_TOKEN.findall(text))))
 
     def contains(self, param: str, value: object) -> bool:
         """Return whether a value of a parameter is an own identifier."""
+        self._index_pending()
         if self._mentioned.size >= self._limit or _normalize(value) in self._mentioned:
             return False
         return any(mark in self._own for mark in _list_marks(param.rpartition(".")[2], value, searched=True))

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from wasmrt.agent.flows._addresses import Form, find_addresses
-from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, list_action_words
+from wasmrt.agent.flows._destinations import Destination, Kind, Outgoing, carries_text, list_action_words
 from wasmrt.agent.flows._forms import parse_number
 from wasmrt.agent.flows._ids import Ids, OwnIds, iter_members
 from wasmrt.agent.flows._known import (
@@ -28,8 +28,6 @@ from wasmrt.core.labels import Label
 from wasmrt.core.limits import MAX_FLOW_BYTES, MAX_FLOW_SAID_BYTES, MAX_FLOW_VALUES
 
 _KINDS = {Form.WEB: Kind.URL, Form.FILE: Kind.URL, Form.SPLIT: Kind.URL, Form.MAIL: Kind.ADDRESS, Form.CODE: Kind.NAME}
-_PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
-"""The name of a file or folder that carries no text, such as `notes.txt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,13 +70,6 @@ class Flow:
     """The parts of private text in the content."""
     guessed_all: bool = False
     cut: bool = False
-
-
-def _carries_text(destination: Destination) -> bool:
-    """Return whether another conversation that reads a destination, such as the name of a file, can read text in it."""
-    if destination.kind is Kind.PATH:
-        return not all(map(_PLAIN_NAME.fullmatch, str(destination.value).split("/")))
-    return destination.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)
 
 
 def _never(_: object) -> bool:
@@ -174,6 +165,13 @@ class FlowTrace:
         repeated = b"\n".join(normalize_value(each) for each in flow_texts(asked))
         self._known.add(mark for each in values if (mark := known_mark(each)) and normalize_value(each) not in repeated)
 
+    def add_labels_elsewhere(self, labels: frozenset[Label]) -> None:
+        """Add the labels of content that is not here, so that any value may be in it."""
+        with self._lock:
+            self._labels |= labels
+            self._untrusted.blind |= Label.UNTRUSTED in labels
+            self._private.blind |= Label.PRIVATE in labels
+
     def approve(self, tool: str, flow: Flow) -> None:
         """Record the values and the private text of an approved call. Other tools still need approval for them."""
         with self._lock:
@@ -189,7 +187,7 @@ class FlowTrace:
         """
         if Label.UNTRUSTED not in self._labels:
             return ()
-        values = [str(each.value) for each in outgoing.destinations if _carries_text(each)]
+        values = [str(each.value) for each in outgoing.destinations if carries_text(each)]
         with self._lock:
             return (*outgoing.bodies, *(value for value in values if not self._user_text.names(value, Kind.NAME)))
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from blake3 import blake3
 
 from wasmrt.agent.flows._addresses import find_links
+from wasmrt.agent.flows._chunks import ChunkedText
 from wasmrt.agent.flows._forms import (
     MIN_SQUEEZED,
     decode_escapes,
@@ -43,12 +44,15 @@ _NUMERIC = re.compile(  # an IP address as host, in every spelling that programs
     r"(?:(?<=[/\\@])|(?<![\w.])(?=(?:\d{1,3}\.){3}\d))((?:0x[0-9a-f]{1,8}|\d{1,11})(?:\.(?:0x[0-9a-f]{1,8}|\d{1,11})){0,3}|\[[0-9a-f:.]{2,45}\])"
     r"(?=[/?#:\s\"'<>,;!)]|\.(?!\d)|$)"
 )
+_MAY_BE_NUMERIC, _DOTTED = re.compile(r"[/\\@][\d\[]"), re.compile(r"\d\.\d")
+"""Every numeric host contains one of both. They are found faster."""
 _PHONE = re.compile(r"[+(]?[\d ()/.-]{6,24}")
 _IN_A_LINK = re.compile(r"(?<=[^a-z])(https?:/\S{1,2048})|(?<==)((?:[\w-]{1,63}\.){1,8}[a-z]{2,24}/?)(?=[&#]|$)")
 _ACCOUNT = re.compile(r"[A-Z]{2}\d{2}(?: ?[A-Z0-9]{2,4}){3,8}|0x[0-9a-fA-F]{40}")
 _MAX_INSIDE = 4096
 """Maximum length of a value that is searched for other values."""
 _MAX_ADDRESS = 45
+_MAX_ANSWERS = 256
 _GAP = b"\0"
 """A separator between two texts, so that no match spans both."""
 
@@ -79,7 +83,7 @@ class _Index:
     """An index of texts: their letters and digits, and marks of their short words and numbers."""
 
     def __init__(self) -> None:
-        self._text = bytearray()
+        self._text = ChunkedText()
         self._marks = Marks()
 
     @property
@@ -95,15 +99,16 @@ class _Index:
             letters += squeeze(skeleton(block))
             for place, plain in enumerate(iter_block_readings(wider)):
                 decoded += squeeze(plain) + _GAP if place else b""
-                words |= {b"w" + word.encode("utf-8", "replace") for word in find_short_words(plain)}
+                words |= {b"w" + word for word in find_short_words(plain)}
                 words |= {f"#{found}".encode() for found in find_numbers(plain)}
-                words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _normalize_ip(host))}
+                if _MAY_BE_NUMERIC.search(plain) or _DOTTED.search(plain):
+                    words |= {b"ip" + found for host in _NUMERIC.findall(plain) if (found := _normalize_ip(host))}
         letters += _GAP + decoded
         if len(letters) + 4 * len(words) > space:
             words = {word for word in words if word not in self._marks}
             if len(letters) + 4 * len(words) > space:
                 return False
-        self._text += letters
+        self._text.append(letters)
         self._marks.add(words)
         return True
 
@@ -137,6 +142,8 @@ class UntrustedText:
         self._pending_bytes = 0
         self._long: set[bytes] = set()
         """Digests of the long texts that are stored. A program that is resumed adds the same texts again."""
+        self._answers: dict[tuple[type, object], bool] = {}
+        """The recent answers of `contains`: one call asks several times for the same value."""
         self.seen = 0
         """The number of bytes that were added, including content that was not stored."""
         self.blind = False
@@ -172,6 +179,8 @@ class UntrustedText:
     def index_pending(self) -> None:
         """Index all pending texts."""
         pending, self._pending, self._pending_bytes = self._pending, [], 0
+        if pending or len(self._answers) > _MAX_ANSWERS:
+            self._answers.clear()
         allowed = min(2 * self.seen + _FIRST_BYTES, self._limit)
         for source, text in pending:
             if not self._index.add(text, allowed - self.size):
@@ -188,7 +197,11 @@ class UntrustedText:
         If the value contains other values, such as an address after a name, one of these is sufficient.
         """
         self.index_pending()
-        return self._contains(value) or any(map(self._contains, find_inner_values(value)))
+        known = self._answers.get(key := (type(value), value))
+        if known is None:
+            known = self._contains(value) or any(map(self._contains, find_inner_values(value)))
+            self._answers[key] = known
+        return known
 
     def _contains(self, value: object) -> bool:
         parts = deciding_parts(value)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from wasmrt.agent.jobs._agent import FunctionRunner
 from wasmrt.agent.jobs._command import CommandRunner
 from wasmrt.agent.jobs._jobs import Jobs, check_task
-from wasmrt.agent.jobs._leases import LEASE_SECONDS, LEASES_TABLE, WITHOUT_LEASE, LeaseKeeper, Leases, end_lease
 from wasmrt.agent.jobs._model import (
     MAX_CONTEXT_CHARS,
     SANDBOX,
@@ -26,13 +25,10 @@ from wasmrt.agent.jobs._store import JobStore
 from wasmrt.agent.jobs._tools import add_jobs, job_tools
 
 __all__ = [
-    "LEASES_TABLE",
-    "LEASE_SECONDS",
     "MAX_CONTEXT_CHARS",
     "SANDBOX",
     "TERMINAL",
     "TRANSITIONS",
-    "WITHOUT_LEASE",
     "AgentRunner",
     "Budget",
     "CommandRunner",
@@ -45,15 +41,12 @@ __all__ = [
     "JobStore",
     "JobTask",
     "Jobs",
-    "LeaseKeeper",
-    "Leases",
     "Prompt",
     "ResumableRunner",
     "Transition",
     "add_jobs",
     "check_task",
     "create_project",
-    "end_lease",
     "job_tools",
     "read_result",
 ]

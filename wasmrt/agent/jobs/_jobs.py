@@ -10,7 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wasmrt.agent.jobs._leases import LEASE_SECONDS, LeaseKeeper, now_ms
 from wasmrt.agent.jobs._model import (
     JOB_SECONDS,
     MAX_CONTEXT_CHARS,
@@ -34,6 +33,7 @@ from wasmrt.agent.jobs._runner import AgentRunner, ResumableRunner
 from wasmrt.agent.jobs._store import JobStore, Owned, Spent
 from wasmrt.agent.registry import ToolRegistry, ToolView, detector_of, is_narrowed, limit_servers
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, WasmrtError
+from wasmrt.core.leases import LEASE_SECONDS, LeaseKeeper, now_ms
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.places import find_places
 from wasmrt.runtime.stores import store_place

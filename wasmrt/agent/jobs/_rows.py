@@ -6,7 +6,6 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from wasmrt.agent.jobs._leases import LEASES_TABLE, end_lease, now_ms
 from wasmrt.agent.jobs._model import (
     IN_SLOT,
     MAX_JOBS_PER_USER,
@@ -18,6 +17,7 @@ from wasmrt.agent.jobs._model import (
 )
 from wasmrt.core.database import Connection, storable_text
 from wasmrt.core.errors import ToolError
+from wasmrt.core.leases import LEASES_TABLE, end_lease, now_ms
 
 _JOBS_TABLES = """
 CREATE TABLE jobs (

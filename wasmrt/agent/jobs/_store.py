@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from wasmrt.agent.jobs._leases import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease, now_ms
 from wasmrt.agent.jobs._model import (
     IN_SLOT,
     MAX_EVENTS_PER_JOB,
@@ -40,6 +39,7 @@ from wasmrt.agent.jobs._rows import (
 )
 from wasmrt.core.database import Connection, Store, open_store, storable_text
 from wasmrt.core.errors import CancelledError, InvalidParametersError, LimitError, ToolError
+from wasmrt.core.leases import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease, now_ms
 
 if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
+from wasmrt.agent.registry._declarations import describe_declarations
 from wasmrt.agent.registry._explain import Explanation, Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._hosting import (
@@ -24,6 +25,7 @@ from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
 from wasmrt.agent.registry._state import Caller
 from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry._tried import try_conversation
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 
@@ -46,6 +48,7 @@ __all__ = [
     "absent_tools",
     "bind_view",
     "clean_text",
+    "describe_declarations",
     "detector_of",
     "end_trace",
     "end_with_call",
@@ -56,4 +59,5 @@ __all__ = [
     "record_event",
     "refuse_call",
     "tool",
+    "try_conversation",
 ]

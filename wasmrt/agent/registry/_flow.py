@@ -54,6 +54,7 @@ def trace_of(state: CallState) -> FlowTrace | None:
     if found is None and any(policy.rules for policy in policies_of(state)):
         state.services.traces.open(state.request.user, state.request.trace)
         found = state.services.traces.find(state.request.user, state.request.trace)
+    state.services.traces.read_shared(state.request.user, state.request.trace)
     return found
 
 
@@ -224,12 +225,19 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
         result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params,
         computed=computed, lapses=state.effects <= READING,
     )  # fmt: skip
+    state.services.traces.share(state.request.user, state.request.trace, labels)
 
 
 def _has_stated_labels(state: CallState) -> bool:
-    """Return whether the operator's rules, or the tool itself if it is the program's own, set the labels of its results."""
+    """Return whether the labels of results are fixed by the operator's rules, or by a tool of the program itself."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
-    return own or state.services.policy.results_for(state.known.names) is not None
+    return own or _declared_labels(state) is not None
+
+
+def _declared_labels(state: CallState) -> frozenset[Label] | None:
+    """Return the labels that the operator's rules, or else a data file, set for all results of the tool."""
+    labels, declared = state.services.policy.results_for(state.known.names), state.known.declaration
+    return declared.results if labels is None and declared is not None else labels
 
 
 def with_recorded_messages(state: CallState, report: Progress | None) -> Progress | None:
@@ -250,10 +258,11 @@ def result_labels(
 ) -> frozenset[Label]:
     """Return the labels of a call's result. If `result` is None, return the labels that any result can have.
 
-    The labels come from the first of these sources that sets them: the operator's rules, the labels `declared` with
-    this result, the labels that a tool of the program declares for all its results, and the effects of the call.
+    The labels come from the first of these sources that sets them: the operator's rules, a data file, the labels
+    `declared` with this result, the labels that a tool of the program declares for all its results, and the effects of
+    the call.
     """
-    labels = state.services.policy.results_for(state.known.names)
+    labels = _declared_labels(state)
     if labels is not None:
         return labels
     if declared is not None:
@@ -270,7 +279,9 @@ def _find_outgoing(state: CallState) -> Outgoing:
     named = state.services.policy.destinations_for(state.known.names)
     if named is None and state.known.source in OWN_SOURCES:
         named = state.tool.destinations
-    return find_outgoing(state.tool.schema, state.params, named)
+    declared = state.known.declaration
+    content = declared.content if named is None and declared is not None and declared.matches else ()
+    return find_outgoing(state.tool.schema, state.params, named, content)
 
 
 _PROVENANCE = {

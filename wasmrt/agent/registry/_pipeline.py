@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
@@ -60,7 +60,9 @@ def finish_failed(state: CallState, error: BaseException) -> ToolError:
     if state.ran:
         reported = _access.with_access_requests(state, failure)  # before the error message becomes part of the trace
     if state.ran or state.previewing:
-        _flow.record_result(state, [failure.message, reported.for_model()])  # only some errors show models the hint
+        # SECURITY: labels that cannot be stored now are stored before the next decision of this host about the trace.
+        with suppress(ToolError):
+            _flow.record_result(state, [failure.message, reported.for_model()])  # only some errors show models the hint
     _end_call(state, failure)
     return reported
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from wasmrt.agent.flows import find_declaration
 from wasmrt.agent.policy import (
     NO_TIGHTENING,
     ExfiltrationGuard,
@@ -27,6 +28,7 @@ from wasmrt.core.effects import EVERY_EFFECT, NETWORKING, READING, Effect
 from wasmrt.core.model import Addition, Decision, Reason, Step
 from wasmrt.core.names import offered_name
 from wasmrt.core.setting_commands import set_command
+from wasmrt.core.tool_defaults import Declaration
 from wasmrt.core.traits import SubagentAccess, Traits
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.sandbox.schema import Validator, is_light
@@ -36,6 +38,14 @@ _SANITIZER = Sanitizer()
 _MAX_VARIANTS = 64
 WIDER_HINT = "call it outside of the read-only view"
 """The hint for a call that was denied by `read_only()` or by the option --read-only."""
+
+
+def _find_declaration(tool: Tool, source: ToolSource) -> Declaration | None:
+    if not isinstance(tool, PreparedTool) or source not in (ToolSource.INSTALLED, ToolSource.BUILTIN):
+        return tool.declaration
+    package, _, name = tool.component
+    publisher = "wasmrt:tools" if source is ToolSource.BUILTIN else f"package:{package}"
+    return find_declaration((publisher,), name, tool.schema)
 
 
 class RegisteredTool:
@@ -52,6 +62,7 @@ class RegisteredTool:
         self.names = (name, *aliases)
         """The name, then the aliases: a rule of the policy applies to the tool under each of them."""
         self.is_component = isinstance(tool, PreparedTool)
+        self.declaration = _find_declaration(tool, source)
         self._lock = threading.Lock()
         self._definitions: dict[tuple[str, frozenset[str] | None], str] = {}
         self._tightened_traits: tuple[Traits, ToolPolicy, Traits] | None = None

@@ -11,7 +11,7 @@ from typing import Any
 
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
-from wasmrt.agent.flows import ApprovedPlans, FlowTrace, Label, Plan, WrittenText, read_labels
+from wasmrt.agent.flows import ApprovedPlans, FlowTrace, Label, Plan, SharedLabels, WrittenText, read_labels
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._definitions import DefinitionTexts
 from wasmrt.agent.registry._registered import RegisteredTool
@@ -37,7 +37,11 @@ class Trace:
     labels, at the request of a person.
     """
 
-    def __init__(self, traces: Traces, user: str, name: str, flows: FlowTrace, *, parent: str = "") -> None:
+    def __init__(
+        self, traces: Traces, user: str, name: str, flows: FlowTrace, *, parent: str = "", root: str = ""
+    ) -> None:
+        self.root = root or name
+        """The trace whose content this trace has: itself, or that of the agent above."""
         self._traces = traces
         self._flows = flows
         self._parent = parent
@@ -76,7 +80,9 @@ class Trace:
         Raises:
             ConfigurationError: a label is unknown, or labels contradict each other.
         """
-        self._flows.saw(text, read_labels(labels), tool=source)
+        given = read_labels(labels)
+        self._flows.saw(text, given, tool=source)
+        self._traces.share(self.user, self.name, given)
 
     def saw(self, text: Any, labels: Iterable[Label | str] = (Label.UNTRUSTED,), *, source: str = "") -> None:
         """Add content that the model reads: an alias of `add_content`."""
@@ -92,6 +98,8 @@ class Trace:
             hint = 'for example: clear(by="ann")'
             raise ConfigurationError("clearing labels requires `by`, the name of the person who decided it", hint=hint)
         cleared = self._flows.clear(*sorted(read_labels(labels)) if labels else ())
+        if self._traces.shared is not None:
+            self._traces.shared.remove(self.user, self.root, cleared)
         if Label.TRUSTED in cleared:
             self._plans.end()
         self._traces.record(self, CLEARED, by, " ".join(sorted(cleared)))
@@ -133,6 +141,8 @@ class Traces:
         self.private_written = WrittenText()
         """Marks of text that calls wrote and that contained private text of their traces."""
         self.receipts: Callable[[Receipt], None] | None = None
+        self.shared: SharedLabels | None = None
+        """The labels of traces that other hosts continue."""
         self.find_tool: Callable[[str], RegisteredTool | None] = lambda _: None
         self.on_end: Callable[[str, str], None] | None = None
         """Receives user and name of each trace that ends."""
@@ -141,6 +151,18 @@ class Traces:
         """Return the content of a trace, or None if the trace is not open."""
         found = self._open.get((user, name))
         return None if found is None else found._flows
+
+    def read_shared(self, user: str, name: str) -> None:
+        """Add the labels that a trace has on other hosts. It raises the errors of `SharedLabels.read`."""
+        found = self._open.get((user, name))
+        if self.shared is not None and found is not None:
+            self.shared.read(user, found.root, found._flows)
+
+    def share(self, user: str, name: str, labels: Iterable[Label]) -> None:
+        """Store labels of new content for other hosts. It raises the errors of `SharedLabels.add`."""
+        found = self._open.get((user, name))
+        if self.shared is not None and found is not None:
+            self.shared.add(user, found.root, labels)
 
     def get(self, user: str, name: str) -> Trace | None:
         """Return a trace, or None if it is not open."""
@@ -187,7 +209,8 @@ class Traces:
                         hint="close traces that have ended: trace.close()",
                     )  # fmt: skip
                 flows = FlowTrace(automation=automation) if above is None else above._flows
-                found = self._open[user, name] = Trace(self, user, name, flows, parent=parent)
+                root = "" if above is None else above.root
+                found = self._open[user, name] = Trace(self, user, name, flows, parent=parent, root=root)
             if automation:
                 found._flows.automation = True
             return found
@@ -195,7 +218,9 @@ class Traces:
     def end(self, user: str, name: str) -> None:
         """Close a trace."""
         with self._lock:
-            self._open.pop((user, name), None)
+            ended = self._open.pop((user, name), None)
+        if self.shared is not None and ended is not None and ended.root == name:
+            self.shared.remove(user, name)
         if self.on_end is not None:
             self.on_end(user, name)
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision, ToolOutput
-from wasmrt.core.tool_defaults import Offer, ToolDefaults
+from wasmrt.core.tool_defaults import Declaration, Offer, ToolDefaults
 from wasmrt.core.traits import OwnTerms, Traits
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
@@ -77,6 +77,8 @@ class Tool(Protocol):
     def destinations(self) -> tuple[str, ...] | None: ...
     @property
     def ids(self) -> tuple[str, ...]: ...
+    @property
+    def declaration(self) -> Declaration | None: ...
     @property
     def requires_sanitization(self) -> bool: ...
     @property

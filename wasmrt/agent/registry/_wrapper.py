@@ -39,7 +39,7 @@ class ReadOnlyToolWrapper:
             tool.own,
         )
         self.offer, self.prompt, self.output_schema = tool.offer, tool.prompt, tool.output_schema
-        self.destinations, self.ids = tool.destinations, tool.ids
+        self.destinations, self.ids, self.declaration = tool.destinations, tool.ids, tool.declaration
         self.default_permission, self.requires_sanitization = tool.default_permission, tool.requires_sanitization
         self.approval_reason = tool.approval_reason
         self.in_programs, self.runs_programs = tool.in_programs, False

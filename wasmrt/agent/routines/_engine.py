@@ -19,7 +19,6 @@ from wasmrt.agent.jobs import (
     Jobs,
     JobState,
     JobTask,
-    LeaseKeeper,
     create_project,
     read_result,
 )
@@ -45,6 +44,7 @@ from wasmrt.agent.routines._read import compile_pattern, find_hidden_text
 from wasmrt.agent.routines._store import RoutineStore, Trigger
 from wasmrt.agent.safety import wrap_tool_output
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, LimitError, ToolError, WasmrtError
+from wasmrt.core.leases import LeaseKeeper
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import KIB
 from wasmrt.core.strict_json import JsonError, write_json

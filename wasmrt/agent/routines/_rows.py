@@ -6,9 +6,9 @@ import json
 from shlex import quote
 from typing import Any
 
-from wasmrt.agent.jobs import LEASES_TABLE
 from wasmrt.agent.routines._model import MAX_RUNS_AT_ONCE, Definition, FireRefusedError, Routine, Run, RunState
 from wasmrt.core.database import Connection
+from wasmrt.core.leases import LEASES_TABLE
 
 _TABLES = """
 CREATE TABLE routines (

@@ -15,7 +15,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from wasmrt.agent.jobs import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease
 from wasmrt.agent.routines._model import (
     CLAIM_SECONDS,
     MAX_DUE,
@@ -44,6 +43,7 @@ from wasmrt.agent.routines._rows import (
 from wasmrt.agent.routines._schedule import Schedule, read_moment
 from wasmrt.core.database import Connection, open_store, storable_text
 from wasmrt.core.errors import CancelledError, InvalidParametersError
+from wasmrt.core.leases import LEASE_SECONDS, WITHOUT_LEASE, Leases, end_lease
 
 if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres

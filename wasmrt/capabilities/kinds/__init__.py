@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.capabilities.kinds._capability import Capability, Change, FileWarning, Numbers
+from wasmrt.capabilities.kinds._config_store import ConfigStoreCapability
 from wasmrt.capabilities.kinds._secrets import SecretsCapability
 from wasmrt.capabilities.kinds._tools import ToolInvokeCapability
 from wasmrt.capabilities.kinds._workspace import WorkspaceCapability, WorkspaceWriteCapability
@@ -13,6 +14,7 @@ KINDS: tuple[type[Capability], ...] = (
     WorkspaceCapability,
     WorkspaceWriteCapability,
     SecretsCapability,
+    ConfigStoreCapability,
     ToolInvokeCapability,
 )
 BY_SECTION = {kind.section: kind for kind in KINDS}
@@ -23,6 +25,7 @@ __all__ = [
     "KINDS",
     "Capability",
     "Change",
+    "ConfigStoreCapability",
     "FileWarning",
     "HttpCapability",
     "Numbers",

@@ -152,7 +152,7 @@ def read_descriptor(value: object) -> Descriptor:
     """
     match value:
         case {"mediaType": str(kind), "digest": str(digest), "size": int(size)} if (
-            _TYPE.fullmatch(kind) and DIGEST.fullmatch(digest) and 0 <= size < _MAX_BLOB_BYTES
+            _TYPE.fullmatch(kind) and DIGEST.fullmatch(digest) and 0 <= size < _MAX_BLOB_BYTES and size is not True
         ):
             return Descriptor(kind, digest, size)
     raise invalid_artifact("a descriptor must have a mediaType, a sha256 digest and a size")

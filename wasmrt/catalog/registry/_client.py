@@ -207,8 +207,11 @@ class Registry:
                 tree = read_json(reply.body, max_bytes=MAX_MANIFEST_BYTES, max_depth=4)
             except JsonError as error:
                 raise _unexpected(f"the registry's list of {key} is {error}", reply) from None
-            page = tree.get(key) if isinstance(tree, dict) else None
-            names += [name for name in page or () if isinstance(name, str)] if isinstance(page, list) else ()
+            match tree:
+                case {**members} if isinstance(page := members.get(key) or [], list):
+                    names += [name for name in page if isinstance(name, str)]
+                case _:
+                    raise _unexpected(f"the registry's list of {key} has another form", reply)
             found = _NEXT.match(_header(reply, "link"))
             if found is None:
                 return names, False

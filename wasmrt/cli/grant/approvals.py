@@ -33,7 +33,10 @@ from wasmrt.core.places import find_places
 from wasmrt.runtime.stores import store_place
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from wasmrt.agent.builtin.code_mode import WaitingRun
+    from wasmrt.core.postgres import Postgres
 
 user_option = click.option("--user", default="local", show_default=True, help="User who made the call.")
 note_option = click.option("--note", default="", metavar="TEXT", help="Reason, stored with the answer.")
@@ -307,21 +310,28 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
     show_json({"forgotten": count}) if as_json else print_message(f"forgot {count} answer{'s' * (count != 1)}")
 
 
+def _program_place() -> Path | Postgres | None:
+    """Return where programs of code mode are stored, or None if none was stored."""
+    folder = find_places().code_runs
+    place = store_place(folder)
+    return None if place == folder and not folder.is_dir() else place
+
+
 def _programs() -> list[WaitingRun]:
     """Return the programs of code mode that await approval."""
-    if not (folder := find_places().code_runs).is_dir():
+    if (place := _program_place()) is None:
         return []
     from wasmrt.agent.builtin.code_mode import waiting_runs
 
-    return waiting_runs(folder)
+    return waiting_runs(place)
 
 
 def _drop_program(run_id: str) -> bool:
-    if not (folder := find_places().code_runs).is_dir():
+    if (place := _program_place()) is None:
         return False
     from wasmrt.agent.builtin.code_mode import drop_run
 
-    return drop_run(folder, run_id)
+    return drop_run(place, run_id)
 
 
 def _request_of(run: WaitingRun, waiting: Iterable[QueuedRequest], access: Iterable[AccessRequest]) -> str | None:

@@ -44,5 +44,6 @@ def export(file: Path, names: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         show_json({"archive": file.name, "digest": digest_of(data), "tools": sorted({*chosen})})
         return
-    print_message(f"exported {len({*chosen})} tools to {file.name} ({len(data):,} bytes, {digest_of(data)[:12]})")
+    tools = "1 tool" if len({*chosen}) == 1 else f"{len({*chosen})} tools"
+    print_message(f"exported {tools} to {file.name} ({len(data):,} bytes, {digest_of(data)[:12]})")
     print_message(f"next: wasmrt import {file.name}, on the other machine")

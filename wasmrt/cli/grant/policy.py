@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.flows import Label, picture
 from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
-from wasmrt.agent.registry import Outcome
+from wasmrt.agent.registry import Outcome, describe_declarations
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import TOOLS, bundled_names, shipped_names
 from wasmrt.cli.shared.calls import read_params
@@ -99,12 +100,15 @@ def show_policy(as_json: bool) -> None:
 
 
 @policy.command("flows")
+@click.argument("name", default="", shell_complete=complete_tools)
 @click.option("--svg", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE", help="Write a diagram to FILE.")
 @workspace_option
 @view_options
 @json_option
-def flows(svg: Path | None, workspace: Path | None, choice: ViewChoice, as_json: bool) -> None:
+def flows(name: str, svg: Path | None, workspace: Path | None, choice: ViewChoice, as_json: bool) -> None:
     """Show which tools untrusted text could use to send private text out, and the rule that would break each path.
+
+    With the NAME of a tool, component or MCP server, show the declarations in force for its tools, and their source.
 
     The result is derived from effects and grants; no tool is called. File tools are included with --workspace.
 
@@ -112,9 +116,13 @@ def flows(svg: Path | None, workspace: Path | None, choice: ViewChoice, as_json:
     Examples:
       wasmrt policy flows --workspace .
       wasmrt policy flows --preset web --svg flows.svg
+      wasmrt policy flows write_file --workspace .
       wasmrt policy flows --json
     """
     with open_registry(workspace=workspace) as registry:
+        if name:
+            _show_declarations(describe_declarations(registry, name), as_json=as_json)
+            return
         found = choice.of(registry).flows()
         counted = any(tool.needs == "workspace" for tool in TOOLS if tool.name in registry.all_names())
     if svg is not None:
@@ -134,6 +142,17 @@ def flows(svg: Path | None, workspace: Path | None, choice: ViewChoice, as_json:
     show_section("Rules over flows", _flow_lines(registry.policy))
     if svg is not None:
         print_message(f"wrote the diagram to {svg}")
+
+
+def _show_declarations(found: list[dict[str, Any]], *, as_json: bool) -> None:
+    if as_json:
+        show_json({"directory": str(find_places().declarations), "tools": found})
+        return
+    for each in found:
+        lines = [*each["declared_by"], f"schema: {each['schema']}", f"effects: {', '.join(each['effects']) or 'none'}"]
+        lines += [f"labels of results: {', '.join(each['results']) or 'none'}"]
+        show_section(each["tool"], [*lines, *(f"{name}: {role}" for name, role in each["params"].items())])
+    print_message(f"to replace a file, put one of the same name into {find_places().declarations}")
 
 
 @policy.command("explain")

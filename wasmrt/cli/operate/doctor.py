@@ -286,6 +286,7 @@ def _database(places: Places) -> tuple[str, str]:
     """Check that the database of shared stores can be opened; return the check's result and detail."""
     from wasmrt.agent.access import AccessStore
     from wasmrt.agent.approvals import ApprovalStore, ConfirmationTokens
+    from wasmrt.agent.builtin.code_mode import waiting_runs
     from wasmrt.agent.config import read_config_file
     from wasmrt.agent.jobs import JobStore
     from wasmrt.agent.routines import RoutineStore
@@ -295,6 +296,7 @@ def _database(places: Places) -> tuple[str, str]:
     ApprovalStore(file.store_place(places.approvals)).pending()
     AccessStore(file.store_place(places.access)).pending()
     ConfirmationTokens(place, key).check()
+    waiting_runs(file.store_place(places.code_runs))
     JobStore(file.store_place(places.jobs)).latest(1)
     RoutineStore(file.store_place(places.routines)).latest(1)
     if isinstance(place, os.PathLike):

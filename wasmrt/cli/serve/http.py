@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import AsyncExitStack
 
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.cli.serve.options import JSON_LOG, ServeOptions, check_user
@@ -12,9 +12,18 @@ from wasmrt.cli.serve.session import serve_tools
 from wasmrt.cli.shared.output import print_message, show, show_json
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
+from wasmrt.core.telemetry import PrometheusMetrics
 from wasmrt.core.version import VERSION
 from wasmrt.egress.gateway import EgressGateway
-from wasmrt.interop.mcp.server.http import PATH, Access, Entrance, MountedHandler, UserTokens, serve_http
+from wasmrt.interop.mcp.server.http import (
+    PATH,
+    Access,
+    Entrance,
+    MountedHandler,
+    UserTokens,
+    metrics_server,
+    serve_http,
+)
 from wasmrt.interop.mcp.server.protocol import Server
 
 _HOST = "127.0.0.1"
@@ -66,17 +75,24 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
                 print_message(f"token of {options.user}, shown only once: {token}")
         print_message("clients send Authorization: Bearer TOKEN; for another token: wasmrt serve --new-token USER")
 
+    metrics = None if options.metrics is None else PrometheusMetrics()
     mounted = MountedHandler(_PAGES, pages.gate, pages)
-    with ExitStack() as stack:
+    async with AsyncExitStack() as stack:
         access, origin = _access(config, stack)
         transport = serve_http(
             server, Entrance(users, access), host=host, port=port, ended=ended, started=started, mounted=mounted,
             origin=origin,
         )  # fmt: skip
-        return await serve_tools(options, server, transport, ended, own_pages=lambda: at[0] if at else None)
+        if options.metrics is not None and metrics is not None:
+            stack.callback(metrics.close)
+            host, port = read_address(options.metrics)
+            await stack.enter_async_context(metrics_server(metrics.write, host=host, port=port))
+        return await serve_tools(
+            options, server, transport, ended, own_pages=lambda: at[0] if at else None, metrics=metrics
+        )
 
 
-def _access(config: OperatorConfig, stack: ExitStack) -> tuple[Access | None, str | None]:
+def _access(config: OperatorConfig, stack: AsyncExitStack) -> tuple[Access | None, str | None]:
     """Return the check of OAuth access tokens and the origin that they are for, if the section [serve] is set.
 
     `stack` closes the gateway that fetches the issuer's keys.

@@ -93,6 +93,9 @@ def _show_added(server: McpServerConfig, entry: Trusted, rows: list[dict[str, An
         show_columns(header, [(r["name"], r["called"], r["can"], r["claim"]) for r in usable])
         mcp_servers.show_changes(rows)
     print_message(f"added {server.name}" + ("" if version is None else f", protocol version {version}"))
+    derived = [row["name"] for row in rows if not row["declared"]]
+    if any(row["declared"] for row in rows) and derived:
+        print_message(f"no declaration matches {', '.join(derived)}: wasmrt policy flows {server.name}")
     mcp_servers.print_server_offer(server, entry)
 
 

@@ -142,6 +142,7 @@ def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trus
             "digest": tool.digest,
             "can": "" if shown is None else in_words(shown.traits.effects),
             "claim": "" if shown is None else claim_of(tool),
+            "declared": shown is not None and shown.declaration is not None and shown.declaration.matches,
             "description": "" if shown is None else shown.description,
         }
         if state == "changed":
@@ -151,7 +152,8 @@ def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trus
     for name, known in entry.tools.items():
         if name not in now:
             rows.append({"name": name, "called": tool_name(server.name, name), "state": "gone", "problem": None,
-                         "digest": known.digest, "can": "", "claim": "", "description": ""})  # fmt: skip
+                         "digest": known.digest, "can": "", "claim": "", "declared": False,
+                         "description": ""})  # fmt: skip
     return rows
 
 

@@ -30,6 +30,10 @@ class ServeOptions(NamedTuple):
     """True to offer the tools that manage tools and skills."""
     log_format: str = TEXT_LOG
     """The format of messages and log records on stderr, one of `LOG_FORMATS`."""
+    metrics: str | None = None
+    """The address of the metrics."""
+    drain_seconds: float = 0.0
+    """Seconds to keep serving after SIGTERM, with `/readyz` at 503."""
 
     def as_arguments(self) -> list[str]:
         """Return the arguments that start the command with these options from any folder."""

@@ -17,6 +17,7 @@ from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.registry import print_problems, print_refusals, register_configured_servers
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
+from wasmrt.core.telemetry import PENDING_APPROVALS, RUNNING_CALLS, PrometheusMetrics
 from wasmrt.interop.mcp.server.tools import PagesOf, ServedApprover, ServedTools, watch
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -34,7 +35,12 @@ class Served(NamedTuple):
         await watch(self.tools, self.registry, changed, print_message)
 
 
-def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[], str | None] = lambda: None) -> Served:
+def open_served(
+    options: ServeOptions,
+    stack: ExitStack,
+    own_pages: Callable[[], str | None] = lambda: None,
+    metrics: PrometheusMetrics | None = None,
+) -> Served:
     """Open the served tools, and print which tools cannot be served; `stack` closes them.
 
     Raises:
@@ -42,12 +48,13 @@ def open_served(options: ServeOptions, stack: ExitStack, own_pages: Callable[[],
     """
     settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
     runtime = stack.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
-    registry, parked = _registry(runtime, _find_pages(options.user, own_pages))
+    registry, parked = _registry(runtime, _find_pages(options.user, own_pages), metrics)
     stack.enter_context(registry)
     register_configured_servers(registry)
     _remove_managing_tools(options, registry)
     view = _view_of(options, registry)
-    tools = ServedTools(view, parked)
+    file = read_config_file(find_places().config)
+    tools = ServedTools(view, parked, file.database.state_key(file.read_secret))
     print_problems(registry.problems)
     if runtime.config.workspace is not None and (why := absent_tools(registry).get(SHELL_NAME)):
         print_message(f"{SHELL_NAME} is not offered: {why}")
@@ -100,14 +107,24 @@ def _find_pages(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
     return find
 
 
-def _registry(runtime: WasmToolRuntime, pages_of: PagesOf) -> tuple[ToolRegistry, ParkedRequests | None]:
+def _registry(
+    runtime: WasmToolRuntime, pages_of: PagesOf, metrics: PrometheusMetrics | None
+) -> tuple[ToolRegistry, ParkedRequests | None]:
     places = find_places()
-    policy = read_config_file(places.config).policy
+    file = read_config_file(places.config)
+    policy, telemetry = file.policy, None
+    if metrics is not None:
+        telemetry = metrics.telemetry(spans=file.telemetry)
+        metrics.add_gauge(RUNNING_CALLS, lambda: runtime.pipeline.admission.running)
     if policy.approver is ApproverKind.DENY:
-        return load_registry(runtime, policy=policy), None
+        return load_registry(runtime, policy=policy, telemetry=telemetry), None
     if policy.approver is ApproverKind.TERMINAL:  # a terminal would belong to the client
         print_message('approver = "terminal" does not work in a server; approvals use wasmrt approvals instead')
-    parked = ParkedRequests(ApprovalStore(store_place(places.approvals)))
-    registry = load_registry(runtime, policy=policy, approver=ServedApprover(parked, policy.approver, pages_of))
+    store = ApprovalStore(store_place(places.approvals))
+    if metrics is not None:
+        metrics.add_gauge(PENDING_APPROVALS, lambda: len(store.pending()))
+    parked = ParkedRequests(store)
+    approver = ServedApprover(parked, policy.approver, pages_of)
+    registry = load_registry(runtime, policy=policy, approver=approver, telemetry=telemetry)
     registry.on_close(parked.close)
     return registry, parked

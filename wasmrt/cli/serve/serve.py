@@ -41,6 +41,20 @@ from wasmrt.interop.mcp.server.protocol import Server, serve_stdio
 @click.option("--new-token", "token_for", metavar="USER", help="Print a new token for a user of --http, and exit.")
 @click.option("--check", is_flag=True, help="Test this server with old and new protocol versions, and exit.")
 @click.option(
+    "--metrics",
+    "metrics",
+    metavar="[HOST:]PORT",
+    help="With --http: serve metrics for Prometheus at /metrics on this loopback address, without a token.",
+)
+@click.option(
+    "--drain",
+    "drain_seconds",
+    type=click.FloatRange(0, 3600),
+    default=0.0,
+    metavar="SECONDS",
+    help="With --http: after SIGTERM, keep serving for this time with /readyz at 503, for a load balancer.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(LOG_FORMATS),
     default=TEXT_LOG,
@@ -59,6 +73,8 @@ def serve(
     address: str | None,
     token_for: str | None,
     check: bool,
+    metrics: str | None,
+    drain_seconds: float,
     log_format: str,
     workspace: Path | None,
     as_json: bool,
@@ -80,7 +96,7 @@ def serve(
     if len(chosen) > 1:
         raise click.UsageError(f"{' and '.join(chosen)} cannot be combined")
     check_user(user, "--user")
-    options = ServeOptions(patterns, preset, read_only, user, workspace, manage, log_format)
+    options = ServeOptions(patterns, preset, read_only, user, workspace, manage, log_format, metrics, drain_seconds)
     if client is not None:
         return _print_config(client, options, as_json=as_json)
     if check:
@@ -89,6 +105,8 @@ def serve(
         from wasmrt.cli.serve.http import new_token  # stdio, the usual transport, needs no HTTP modules
 
         return new_token(token_for, as_json=as_json)
+    if (drain_seconds or metrics) and address is None:
+        raise click.UsageError(f"{'--metrics' if metrics else '--drain'} requires --http")
     if as_json:
         raise click.UsageError("--json requires --check, --print-config or --new-token")
     if log_format == JSON_LOG:

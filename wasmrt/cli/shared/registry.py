@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -18,7 +19,7 @@ from wasmrt.agent.approvals import (
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.loading import approver_of, load_registry
-from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy
+from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy, flow_policy
 from wasmrt.agent.registry import Tool, ToolRegistry
 from wasmrt.cli.shared.output import print_message
 from wasmrt.cli.shared.progress import status
@@ -90,13 +91,22 @@ def command_approver(policy: ToolPolicy) -> Approver:
 
 
 @contextmanager
-def open_registry(*, workspace: Path | None = None, called: str = "", typed: bool = False) -> Iterator[ToolRegistry]:
+def open_registry(
+    *,
+    workspace: Path | None = None,
+    called: str = "",
+    typed: bool = False,
+    config: Path | None = None,
+    flows: str | None = None,
+) -> Iterator[ToolRegistry]:
     """Open the configured registry for one command, and print which tools cannot be used.
 
     If the command calls a tool, only the problems of that tool and of its server are printed. With `typed`, the
-    registry is for a call that the user types, see `ToolPolicy.for_typed_calls`.
+    registry is for a call that the user types, see `ToolPolicy.for_typed_calls`. `config` is a file whose policy
+    replaces the configured one, and `flows` a preset that replaces the flow rules.
     """
-    policy = read_config_file(find_places().config).policy
+    policy = read_config_file(config or find_places().config).policy
+    policy = policy if flows is None else replace(policy, flows=flow_policy(flows))
     policy = policy.for_typed_calls() if typed else policy
     settings = {} if workspace is None else {"workspace": workspace}
     with WasmToolRuntime(WasmRuntimeConfig.load(**settings)) as runtime:

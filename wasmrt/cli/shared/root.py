@@ -31,6 +31,7 @@ COMMANDS = {
     "dev": "Build and test the tool in DIR after every change.",
     "doctor": "Check this installation: engine, isolation, files, secrets.",
     "export": "Write installed tools with their grants to an archive.",
+    "flows": "Try flow rules on recorded conversations.",
     "grant": "Change a tool's grant, or grant what an update requests.",
     "import": "Install the tools of an archive of wasmrt export.",
     "inspect": "Show a tool's description, imports and permissions.",
@@ -63,7 +64,19 @@ COMMANDS = {
 FOLDERS = {
     "use": ("run", "list", "search", "inspect", "tools", "memory", "skills", "undo"),
     "author": ("new", "build", "test", "dev", "pack", "sign", "push"),
-    "grant": ("install", "update", "remove", "rollback", "grant", "approvals", "caps", "policy", "export", "import"),
+    "grant": (
+        "install",
+        "update",
+        "remove",
+        "rollback",
+        "grant",
+        "approvals",
+        "caps",
+        "policy",
+        "flows",
+        "export",
+        "import",
+    ),
     "serve": ("serve", "mcp", "routines"),
     "operate": ("doctor", "config", "audit", "secret", "auth", "cache", "completion", "advanced", *HIDDEN),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from wasmrt.capabilities import Capabilities, merge
 from wasmrt.catalog import Catalog
@@ -15,6 +15,7 @@ from wasmrt.catalog.bundled import (
     RUN_CODE,
     SHELL_NAME,
     TOOLS,
+    WEB_FETCH,
     WEB_SEARCH,
     OwnTool,
     bundled_tool,
@@ -26,9 +27,6 @@ from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.core.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.core.names import installed_name, spelling
 from wasmrt.core.places import find_places
-
-if TYPE_CHECKING:
-    from wasmrt.catalog.search import WebSearch
 
 
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
@@ -142,7 +140,7 @@ def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> Ow
 
 def _from_name(name: str, number: int | None) -> FoundTool:
     try:
-        return find_tool(name, find_places().data, number=number, search=_search(name))
+        return find_tool(name, find_places().data, number=number, **_settings(name))
     except NotInstalledError as error:
         # Unlike pathlib, os.path raises no error for names that are too long for a file.
         kind = "file" if os.path.isfile(name) else "folder" if os.path.isdir(name) else None  # noqa: PTH112, PTH113
@@ -151,14 +149,15 @@ def _from_name(name: str, number: int | None) -> FoundTool:
         raise
 
 
-def _search(name: str) -> WebSearch | None:
-    """Return the configured search provider if `name` is the web search tool."""
+def _settings(name: str) -> dict[str, Any]:
+    """Return the settings of a tool for the web, as arguments of `find_tool`."""
     tool = bundled_tool(name)
-    if tool is None or tool.name != WEB_SEARCH or not find_places().config.exists():
-        return None
+    if tool is None or tool.name not in (WEB_FETCH, WEB_SEARCH) or not find_places().config.exists():
+        return {}
     from wasmrt.agent.config import read_config_file
 
-    return read_config_file(find_places().config).runtime.get("web_search")
+    found = read_config_file(find_places().config).runtime
+    return {"search": found.get("web_search"), "robots_txt": found.get("robots_txt", False)}
 
 
 def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
@@ -213,6 +212,6 @@ def _invoked_by(found: FoundTool) -> tuple[str, ...]:
 
 def _find_invoked(name: str) -> FoundTool | None:
     try:
-        return find_tool(name, find_places().data, search=_search(name))
+        return find_tool(name, find_places().data, **_settings(name))
     except NotInstalledError:
         return None

@@ -6,17 +6,13 @@ from shlex import quote
 
 import click
 
-from wasmrt.agent.builtin.ranking import rank_rows
-from wasmrt.catalog.policy import InstallPolicy
-from wasmrt.catalog.registry import Access, Listed, list_tools, with_tag
+from wasmrt.agent.builtin.extensions.lists import Found, Lists, search_lists
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import json_option, quiet_option
 from wasmrt.cli.shared.output import print_message, show, show_json, show_line
 from wasmrt.cli.shared.registries import configured_policy, download_with, registry_access
-from wasmrt.core.errors import ConfigurationError, SourceError
+from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.setting_commands import append_command
-
-_MAX_SHOWN = 20
 
 
 @click.command("search")
@@ -44,53 +40,23 @@ def search(ctx: click.Context, words: tuple[str, ...], quiet: bool, as_json: boo
             "there is no list to search: the setting install.search is empty",
             hint=append_command("install.search", "https://HOST/index.json"),
         )
-    access = registry_access(policy)
-    listed, problems = _read_lists(policy, access)
-    ranked = rank_rows(" ".join(words), [tool._asdict() for tool in listed])
-    found = _with_tags([Listed(**row) for row in ranked[:_MAX_SHOWN]], access, problems)
+    found = search_lists(" ".join(words), Lists(policy.search, registry_access(policy), download_with(policy)))
     if as_json:
-        show_json({"tools": [tool._asdict() for tool in found], "more": len(ranked[_MAX_SHOWN:]), "problems": problems})
+        tools = [tool._asdict() for tool in found.tools]
+        show_json({"tools": tools, "more": found.more, "problems": found.problems})
     else:
-        _show(found, len(ranked[_MAX_SHOWN:]), problems)
-    if not listed and problems:
+        _show(found)
+    if not found.is_readable:
         ctx.exit(FAILED)
 
 
-def _read_lists(policy: InstallPolicy, access: Access) -> tuple[list[Listed], list[str]]:
-    """Return the tools of all lists, and a sentence for each problem."""
-    tools: list[Listed] = []
-    problems: list[str] = []
-    for source in policy.search:
-        try:
-            listing = list_tools(source, access, download_with(policy))
-        except SourceError as error:
-            problems.append(f"{source} cannot be searched: {error.message}")
-            continue
-        tools += listing.tools
-        problems += [f"{source}: {problem}" for problem in listing.problems]
-    return tools, problems
-
-
-def _with_tags(tools: list[Listed], access: Access, problems: list[str]) -> list[Listed]:
-    found = []
-    for tool in tools:
-        try:
-            tagged = with_tag(tool, access)
-        except SourceError as error:
-            problems.append(f"{tool.reference} has no list of tags: {error.message}")
-            continue
-        if tagged is not None:
-            found.append(tagged)
-    return found
-
-
-def _show(found: list[Listed], more: int, problems: list[str]) -> None:
-    for tool in found:
+def _show(found: Found) -> None:
+    for tool in found.tools:
         show_line(f"{tool.name}: {tool.description}" if tool.description else tool.name)
         show(f"  wasmrt install {quote(tool.reference)}")
-    for problem in problems:
+    for problem in found.problems:
         print_message(problem)
-    if more:
-        print_message(f"{more} more tools match; add words")
-    elif not found:
+    if found.more:
+        print_message(f"{found.more} more tools match; add words")
+    elif not found.tools:
         print_message("no tool matches; try other words")

@@ -14,7 +14,7 @@ class Name(NamedTuple):
 
     name: str
     kind: str
-    """`span`, `attribute` or `metric`."""
+    """`span`, `attribute`, `metric`, or `gauge` for a metric of `wasmrt serve --metrics` only."""
     meaning: str
 
 
@@ -48,6 +48,8 @@ EXECUTE_TOOL_DURATION = Name(
 )
 CLIENT_DURATION = Name("mcp.client.operation.duration", "metric", "seconds of a call to an MCP server")
 SERVER_DURATION = Name("mcp.server.operation.duration", "metric", "seconds of a request to `wasmrt serve`")
+PENDING_APPROVALS = Name("wasmrt.approvals.pending", "gauge", "requests that wait for an answer, of all replicas")
+RUNNING_CALLS = Name("wasmrt.calls.running", "gauge", "running calls of components, each in a worker process")
 
 NAMES: tuple[Name, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Name))
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import h11
 
-from wasmrt.core.limits import (
-    KIB,
-    MAX_CONNECT_ATTEMPTS,
-    MAX_CONTENT_CODINGS,
-    MAX_GZIP_MEMBERS,
-    MAX_HEADER_BYTES,
-    MAX_HEADERS,
-    MIB,
-)
+from wasmrt.core.limits import MAX_CONNECT_ATTEMPTS, MAX_HEADER_BYTES, MAX_HEADERS
+from wasmrt.egress.gateway._codings import CodingError, Decoder, decoders_for
 from wasmrt.egress.gateway._connection import Connection, DeadConnectionError, UnreachableError, content_length
 from wasmrt.egress.gateway._exchange import ExchangeBudget, WireRequest, WireResponse
 from wasmrt.egress.gateway._headers import header_bytes
@@ -23,78 +15,6 @@ from wasmrt.egress.gateway._model import HttpFailure
 from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.gateway._pools import Pool, Route
 from wasmrt.sandbox.component.worlds import FailureKind
-
-
-class CodingError(ValueError):
-    """The body is not valid for the coding in its Content-Encoding header. Internal to this package."""
-
-
-_STEP_BYTES = 16 * KIB
-"""Bytes decoded in one step. zlib copies the rest of a step after each gzip member; with small steps, this is cheap."""
-_STEP_OUT_BYTES = MIB
-
-
-class GzipDecoder:
-    """A gzip decoder (RFC 1952) that supports several members. It calls `check`, which may raise, before every step."""
-
-    def __init__(self, check: Callable[[], object]) -> None:
-        self._check = check
-        self._inner = zlib.decompressobj(16 + zlib.MAX_WBITS)
-        self._fresh = True
-        self._members = 1
-
-    def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the decoded `data`, at most `limit` + 1 bytes: the extra byte means that the limit is exceeded.
-
-        Raises:
-            CodingError: the data is not gzip, or has more than `MAX_GZIP_MEMBERS` members.
-        """
-        pieces: list[bytes] = []
-        room = limit + 1
-        for low in range(0, len(data), _STEP_BYTES):
-            step = data[low : low + _STEP_BYTES]
-            while step and room > 0:
-                piece, step = self._decode_part(step, min(room, _STEP_OUT_BYTES))
-                pieces.append(piece)
-                room -= len(piece)
-        return b"".join(pieces)
-
-    def _decode_part(self, data: bytes, room: int) -> tuple[bytes, bytes]:
-        self._check()
-        if self._inner.eof:
-            self._inner, self._fresh = zlib.decompressobj(16 + zlib.MAX_WBITS), True
-            self._members += 1
-            if self._members > MAX_GZIP_MEMBERS:
-                raise CodingError(f"the body has more than {MAX_GZIP_MEMBERS} gzip members")
-        try:
-            piece = self._inner.decompress(data, room)
-        except zlib.error:
-            raise CodingError("the body is not valid gzip") from None
-        self._fresh = False
-        return piece, self._inner.unused_data if self._inner.eof else self._inner.unconsumed_tail
-
-    def finish(self) -> None:
-        """Raise `CodingError` if the body is incomplete."""
-        if not (self._inner.eof or self._fresh):
-            raise CodingError("the gzip body ended too early")
-
-
-_GZIP = ("gzip", "x-gzip")  # RFC 9110 8.4.1.3: two names for the same coding
-
-
-def decoders_for(codings: list[str], check: Callable[[], object]) -> list[GzipDecoder]:
-    """Return one decoder for each coding in the values of Content-Encoding.
-
-    SECURITY: a body in any other coding is refused, because it could not be searched for secrets.
-
-    Raises:
-        CodingError: a coding was not requested, or there are too many codings.
-    """
-    names = [name.strip().lower() for value in codings for name in value.split(",")]
-    names = [name for name in names if name not in ("", "identity")]
-    if len(names) > MAX_CONTENT_CODINGS or any(name not in _GZIP for name in names):
-        raise CodingError("the body has a content coding other than gzip, or more than one")
-    return [GzipDecoder(check) for _ in names]
 
 
 class StreamedBody:
@@ -180,7 +100,7 @@ class StreamedBody:
                 raise _coding_failure(error, self._budget) from None
 
 
-def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[GzipDecoder]:
+def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[Decoder]:
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
         return decoders_for(codings, budget.wait_seconds)

@@ -10,9 +10,8 @@ from wasmrt.capabilities import AllowlistValidator, folded_header, is_host_heade
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.core.model import Decision
 from wasmrt.core.url import ParsedUrl
+from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 
-ACCEPT_ENCODING = "gzip"
-"""The only content coding that responses are decoded from."""
 Headers = tuple[tuple[str, str], ...]
 
 # RFC 9110 5.6.2 and 5.5. White space at the ends is not part of a value.

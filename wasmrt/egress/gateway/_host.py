@@ -174,18 +174,25 @@ def download(
 
 
 def download_for_user(
-    gateway: EgressGateway, url: str, *, name: str, user: str, max_bytes: int, check: CheckUrl | None = None
+    gateway: EgressGateway,
+    url: str,
+    *,
+    name: str,
+    user: str,
+    max_bytes: int,
+    check: CheckUrl | None = None,
+    timeout_seconds: float = _SECONDS,
 ) -> bytes:
     """Download the file at a URL that a user typed, with GET over https, without credentials.
 
     The URL's own host follows the operator's network settings. Redirects to other hosts, such as the storage of a
-    release, must lead to public addresses.
+    release, must lead to public addresses. `timeout_seconds` applies to each request.
 
     Raises:
         InvalidUrlError: the URL is ambiguous or malformed.
         SourceError: an address is not public, or the download failed.
     """
-    call = _user_call(url, ("GET",), name=name, user=user, max_bytes=max_bytes)
+    call = _user_call(url, ("GET",), name=name, user=user, max_bytes=max_bytes, timeout_seconds=timeout_seconds)
     return _get(gateway, call, url, Face.HOST, check)
 
 
@@ -218,8 +225,9 @@ def send_for_user(
             )
         return _read_response(gateway, call, request, max_bytes, on_read)
     except HttpFailure as failure:
-        # Only the hint of an address denial fits: other hints name settings of grants, or the target of a redirect.
-        hint = failure.hint if is_own and failure.decision is not None else _REGISTRY_HINT
+        # Only hints about addresses and certificates fit: others name settings of grants, or the target of a redirect.
+        fits = is_own and (failure.decision is not None or failure.code == "tls-certificate")
+        hint = (failure.hint if fits else None) or _REGISTRY_HINT
         raise SourceError(f"the request failed: {failure.message}", code=failure.code, hint=hint) from None
 
 
@@ -263,7 +271,9 @@ def _read_response(
         return HttpResponse(response.status, response.headers, body.getvalue())
 
 
-def _user_call(origin: str, methods: tuple[str, ...], *, name: str, user: str, max_bytes: int) -> HostCall:
+def _user_call(
+    origin: str, methods: tuple[str, ...], *, name: str, user: str, max_bytes: int, timeout_seconds: float = _SECONDS
+) -> HostCall:
     """Return a call for requests to the host and port of `origin`, and for GET requests to public hosts."""
     parsed = parse_url(origin)
     own = EndpointPattern(parsed.host, methods=methods, ports=(parsed.port,))
@@ -271,7 +281,7 @@ def _user_call(origin: str, methods: tuple[str, ...], *, name: str, user: str, m
     http = HttpCapability(
         allowlist=(own, public),
         max_response_bytes=max_bytes,
-        timeout_seconds=_SECONDS,
+        timeout_seconds=timeout_seconds,
     )
     # The user's requests contain no secrets of tools, and addresses of storage hosts contain signatures, so token
     # formats are allowed.

@@ -38,6 +38,8 @@ _FIRST_BYTES = 64
 SEPARATOR = b"\n\0" + "".join(SystemRandom().choices(ascii_lowercase, k=10)).encode() + b"\0\n"
 """Bytes between texts that are searched together. They are random, so that no secret is found across them."""
 
+_SEPARATORS = re.compile(SEPARATOR)
+
 GZIP, _ZIP, _BZIP2, _XZ, _LZIP = b"\x1f\x8b\x08", b"PK\x03\x04", b"BZh", b"\xfd7zXZ\0", b"LZIP\x01"
 _ZLIB = frozenset(
     (cmf << 8 | flg).to_bytes(2, "big")
@@ -48,12 +50,18 @@ _ZLIB = frozenset(
 """The first two bytes of zlib data (RFC 1950, 2.2): deflate with any window size and without a dictionary."""
 MAGIC = (GZIP, _ZIP, _BZIP2, _XZ, _LZIP, b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """The first bytes of formats that are usually at the start of a text."""
+_OF_MEMBERS = (GZIP, _BZIP2, _XZ)
+"""The first bytes of formats whose content is that of all members, one after the other."""
 _HEADS = (*MAGIC, b"]\0\0", *CLOSED_MAGIC)
 """The first bytes of all formats but raw deflate."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
 _STORED, _DEFLATED, _BZIP2ED, _LZMAED = 0, 8, 12, 14
-_LZMA = rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
-"""An expression for the header of LZMA alone with its default properties, and the first byte of its content."""
+_LZMA = (
+    rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
+    rb"|[\x00-\xe0]\x00[\x00-\xff]{2}[\x00-\x08]\xff{8}\x00"
+)
+"""An expression for the header of LZMA alone, with its default properties or without a size, and the first byte of its
+content."""
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
@@ -75,13 +83,17 @@ class Unpacked(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _magic_expression() -> Any:
-    """Compile the first bytes of all recognised formats into one expression."""
+    return compile_linear(magic_pattern())
+
+
+def magic_pattern() -> bytes:
+    """Return one expression for the first bytes of all recognised formats."""
     pairs: dict[int, list[int]] = {}
     for cmf, flg in _ZLIB:
         pairs.setdefault(cmf, []).append(flg)
     zlibs = (b"\\x%02x[%b]" % (cmf, b"".join(b"\\x%02x" % flg for flg in flgs)) for cmf, flgs in pairs.items())
     exact = (b"".join(b"\\x%02x" % byte for byte in magic) for magic in (GZIP, _ZIP, _XZ, _LZIP, *CLOSED_MAGIC))
-    return compile_linear(b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _LZMA, *zlibs)))
+    return b"|".join((*exact, rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)", _LZMA, *zlibs))
 
 
 def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
@@ -91,9 +103,28 @@ def find_archives(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     """
     if not data or data.isascii():
         return  # compressed data is never all ASCII, unless it was crafted to be
-    for start in (0, *(found.end() for found in re.finditer(SEPARATOR, data))):
-        if data[start : start + _FIRST_BYTES].translate(None, _TEXT):
+    yield from _find_raw_deflate(data, budget)
+    members = []
+    for unpacked in _find_formats(data, budget):
+        yield unpacked
+        if data.startswith(_OF_MEMBERS, unpacked.start):
+            members.append(unpacked.data)
+    if len(members) > 1 and budget.charge(sum(map(len, members))):
+        yield Unpacked(0, b"".join(members), sound=False)
+
+
+def _find_raw_deflate(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
+    for start in (0, *(found.end() for found in _SEPARATORS.finditer(data))):
+        head = data[start : start + _FIRST_BYTES]
+        if not head.translate(None, _TEXT):
+            continue
+        if _may_be_deflate(head):
             yield from _decompress(data, start, _StreamStart(start, Inflate), budget, cost=_FIRST_BYTES)
+        elif not budget.charge(_FIRST_BYTES):
+            return
+
+
+def _find_formats(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     position = 0
     broken: set[bytes] = set()
     while (found := _magic_expression().search(data, position)) is not None:
@@ -138,8 +169,24 @@ def is_archive(data: bytes) -> bool:
     """Return whether a complete text begins like an archive, or is raw deflate of at least one short secret."""
     if data[:2] in _ZLIB or data.startswith(_HEADS):
         return True
+    return _may_be_deflate(data, STEP_OUT_BYTES, least=MIN_SECRET_CHARS)
+
+
+def begins_archive(data: bytes, at: int) -> bool:
+    """Return whether the two bytes of a possible zlib header at `at` are followed by deflate."""
+    return data[at : at + 2] in _ZLIB and _may_start(data, at + 2)
+
+
+def _may_be_deflate(head: bytes, most: int = MIN_SECRET_CHARS, *, least: int = 0) -> bool:
+    """Return whether raw deflate that begins like `head` has no error in its first `most` bytes of output.
+
+    The type of the first block, and the length of a stored block, are checked first (RFC 1951, 3.2.3 and 3.2.4).
+    """
+    kind = head[0] & 6 if head else 6
+    if kind == 6 or (kind == 0 and len(head) > 4 and not head[1] ^ head[3] == head[2] ^ head[4] == 255):
+        return False
     try:
-        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, STEP_OUT_BYTES)) >= MIN_SECRET_CHARS
+        return len(zlib.decompressobj(-zlib.MAX_WBITS).decompress(head, most)) >= least
     except zlib.error:
         return False
 
@@ -149,11 +196,7 @@ def _may_start(data: bytes, at: int) -> bool:
 
     A stream that is broken continues nowhere: a scan of `data` finds all its content.
     """
-    try:
-        zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[at : at + 4 * _FIRST_BYTES], STEP_OUT_BYTES)
-    except zlib.error:
-        return False
-    return True
+    return at == len(data) or _may_be_deflate(data[at : at + 4 * _FIRST_BYTES], STEP_OUT_BYTES)
 
 
 def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
@@ -165,7 +208,7 @@ def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
         return _StreamStart(_find_gzip_body(data, at), Inflate)
     if head[:3] == _BZIP2:
         return _StreamStart(at, open_bzip2)
-    if head == _XZ or head[:3] == b"]\0\0":
+    if head == _XZ or head[:3] == b"]\0\0" or data[at + 5 : at + 13] == b"\xff" * 8:
         return _StreamStart(at, open_xz)
     if head[:5] == _LZIP and (size := _lzip_window(head)) <= LZMA_MEMORY_BYTES:
         return _StreamStart(at + 6, partial(open_lzma, 93, size)) if size else None

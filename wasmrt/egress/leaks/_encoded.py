@@ -5,62 +5,17 @@ from __future__ import annotations
 import binascii
 import contextlib
 import re
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
+from wasmrt.egress.leaks._dumps import DUMP, decode_dumps, find_columns
+from wasmrt.egress.leaks._inside_runs import decode_inside
+from wasmrt.egress.leaks._keywords import Prefilter
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
-from wasmrt.egress.leaks._notations import swap_bytes
-
-_OFFSET = rb"[ \t|\"'`>#*]{0,16}(?:0[xX])?[A-Fa-f]{0,8}[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}"
-DUMP = rb"(?:^|\n)" + _OFFSET + rb"[0-9A-Fa-f]{2}"
-"""An expression that matches every text with a dump."""
-_WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
-_LEAST_BYTES = 2
-_MOST_OF_A_LINE = (16, 8, 32, 20)
-"""Possible numbers of bytes per line. They are tried in case the text column looks like additional bytes."""
-
-
-@lru_cache(maxsize=1)
-def _line_expression() -> Any:
-    return compile_linear(rb"(?m)^" + _OFFSET + _WORDS + rb"(?:[^0-9A-Fa-f\n][^\n]*)?$", captures=True)
-
-
-@lru_cache(maxsize=1)
-def _dump_expression() -> Any:
-    return compile_linear(DUMP)
-
-
-def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places and bytes of dumps. Each dump is yielded as printed and with the bytes of each word reversed."""
-    lines: list[bytes] = []
-    start = end = -1
-    for found in _line_expression().finditer(data) if _dump_expression().search(data) is not None else ():
-        check()
-        if lines and found.start() > end + 2:
-            yield from _decode_dump(start, end, lines)
-            lines = []
-        start, end = start if lines else found.start(), found.end()
-        lines.append(found[1])
-    if lines:
-        yield from _decode_dump(start, end, lines)
-
-
-def _decode_dump(start: int, end: int, lines: list[bytes]) -> Iterator[tuple[int, int, bytes]]:
-    whole = [bytes.fromhex(line.translate(None, b" \t-").decode()) for line in lines]
-    if sum(map(len, whole)) < _LEAST_BYTES * len(whole):
-        return
-    seen: set[bytes] = set()
-    for most in (max(map(len, whole)), *_MOST_OF_A_LINE):
-        content = b"".join(line[:most] for line in whole)
-        for read in (content, swap_bytes(content, 2), swap_bytes(content, 4)):
-            if read not in seen:
-                seen.add(read)
-                yield start, end, read
-
 
 _PEEK_BYTES = 64 * KIB
 """Bytes that are decoded to check for another level of nesting."""
@@ -77,6 +32,14 @@ LEAST_ENCODED = (
     rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7}|" + DUMP
 )
 """An expression that matches every text with a run, a list or a dump."""
+_PREFILTER = Prefilter((
+    r"[A-Za-z0-9+/_\-]{24}",
+    r"[0-9A-Fa-fxX:.,;_\- \t\r\n]{16}",
+    r"[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}[0-9A-Fa-f]{2}",
+))  # fmt: skip
+"""One of these expressions matches every text that `LEAST_ENCODED` matches, except a list of eight single digits, which
+contains no text."""
+_LEAST_PREFILTERED_BYTES = 64 * KIB
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 LEAST_RUN = 24
@@ -123,6 +86,8 @@ def _compiled(expression: bytes) -> Any:
 
 def may_hold_encoded(data: bytes) -> bool:
     """Return quickly whether a text may contain a run, a list or a dump."""
+    if len(data) >= _LEAST_PREFILTERED_BYTES and _PREFILTER.rules_out(data):
+        return False
     return _compiled(LEAST_ENCODED).search(data) is not None
 
 
@@ -137,14 +102,15 @@ class Decoded(NamedTuple):
 
 
 def decode(
-    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN, every: bool = False
-) -> Iterator[Decoded]:
+    data: bytes, budget: DecodeBudget, *, runs: bool = True, least_run: int = LEAST_RUN, every: bool = False,
+    known_runs: Container[bytes] = (),
+) -> Iterator[Decoded]:  # fmt: skip
     """Yield encoded content: archives, and with `runs` base64, base32, hex and lists of numbers.
 
-    Unless `every` is set, short runs, and lists of random bytes, are left out.
+    Unless `every` is set, short runs, and lists of random bytes, are left out. `known_runs` are left out, too.
     """
     if runs:
-        for found in _decode_readable(data, budget.check, least_run, every=every):
+        for found in _decode_readable(data, budget, least_run, every=every, known_runs=known_runs):
             if budget.charge(len(found.data)):
                 yield found
     for narrow in _narrow(data):
@@ -169,8 +135,12 @@ def _narrow(data: bytes) -> Iterator[bytes]:
                 yield narrow
 
 
-def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) -> Iterator[Decoded]:
+def _decode_readable(
+    data: bytes, budget: DecodeBudget, least_run: int, *, every: bool, known_runs: Container[bytes]
+) -> Iterator[Decoded]:
+    check = budget.check
     yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
+    yield from (Decoded(*found, sound=False) for found in find_columns(data))
     for start, end, inner in _find_lists(data, check):
         sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
         if every or sound:
@@ -179,9 +149,12 @@ def _decode_readable(data: bytes, check: Check, least_run: int, *, every: bool) 
         sound = _is_text(bytes.fromhex(digits[:_PROBE].decode()))
         if every or sound:
             yield Decoded(start, end, bytes.fromhex(digits.decode()), sound)
-    for start, end in _find_runs(data, least_run, check):
+    runs = [place for place in find_runs(data, least_run, check) if data[slice(*place)] not in known_runs]
+    for start, end in runs:
         check()
         yield from (Decoded(start, end, *inner) for inner in _decode_run(data[start:end], every=every))
+    if every:
+        yield from (Decoded(*found, sound=False) for found in decode_inside(data, runs, budget))
 
 
 def record_encoded(data: bytes, budget: DecodeBudget) -> None:
@@ -193,7 +166,7 @@ def record_encoded(data: bytes, budget: DecodeBudget) -> None:
     budget.exceeded = budget.exceeded or peek.exceeded
 
 
-def _find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
+def find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]]:
     """Yield the places of runs of base64 or hex. A run is a long word, with the lines that continue it."""
     mark = b"x" * least
     for low in range(0, len(data), PIECE_BYTES):

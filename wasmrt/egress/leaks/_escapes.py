@@ -102,16 +102,23 @@ class Unescaped(NamedTuple):
 
 _FAMILIES = {
     b"%": rb"(?<=%)(?:[0-9A-Fa-f]{2}(?:%[0-9A-Fa-f]{2})*|u[0-9A-Fa-f]{4})",
-    b"\\": rb"(?<=\\)(?:(?:\\\\)*\\|[/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,6}\}"
+    b"\\": rb"(?<=\\)(?:(?:\\\\)*\\|[/\"'abfnrtv]|x[0-9A-Fa-f]{2}(?:\\x[0-9A-Fa-f]{2})*|x\{[0-9A-Fa-f]{1,12}\}"
     rb"|u[0-9A-Fa-f]{4}(?:\\u[0-9A-Fa-f]{4})*"
-    rb"|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[0-7]{1,2}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8})",
-    b"&": rb"(?<=&)(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|(?:amp|lt|gt|quot|apos|nbsp|shy|Tab|NewLine);)",
+    rb"|[0-3][0-7]{2}(?:\\[0-3][0-7]{2})*|[0-7]{1,2}|u\{[0-9A-Fa-f]{1,12}\}|o\{[0-7]{1,12}\}|U[0-9A-Fa-f]{8})",
+    b"&": rb"(?<=&)(?:#[0-9]{1,12};?|#[xX][0-9A-Fa-f]{1,11};?|(?:amp|lt|gt|quot|apos|nbsp|shy|Tab|NewLine);)",
     b"\xef": rb"(?<=\xef)(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])(?:\xef(?:\xbc[\x81-\xbf]|\xbd[\x80-\x9e])){3,}",
     b"\xf0": rb"(?<=\xf0)(?:\x9d[\x90-\x9f][\x80-\xbf]|\x9f(?:[\x84\x85][\x80-\xbf]|\x86[\x80-\x8a]|\x87[\xa6-\xbf]))",
     b"\xe2": rb"(?<=\xe2)(?:[\x91-\x93][\x80-\xbf]|\x81[\xb0-\xbf]|\x82[\x80-\x9c]|\x84[\x82-\xb4]"
     rb"|[\xa0-\xa3][\x80-\xbf])",
-    b"\xe1": rb"(?<=\xe1)(?:\xb4[\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
+    b"\xe1": rb"(?<=\xe1)(?:\xb4[\x80-\x9c\xa0-\xa2\xac-\xbf]|\xb5[\x80-\xaa]|\xb6[\x9b-\xbf])",
+    b"\xc7": rb"(?<=\xc7)\xab",
+    b"\xea": rb"(?<=\xea)\x9c[\xb0\xb1]",
+    b"\xc9": rb"(?<=\xc9)[\xa2\xaa\xb4]",
+    b"\xca": rb"(?<=\xca)[\x80\x8f\x99\x9c\x9f]",
     b"\xf3": rb"(?<=\xf3)\xa0[\x80\x81\x84-\x87][\x80-\xbf]",
+    b"\xd0": rb"(?<=\xd0)[\x85\x86\x88\x90\x92\x95\x9a\x9c-\x9e\xa0-\xa2\xa5\xb0\xb5\xbe]",
+    b"\xd1": rb"(?<=\xd1)[\x80\x81\x83\x85\x95\x96\x98]",
+    b"\xce": rb"(?<=\xce)[\x91\x92\x95-\x97\x99\x9a\x9c\x9d\x9f\xa1\xa4\xa5\xa7\xbf]",
     b"U": rb"(?<=U)\+[0-9A-Fa-f]{4,6}(?![0-9A-Fa-f])",
 }
 """Expressions for escapes, by first byte. The escapes that begin with a non-ASCII byte are letters in another width or
@@ -132,11 +139,18 @@ _REPLACED = {first + n: ord("A") + n for first in (0x1F150, 0x1F170, 0x1F1E6) fo
 _REPLACED |= {first + byte: byte for first in (0x2800, 0xE0000, 0xE0100 - 16) for byte in range(32, 127)}
 """Negative, circled and squared letters, regional indicators, Braille, tags and variation selectors, which
 normalization does not change."""
+_LOOK_ALIKES = dict(
+    zip("ЅІЈАВЕКМНОРСТХаеорсухѕіјΑΒΕΖΗΙΚΜΝΟΡΤΥΧο", "SIJABEKMHOPCTXaeopcyxsijABEZHIKMNOPTYXo", strict=True)
+)
+_LOOK_ALIKES |= dict(zip("ᴀʙᴄᴅᴇꜰɢʜɪᴊᴋʟᴍɴᴏᴘǫʀꜱᴛᴜᴠᴡʏᴢ", "abcdefghijklmnopqrstuvwyz", strict=True))
+_REPLACED |= {ord(letter): ord(other) for letter, other in _LOOK_ALIKES.items()}
 _NAMED = {b"amp": b"&", b"lt": b"<", b"gt": b">", b"quot": b'"', b"apos": b"'", b"nbsp": b" "}
 _NAMED |= {b"shy": b"\xc2\xad", b"Tab": b"\t", b"NewLine": b"\n"}
 _SINGLE = {bytes((92, a)): bytes((b,)) for a, b in zip(b"\\/\"'abfnrtv", b"\\/\"'\a\b\f\n\r\t\v", strict=True)}
 
 
+_ALPHABETS = (b"\xd0", b"\xd1", b"\xce")
+"""First bytes of Cyrillic and Greek letters that look like Latin letters."""
 _COMMON = (b"%", b"\\", b"&")
 """First bytes that usually start an escape. The other first bytes are common in other characters too."""
 
@@ -163,7 +177,15 @@ def _holds_family(data: bytes, family: bytes) -> bool:
     """Return whether the text has escapes of a family whose first byte is common in other characters too."""
     if family == b"U":
         return b"U+" in data
+    if family in _ALPHABETS:  # letters of an alphabet only count in a word with Latin letters or digits
+        return _mixed_expression(family).search(data) is not None
     return _escape_expression((family,)).search(data) is not None
+
+
+@lru_cache(maxsize=4)
+def _mixed_expression(family: bytes) -> re.Pattern[bytes]:
+    letter = _FAMILIES[family].partition(b")")[2]
+    return re.compile(b"[0-9A-Za-z]%b%b|%b%b[0-9A-Za-z]" % (family, letter, family, letter))
 
 
 def holds_escapes(data: bytes, check: Check = no_check) -> bool:
@@ -261,8 +283,8 @@ def _decode_escape(escape: bytes) -> bytes:
         return _encode_point(int(escape[2:], 16))
     if escape[:1] == b"%":
         return bytes.fromhex(escape.replace(b"%", b"").decode())
-    if escape[:3] == b"\\x{":
-        return _encode_point(int(escape[3:-1], 16))
+    if escape[:3] in (b"\\x{", b"\\o{"):
+        return _encode_point(int(escape[3:-1], 16 if escape[1:2] == b"x" else 8))
     if escape[:2] == b"\\x":
         return bytes.fromhex(escape.replace(b"\\x", b"").decode())
     if escape[:2] in (b"\\u", b"\\U"):

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import accumulate
+from copy import copy
+from itertools import accumulate, islice
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._archives import SEPARATOR
-from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, record_encoded
+from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, find_runs, record_encoded
 from wasmrt.egress.leaks._escapes import iterate_unescaped, remove_markup, remove_markup_mapped
 from wasmrt.egress.leaks._linear import compile_set
 from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
@@ -44,10 +45,14 @@ _MOST_SPREAD_BYTES = 64 * KIB
 _SPREAD_MEMORY_BYTES = 16 << 20
 """Maximum number of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
+_SEARCH_BYTES = 4 * KIB
+"""The cost of one search without a PatternSet, in scanned bytes."""
 _SET_FROM_BYTES = 64 * KIB
 """Number of scanned bytes after which building a PatternSet is worthwhile."""
 _BATCH_BYTES = 64 * KIB
 """Size from which on pieces of decoded content are not searched together with further pieces."""
+_MAX_CLEAN_RUNS = 1 << 16
+"""Maximum number of runs of one text that are recorded as clean."""
 _BLOCK_BYTES = 1024
 """Block size for mapping the normal form back to the text."""
 _LOWER = bytes(range(256)).lower()
@@ -63,33 +68,54 @@ class ScanHints:
         """True if the text certainly contains no run, list or dump."""
 
 
+class _Prepared:
+    """The patterns of some secrets, built at the first scan."""
+
+    __slots__ = ("_secrets", "_set", "_units", "partial", "patterns")
+
+    def __init__(self, secrets: tuple[tuple[str, str], ...]) -> None:
+        self._secrets = secrets
+        self.patterns: Patterns | None = None
+        self.partial: tuple[PartialPattern, ...] = ()
+        self._set: PatternSet | None = None
+        self._units = 0
+
+    def build(self) -> Patterns:
+        if self.patterns is None:
+            self.partial = partial_patterns(self._secrets)
+            self.patterns = patterns_of(self._secrets)
+        return self.patterns
+
+    def may_match(self, data: bytes) -> MayMatch:
+        """Return, for each search, whether it can match `data`."""
+        patterns = self.build()
+        if self._set is None:
+            self._units += len(data) + _SEARCH_BYTES
+            if self._units < _SET_FROM_BYTES:
+                return MayMatch()
+            self._set = PatternSet(patterns, self.partial)
+        return self._set.may_match(data)
+
+
 class ExactMatcher:
     """A matcher that finds given secrets. Its patterns are built at the first scan. Thread-safe."""
 
-    __slots__ = (
-        "_least_run", "_partial_patterns", "_patterns", "_scanned_bytes", "_secrets", "_set", "_with_partial",
-        "unwatched",
-    )  # fmt: skip
+    __slots__ = ("_finds_parts", "_least_run", "_prepared", "_secrets", "unwatched")
 
-    def __init__(self, secrets: Sequence[tuple[str, str]], *, partial: bool = False) -> None:
+    def __init__(self, secrets: Sequence[tuple[str, str]]) -> None:
         self._secrets = tuple((n, v) for n, v in secrets if len(v) >= MIN_SECRET_CHARS)
         self.unwatched = tuple(n for n, v in secrets if len(v) < MIN_SECRET_CHARS)
         """Names of secrets that are too short to search for."""
         shortest = min((len(value) for _, value in self._secrets), default=LEAST_RUN)
         self._least_run = max(_LEAST_SHORT_RUN, min(LEAST_RUN, shortest * 4 // 3))
-        self._patterns: Patterns | None = None
-        self._partial_patterns: tuple[PartialPattern, ...] | None = None if partial else ()
-        self._set: PatternSet | None = None
-        self._scanned_bytes = 0
-        self._with_partial: ExactMatcher | None = None
+        self._prepared = _Prepared(self._secrets)
+        self._finds_parts = False
 
     def with_partial(self) -> ExactMatcher:
-        """Return a matcher for the same secrets that also finds partial matches."""
-        if self._with_partial is None:
-            other = ExactMatcher(self._secrets, partial=True)
-            other._patterns, _ = self._build()
-            self._with_partial = other
-        return self._with_partial
+        """Return a matcher for the same secrets that also finds partial matches. It shares the patterns."""
+        other = copy(self)
+        other._finds_parts = True
+        return other
 
     def find(
         self, data: bytes, check: Check = no_check, hints: ScanHints | None = None
@@ -108,7 +134,7 @@ class ExactMatcher:
 
     def possible_match_start(self, data: bytes) -> int:
         """Return the start of a secret that may continue after `data`, or the length of `data` if there is none."""
-        patterns, _ = self._build()
+        patterns = self._prepared.build()
         whole = (*patterns.verbatim, *patterns.replaced)
         verbatim = tuple(Pattern(name, value.lower(), value) for name, value in whole)
         visible = (patterns.visible, NOT_VISIBLE)
@@ -123,13 +149,6 @@ class ExactMatcher:
             return start
         return min(start, len(data) - len(tail) + bare.origin(possible, possible + 1)[0])
 
-    def _build(self) -> tuple[Patterns, tuple[PartialPattern, ...]]:
-        if self._patterns is None:
-            self._patterns = patterns_of(self._secrets)
-        if self._partial_patterns is None:
-            self._partial_patterns = partial_patterns(self._secrets)
-        return self._patterns, self._partial_patterns
-
     def _search(
         self, data: bytes, budget: DecodeBudget, nesting: int = 0, escapes: int = 0, *, sound: bool = True,
         hints: ScanHints | None = None,
@@ -139,12 +158,11 @@ class ExactMatcher:
         SECURITY: all content is searched, even if it looks random. But only `sound` content that is encoded too deeply
         withholds a text, because random bytes decode to some random bytes without end.
         """
-        patterns, partial = self._build()
-        may_match = self._may_match(patterns, partial, data)
+        patterns, may_match = self._prepared.build(), self._prepared.may_match(data)
         if hints is not None:
             hints.nothing_encoded = not may_match.encoded
-        if may_match.partial:
-            yield from find_partial(data, partial, budget.check)
+        if may_match.partial and self._finds_parts:
+            yield from find_partial(data, self._prepared.partial, budget.check)
         yield from _find_patterns(data, patterns, may_match, budget.check)
         settled = True
         apart = patterns.hold_escapes and nesting + escapes < _APART_LEVELS
@@ -161,41 +179,42 @@ class ExactMatcher:
             yield from self._search_without_markup(data, bare, budget.check)
         if nesting < MAX_NESTING:
             runs = may_match.encoded or self._least_run < LEAST_RUN
-            yield from self._search_encoded(data, budget, nesting, runs=runs)
+            yield from self._search_encoded(data, budget, nesting, runs=runs, remember=sound and escapes > 0)
         elif sound:
             record_encoded(data, budget)
 
     def _search_encoded(
-        self, data: bytes, budget: DecodeBudget, nesting: int, *, runs: bool
+        self, data: bytes, budget: DecodeBudget, nesting: int, *, runs: bool, remember: bool
     ) -> Iterator[tuple[str, int, int]]:
-        """Search the decoded content of a text, and yield the places of its encoded form in the text."""
-        pieces = decode(data, budget, runs=runs, least_run=self._least_run, every=True)
+        """Search the decoded content of a text, and yield the places of its encoded form in the text.
+
+        With `remember`, runs without a secret are not decoded again in the text before its escapes were decoded.
+        """
+        known = budget.clean_runs[nesting]
+        pieces = decode(data, budget, runs=runs, least_run=self._least_run, every=True, known_runs=known)
+        clean = True
         for batch in _batches(p for p in pieces if not budget.is_clean(p.data, nesting, sound=p.sound)):
             for piece in batch.pieces if batch.sound else ():
                 budget.record_searched(piece)
             found = self._search(batch.data, budget, nesting + 1, sound=batch.sound)
             places = {(name, *place) for name, start, end in found for place in batch.origins(start, end)}
             yield from places
+            clean = clean and not places
             for piece in () if places else batch.pieces:
                 budget.record_clean(piece, nesting, sound=batch.sound)
+        if clean and runs and remember:
+            found_runs = find_runs(data, self._least_run, budget.check)
+            known.update(data[start:end] for start, end in islice(found_runs, _MAX_CLEAN_RUNS))
 
     def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
         """Search `bare`, which is `data` without markup, and yield the places in `data`."""
-        patterns, partial = self._build()
-        may_match = self._may_match(patterns, partial, bare)
+        patterns, may_match = self._prepared.build(), self._prepared.may_match(bare)
         places = None
-        found = find_partial(bare, partial, check) if may_match.partial else ()
+        parts = self._prepared.partial if may_match.partial and self._finds_parts else ()
+        found = find_partial(bare, parts, check)
         for name, start, end in (*found, *_find_patterns(bare, patterns, may_match, check)):
             places = places or remove_markup_mapped(data)
             yield name, *places.origin(start, end)
-
-    def _may_match(self, patterns: Patterns, partial: tuple[PartialPattern, ...], data: bytes) -> MayMatch:
-        self._scanned_bytes += len(data)
-        if self._scanned_bytes < _SET_FROM_BYTES:
-            return MayMatch()
-        if self._set is None:
-            self._set = PatternSet(patterns, partial)
-        return self._set.may_match(data)
 
 
 class _Batch:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -169,6 +170,7 @@ PIECE_BYTES = 64 * KIB
 """Bytes searched between two calls of a `Check`."""
 _ESCAPE_BYTES = 32
 """The cost of one escape, in decoded bytes."""
+_ATTEMPT_BYTES = 64
 _LEAST_CLEAN_BYTES = 256
 """Smaller contents are searched again, which takes less memory than recording them."""
 _DECODED_FOR_A_BYTE = 4
@@ -178,7 +180,7 @@ _DECODED_FOR_A_BYTE = 4
 class DecodeBudget:
     """The bytes that a scan may still decode."""
 
-    __slots__ = ("_beyond", "_clean", "_searched", "check", "exceeded", "left")
+    __slots__ = ("_beyond", "_clean", "_searched", "check", "clean_runs", "exceeded", "left")
 
     def __init__(self, left: int = MAX_DECODED_BYTES, check: Check = no_check) -> None:
         self.left = left
@@ -188,6 +190,9 @@ class DecodeBudget:
         self._searched: set[bytes] = set()
         self._beyond: set[bytes] = set()
         self._clean: dict[tuple[bytes, bool], int] = {}
+        self.clean_runs: defaultdict[int, set[bytes]] = defaultdict(set)
+        """For each nesting, runs in which a search found nothing. Texts that differ in a few escapes often contain the
+        same runs."""
 
     @classmethod
     def for_text(cls, size: int, check: Check) -> DecodeBudget:
@@ -227,6 +232,11 @@ class DecodeBudget:
     def complete(self) -> bool:
         """True if all content was searched. Only valid at the end of a scan."""
         return not self.exceeded and self._beyond <= self._searched
+
+    def charge_attempt(self) -> bool:
+        """Charge the budget for a place at which no stream begins; return False if it is exhausted."""
+        self.check()
+        return self.charge(_ATTEMPT_BYTES)
 
     def charge_escapes(self, count: int) -> bool:
         """Charge the budget for `count` escapes or bytes that may start an escape; return False if it is exhausted."""

@@ -35,11 +35,14 @@ _ATBASH = bytes.maketrans(
     (ascii_uppercase + ascii_lowercase).encode(), (ascii_uppercase[::-1] + ascii_lowercase[::-1]).encode()
 )
 _BITS_REVERSED = bytes(int(f"{byte:08b}"[::-1], 2) for byte in range(256))
+_NIBBLES_SWAPPED = bytes((byte >> 4 | byte << 4) & 0xFF for byte in range(256))
+_AS_Z_BASE32 = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", b"ybndrfg8ejkmcpqxot1uwisza345h769")
 _INVERTED = bytes(range(255, -1, -1))
 _BYTE_NOTATIONS: tuple[Callable[[int], str], ...] = (
     *(notation.format for notation in (
-        "{:d}", "{:03d}", "{:d}0", "0x{:02x}", "x{:02x}", "{:02x}h", "u{:04x}", "u{:x}", "{:06x}",
-        "{:o}", "{:03o}", "0o{:o}", "{:08b}", "{:07b}", "0b{:b}", "chr{:d}", "char{:d}",
+        "{:d}", "{:03d}", "{:d}0", "0x{:02x}", "x{:02x}", "h{:02x}", "{:02x}h", "16{:02x}", "u{:04x}", "u{:x}",
+        "{:06x}", "{:o}", "{:03o}", "0o{:o}", "{:08b}", "{:07b}", "0b{:b}", "0b{:08b}", "chr{:d}", "chr0x{:02x}",
+        "char{:d}",
     )),
     lambda byte: str(256 - byte),
 )  # fmt: skip
@@ -53,13 +56,17 @@ def encode_as_letters_and_digits(raw: bytes) -> Iterator[bytes]:
     `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
     """
     for written in _byte_notations():
-        yield b"".join(map(written.__getitem__, raw))
+        yield b"".join(map(written.__getitem__, raw)).lstrip(b"0")  # also found as one number, without leading zeros
     for other in (_INVERTED, _BITS_REVERSED):
         yield b"".join(map(_byte_notations()[_BINARY].__getitem__, raw.translate(other)))
     yield raw.hex().encode()[::-1]
+    yield raw.translate(_NIBBLES_SWAPPED).hex().encode()
     yield swap_bytes(raw, 2).hex().encode()
-    yield from _base32_at_offsets(raw)
-    yield from (inside[::-1] for inside in base64_at_offsets(raw))
+    for inside in _base32_at_offsets(raw):
+        yield from (inside, inside.translate(_AS_Z_BASE32))
+    for inside in base64_at_offsets(raw):
+        yield from (inside[::-1], inside.translate(_ROT13))
+    yield from (inside[::-1] for inside in base64_at_offsets(raw[::-1]))
     yield from base64_at_offsets(raw.decode("utf-8", "replace").encode("utf-16-be"))
     yield raw.translate(_ATBASH)
     if (turned := raw.translate(_ROT5)) != raw:  # without digits, this is the secret, and its case counts
@@ -67,6 +74,7 @@ def encode_as_letters_and_digits(raw: bytes) -> Iterator[bytes]:
     yield swap_bytes(raw, 2)
     if len(raw) <= _MOST_AS_NUMBER:
         yield from (b"%d" % int.from_bytes(raw, order) for order in ("big", "little"))
+        yield b"%o" % int.from_bytes(raw, "big")
         yield from (_write_in_base(raw, number_digits) for number_digits in _NUMBER_DIGITS)
 
 
@@ -81,7 +89,9 @@ def encode_as_visible_characters(raw: bytes) -> Iterator[bytes]:
             base85 = b85encode(words)
             yield from (a85encode(words), base85, base85.translate(_AS_Z85))
     yield raw.translate(_ROT47)
-    yield from (inside.translate(_AS_UUENCODE) for inside in base64_at_offsets(raw))
+    for inside in base64_at_offsets(raw):
+        written = inside.translate(_AS_UUENCODE)
+        yield from (written, written.replace(b"`", b""))  # some programs write a blank for it
 
 
 def encode_as_bytes(raw: bytes) -> Iterator[bytes]:
@@ -89,7 +99,7 @@ def encode_as_bytes(raw: bytes) -> Iterator[bytes]:
     yield raw.translate(_INVERTED)
     yield raw.translate(_BITS_REVERSED)
     yield bytes((byte + 42) & 0xFF for byte in raw)
-    yield bytes((byte >> 4 | byte << 4) & 0xFF for byte in raw)
+    yield raw.translate(_NIBBLES_SWAPPED)
     yield raw.decode("latin-1").encode("cp500", "replace")
 
 
@@ -122,7 +132,7 @@ def swap_bytes(content: bytes, word: int) -> bytes:
     return bytes(swapped) + content[whole:]
 
 
-_BINARY = 12
+_BINARY = 14
 
 
 @lru_cache(maxsize=1)

@@ -31,6 +31,8 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.refusals import denial_of
 from wasmrt.sandbox.guest.replies import HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import (
+    ConfigGet,
+    ConfigList,
     HttpCheck,
     HttpClose,
     HttpOpen,
@@ -150,7 +152,7 @@ class CallServices:
             return Decision(False, Reason.NOT_GRANTED, rule, hint, capability="http", subject=method)
         return None
 
-    # -- secrets, tools, progress ----------------------------------------------------------------------------------
+    # -- secrets, configuration, tools, progress -------------------------------------------------------------------
 
     def _secret_exists(self, request: SecretExists) -> bool:
         decision = self._call.grant.explain_secret(request.name)
@@ -165,6 +167,19 @@ class CallServices:
         except SecretError:
             return False
         return True
+
+    def _config_get(self, request: ConfigGet) -> str | None:
+        decision = self._call.grant.explain_config(request.key)
+        if not decision.allowed:
+            self.refuse(decision)
+            return None
+        return dict(self._config_list(ConfigList())).get(request.key)
+
+    def _config_list(self, _request: ConfigList) -> list[tuple[str, str]]:
+        granted, redact = self._call.grant.config_store, self._call.scanner.redact
+        values = {} if granted is None else granted.by_key
+        # SECURITY: a guest never receives a secret, even if the grant contains one by mistake.
+        return [(key, redact(value)) for key, value in values.items() if value is not None]
 
     def _invoke_tool(self, request: InvokeTool) -> str:
         alias, params = request
@@ -272,6 +287,8 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
     HttpReadAll: CallServices._http_read_all,
     HttpClose: CallServices._http_close,
     SecretExists: CallServices._secret_exists,
+    ConfigGet: CallServices._config_get,
+    ConfigList: CallServices._config_list,
     InvokeTool: CallServices._invoke_tool,
     ReportProgress: CallServices._report_progress,
     Refuse: CallServices._record_guest_refusal,

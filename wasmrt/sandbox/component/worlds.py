@@ -19,6 +19,7 @@ __all__ = [
     "TOOL_WORLD",
     "FailureKind",
     "World",
+    "exported_handler",
     "exported_program",
     "exported_world",
     "is_offered",
@@ -28,7 +29,10 @@ __all__ = [
 ]
 
 # The interfaces of WASI 0.2; `wasmrt.sandbox.guest.wasi` defines their functions.
-_WASI = r"wasi:(cli|io|clocks|random|filesystem|sockets|http)/[a-z0-9-]+@0\.2\.[0-9]+"
+_WASI = (
+    r"wasi:(cli|io|clocks|random|filesystem|sockets|http)/[a-z0-9-]+@0\.2\.[0-9]+"
+    r"|wasi:config/store@0\.2\.[0-9a-z.-]+"
+)
 
 
 class World(NamedTuple):
@@ -54,6 +58,7 @@ AGENT_WORLDS = tuple(_agent)
 """The near:agent worlds, from the unversioned world to the newest version."""
 GENERIC_WORLD = "plain functions"
 """The name that reports and receipts use for all other worlds. Their components export functions with plain types."""
+_HANDLER = re.compile(r"wasi:http/incoming-handler@0\.2\.[0-9]+")
 _PROGRAM = re.compile(r"wasi:cli/run@0\.2\.[0-9]+")
 _OFFERED = frozenset(name for world in ALL_WORLDS for name in world.imports)
 _PACKAGES = tuple({f"{world.export.partition('/')[0]}/" for world in ALL_WORLDS})
@@ -81,6 +86,11 @@ def exported_program(exports: Iterable[str]) -> str | None:
     """
     names = tuple(exports)
     return names[0] if len(names) == 1 and _PROGRAM.fullmatch(names[0]) else None
+
+
+def exported_handler(exports: Iterable[str]) -> str | None:
+    """Return the export that handles HTTP requests, such as `wasi:http/incoming-handler@0.2.3`, or None."""
+    return next((name for name in exports if _HANDLER.fullmatch(name)), None)
 
 
 def schema_decides(name: str) -> bool:

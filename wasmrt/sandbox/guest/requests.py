@@ -205,6 +205,24 @@ class SecretExists(NamedTuple):
         return read_bool(data)
 
 
+class ConfigGet(NamedTuple):
+    """Return the granted configuration value with this key, or None."""
+
+    key: str
+
+    def read_reply(self, data: object) -> str | None:
+        return None if data is None else read_text(data)
+
+
+class ConfigList(NamedTuple):
+    """Return all granted configuration values, as pairs of key and value."""
+
+    def read_reply(self, data: object) -> list[tuple[str, str]]:
+        if not isinstance(data, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in data):
+            raise malformed("a list of keys and values")
+        return [(read_text(key), read_text(value)) for key, value in data]
+
+
 class InvokeTool(NamedTuple):
     """Run the tool behind an alias and return its JSON text."""
 
@@ -255,6 +273,8 @@ NAMES: dict[type[object], str] = {
     WorkspaceRemove: "workspace_remove",
     WorkspaceRename: "workspace_rename",
     SecretExists: "secret_exists",
+    ConfigGet: "config_get",
+    ConfigList: "config_list",
     InvokeTool: "invoke_tool",
     ReportProgress: "report_progress",
     Refuse: "refuse",

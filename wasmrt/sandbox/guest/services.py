@@ -13,6 +13,8 @@ from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.replies import HostFailure, plain
 from wasmrt.sandbox.guest.requests import (
+    ConfigGet,
+    ConfigList,
     HttpCheck,
     HttpClose,
     HttpOpen,
@@ -81,7 +83,7 @@ class NoServices:
     def handle(self, request: Request[Reply]) -> Reply:
         """Deny every request, except that progress reports and records of denials are accepted and ignored.
 
-        `HttpCheck` is answered with the denial, and `SecretExists` with False.
+        `HttpCheck` is answered with the denial, `SecretExists` with False, and the configuration is empty.
 
         Raises:
             HostFailure: any other request, because nothing is granted.
@@ -89,7 +91,8 @@ class NoServices:
         failure = HostFailure(
             FailureKind.NETWORK_DENIED, "not-granted", "nothing is granted while a tool is prepared", denied=True
         )
-        answers = {HttpCheck: failure, SecretExists: False, ReportProgress: None, Refuse: None}
+        nothing: dict[type[object], object] = dict.fromkeys((ConfigGet, ReportProgress, Refuse))
+        answers = nothing | {HttpCheck: failure, SecretExists: False, ConfigList: []}
         if type(request) not in answers:
             raise failure
         return request.read_reply(plain(answers[type(request)]))

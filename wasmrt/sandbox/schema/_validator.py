@@ -28,6 +28,7 @@ from wasmrt.sandbox.schema._work import (
     coerce_steps,
     compile_ns,
     has_choice,
+    has_small_errors,
     size_of,
     takes_too_long,
     weigh,
@@ -159,7 +160,7 @@ class Validator:
         # of the value.
         if can_collect_errors(self._weight, size_of(params)):
             return params_problem(self._validator.iter_errors(params), self._schema)
-        if self._has_choice:
+        if self._has_choice or not has_small_errors(self._schema, params):
             return oversized_problem(params, self._schema, lambda schema, value: _compile(schema).is_valid(value))
         try:
             self._validator.validate(params)

@@ -24,6 +24,13 @@ MAX_COERCE = 1_000_000
 """Steps of a coercion: about a second in Python, which other threads can interrupt."""
 MAX_ERRORS = 2_500
 """Errors that are collected in one C call; each takes up to 8 us."""
+MAX_ERROR_VALUES = 20_000
+"""Values that one error copies in one C call; each takes up to 0.7 us and 1 KiB of memory."""
+_ABOUT_PARTS = frozenset(
+    ("$schema", "$id", "$comment", "title", "description", "default", "examples", "type", "required", "properties",
+     "additionalProperties", "items")
+)  # fmt: skip
+"""Keywords whose errors are about parts of an object or array, or can be found without a validator."""
 _LIGHT_PARTS = 100
 _LIGHT_BYTES = 16_384
 _HEAVY = ("$ref", "attern", "$dynamic", 'Of"')
@@ -154,6 +161,41 @@ def coerce_steps(weight: Weight, size: Size) -> int:
 def can_collect_errors(weight: Weight, size: Size) -> bool:
     """Return whether all errors of a check can be collected within bounds."""
     return weight.parts * size.values <= MAX_ERRORS and weight.parts * size.characters <= _MAX_ERROR_CHARACTERS
+
+
+def has_small_errors(schema: Any, value: Any) -> bool:
+    """Return whether each error of a check is about a value of at most `MAX_ERROR_VALUES` values, which it copies.
+
+    Keywords other than the usual ones for objects and arrays count as errors of a large value.
+
+    Raises:
+        ValueError: the value is no JSON data: it is nested too deep, or has over a million values.
+    """
+    values = size_of(value).values
+    if values <= MAX_ERROR_VALUES or schema is True:
+        return True
+    if values > _MAX_VALUES:
+        raise ValueError("nested too deep, or over a million values")
+    if not isinstance(schema, dict) or not _ABOUT_PARTS.issuperset(schema):
+        return False
+    kind = "object" if isinstance(value, dict) else "array"
+    if kind not in _as_list(schema.get("type", kind)):
+        return False
+    if not isinstance(value, dict):
+        return all(has_small_errors(schema.get("items", True), each) for each in value if _is_holder(each))
+    named, other = schema.get("properties", {}), schema.get("additionalProperties", True)
+    unknown = other is False and any(name not in named for name in value)
+    if unknown or any(name not in value for name in schema.get("required", ())):
+        return False
+    return all(has_small_errors(named.get(name, other), each) for name, each in value.items() if _is_holder(each))
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _is_holder(value: Any) -> bool:
+    return isinstance(value, (dict, list))
 
 
 def is_light(schema: Any) -> bool:

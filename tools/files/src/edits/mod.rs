@@ -79,12 +79,14 @@ pub struct Hunk {
     pub needs_headings: bool,
     /// Whether the hunk must be the end of the file.
     pub at_end: bool,
+    /// Whether the text ends with a changed line of this hunk, although its header counts more lines.
+    pub is_short: bool,
     pub old_unterminated: bool,
     pub new_unterminated: bool,
 }
 
 /// A line of a hunk: its sign is a space, `-` or `+`.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub struct Line {
     pub sign: char,
     pub text: String,

@@ -24,7 +24,7 @@ pub fn parse(text: &str, path: Option<&str>) -> Result<Vec<FileEdit>, Mistake> {
     if let Some(path) = path {
         name_file(&mut edits, path)?;
     }
-    check(&edits)?;
+    check(&edits, ended)?;
     Ok(edits)
 }
 
@@ -74,7 +74,7 @@ fn name_file(edits: &mut [FileEdit], path: &str) -> Result<(), Mistake> {
     Ok(())
 }
 
-fn check(edits: &[FileEdit]) -> Result<(), Mistake> {
+fn check(edits: &[FileEdit], ended: bool) -> Result<(), Mistake> {
     if edits.is_empty() {
         return Err(EXPECTED.into());
     }
@@ -85,6 +85,16 @@ fn check(edits: &[FileEdit]) -> Result<(), Mistake> {
     for edit in edits {
         if let Some(hunk) = edit.hunks.iter().find(|hunk| !hunk.changes()) {
             return Err(format!("the hunk at line {} changes nothing: mark lines with - and +", hunk.at));
+        }
+        if let Some(hunk) = edit.hunks.iter().find(|hunk| hunk.is_short && !ended) {
+            let hint = "end the text with a newline, or count the lines right";
+            return Err(format!("the text seems cut off in the hunk at line {}, which counts more lines: {hint}", hunk.at));
+        }
+        for (at, hunk) in edit.hunks.iter().enumerate() {
+            let same = |other: &&super::Hunk| other.line.is_some() && other.line == hunk.line && other.lines == hunk.lines;
+            if let Some(first) = edit.hunks[..at].iter().find(same) {
+                return Err(format!("the hunks at lines {} and {} are the same: remove one", first.at, hunk.at));
+            }
         }
         if edit.hunks.is_empty() && edit.change == super::Change::Update && edit.move_to.is_none() {
             return Err(format!("{} has no hunks: expected lines that begin with @@ and then the changes", edit.path));

@@ -70,6 +70,8 @@ impl Reader<'_> {
         for (number, line) in hunk::without_trailing_blanks(&self.lines[first..end]).iter().enumerate() {
             hunk::push(&mut found, line, first + number + 1)?;
         }
+        let is_last = end == self.lines.len() && found.lines.last().is_some_and(|line| line.sign != ' ');
+        found.is_short = is_last && ranges.is_some_and(|ranges| ranges.exceed(&found));
         if let Some(edit) = self.edits.last_mut() {
             edit.hunks.push(found);
         }
@@ -140,6 +142,14 @@ struct Ranges {
     line: usize,
     old: usize,
     new: usize,
+}
+
+impl Ranges {
+    /// Whether a hunk has fewer old and fewer new lines.
+    fn exceed(self, hunk: &Hunk) -> bool {
+        let lines_without = |sign| hunk.lines.iter().filter(|line| line.sign != sign).count();
+        lines_without('+') < self.old && lines_without('-') < self.new
+    }
 }
 
 /// The numbers of a `@@` line, if it has them, and the line of the file that it names.

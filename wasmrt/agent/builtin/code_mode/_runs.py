@@ -1,33 +1,32 @@
-"""Suspended runs of programs, each stored in a private file, from which the same program is continued by replay.
+"""Suspended runs of programs, each stored in a journal, from which the same program is continued by replay.
 
 A run is stored from the first call that requires an approval. Each later call is recorded before it is made and after
 it returns, so that a call is not repeated if the process ends in between. A run belongs to one user, one conversation
-and one program text. A process locks the file while it uses the run.
+and one program text. A process holds the journal while it uses the run.
 """
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from blake3 import blake3
 
+from wasmrt.agent.builtin.code_mode._journal import USER_CHARS, Journal, JournalFiles, Journals
 from wasmrt.core.errors import BudgetExceededError, RunReplayError
-from wasmrt.core.files import create_file, unfit
-from wasmrt.core.limits import CODE_RUN_SECONDS, MAX_CODE_CALLS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
+from wasmrt.core.limits import MAX_CODE_CALLS, MAX_CODE_RUN_BYTES
 from wasmrt.core.strict_json import parse_json
 
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
+
 VERSION = 3
-_USER_CHARS = 16
-"""Length of the part of a file name that identifies the user."""
-MAX_FILE_BYTES = 4 * MAX_CODE_RUN_BYTES
 _ID = re.compile(r"[0-9a-f]{4,32}-t[0-9a-f]{1,16}\Z")
 _START_NEW = "change the program, for example by adding a comment, to start a new run"
 _encode = json.JSONEncoder(separators=(",", ":")).encode
@@ -52,11 +51,10 @@ class Answered(NamedTuple):
 class Run:
     """One run of a program: its seed, its time, and its answered calls."""
 
-    def __init__(self, store: CodeRuns, path: Path, owner: list[str], call_id: str) -> None:
-        self._store = store
-        self._path = path
+    def __init__(self, journal: Journal, owner: list[str], call_id: str) -> None:
+        self._journal = journal
         self._owner = owner
-        self._file: int | None = None
+        self._stored = False
         self._bytes = 0
         self._begun: dict[str, Any] | None = None
         self.seed = int.from_bytes(os.urandom(6), "little")  # small enough for a JSON number
@@ -120,19 +118,19 @@ class Run:
 
     def begin(self, asked: str, *, reads: bool) -> None:
         """Record that the next call starts; `reads` means that it can be repeated safely."""
-        if self._file is not None:
+        if self._stored:
             self._write({"begun": {"asked": asked, "reads": reads}})
 
     def waits(self, tool: str) -> None:
         """Record that the started call requires an approval and has to be repeated afterwards."""
-        if self._file is not None:
+        if self._stored:
             self._write({"waits": tool})
 
     def rewind(self) -> None:
         """Start a new pass, which replays the recorded answers and counts bytes from zero."""
         self._bytes = 0
         self._passes += 1
-        if self._file is not None:
+        if self._stored:
             self._write({"pass": self._passes})
         self._given = len(self.answers)
 
@@ -152,7 +150,7 @@ class Run:
     def add(self, answered: Answered) -> None:
         """Record the answer to the next call."""
         self.answers.append(answered)
-        if self._file is not None:
+        if self._stored:
             self._write({"answered": answered._asdict()})
 
     def keep(self) -> None:
@@ -161,62 +159,41 @@ class Run:
         Raises:
             RunReplayError: another call runs the same program, or the user has too many suspended runs.
         """
-        if self._file is not None:
+        if self._stored:
             return
         head = {"version": VERSION, "owner": self._owner, "seed": self.seed, "start_ms": self.start_ms}
         head |= {"id": self._id, "passes": self._passes}
         lines = [head, *({"answered": each._asdict()} for each in self.answers)]
-        try:
-            self._store.check_capacity(self._path)
-            created = create_file(self._path, "".join(f"{_encode(line)}\n" for line in lines).encode())
-            self._file = open_locked(self._path) if created else None
-        except OSError as error:
-            raise storage_error(error) from error
-        if self._file is None:
-            raise _active_error()
+        self._journal.create("".join(f"{_encode(line)}\n" for line in lines).encode())
+        self._stored = True
 
     def forget(self) -> None:
         """Delete the stored run after the program has ended."""
-        if self._file is not None:
-            self._path.unlink(missing_ok=True)
+        if self._stored:
+            self._journal.remove()
 
     def close(self) -> None:
-        """Release the lock."""
-        if self._file is not None:
-            os.close(self._file)
-            self._file = None
+        """Let other processes use the run."""
+        self._journal.close()
 
     def load(self) -> None:
         """Read the run if it is stored.
 
         Raises:
-            RunReplayError: another call is using it, or its file is invalid.
+            RunReplayError: another call is using it, or its journal is invalid.
         """
-        try:
-            self._file = open_locked(self._path)
-            if self._file is not None:
-                self._read(self._file)
-        except FileNotFoundError:
-            return
-        except OSError as error:
-            self.close()
-            raise storage_error(error) from error
-        except RunReplayError:
-            self.close()
-            raise
+        data = self._journal.open()
+        if data is not None:
+            self._stored = True
+            self._read(data)
 
-    def _read(self, file: int) -> None:
-        with os.fdopen(file, "rb", closefd=False) as reader:
-            data = reader.read(MAX_FILE_BYTES + 1)
-        whole = data[: data.rfind(b"\n") + 1]
-        if len(whole) < len(data):  # remove an incomplete line left by a crash
-            os.ftruncate(file, len(whole))
+    def _read(self, data: bytes) -> None:
         try:
-            head, *lines = (parse_json(line.decode()) for line in whole.splitlines())
-            # SECURITY: check the owner in the content, too, not only in the file name.
+            head, *lines = (parse_json(line.decode()) for line in data.splitlines())
+            # SECURITY: check the owner in the content, too, not only in the journal's name.
             if (head["version"], head["owner"]) != (VERSION, self._owner):
                 raise ValueError("different version or owner")
-            if not _ID.match(head["id"]):  # it becomes part of a file name
+            if not _ID.match(head["id"]):  # it becomes part of call IDs
                 raise ValueError("invalid ID")
             self._id, self._passes = head["id"], int(head["passes"])
             self.seed, self.start_ms = int(head["seed"]), int(head["start_ms"])
@@ -241,103 +218,42 @@ class Run:
         self._begun = None
 
     def _write(self, line: dict[str, Any]) -> None:
-        assert self._file is not None
-        try:
-            os.lseek(self._file, 0, os.SEEK_END)
-            os.write(self._file, f"{_encode(line)}\n".encode())
-            os.fsync(self._file)
-        except OSError as error:
-            raise storage_error(error) from error
+        self._journal.append(f"{_encode(line)}\n".encode())
 
 
 class CodeRuns:
-    """The suspended runs in a private folder."""
+    """The suspended runs in a private folder, or in a database that several hosts share."""
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, place: Path | Postgres) -> None:
+        self.journals = open_journals(place)
 
     @contextmanager
     def opened(self, user: str, trace: str, code: str, call_id: str) -> Iterator[Run]:
         """Open the suspended run of a program, or start a new run with this call.
 
         Raises:
-            RunReplayError: another call is using it, or its file is invalid.
+            RunReplayError: another call is using it, or its journal is invalid.
         """
         owner = [user, trace, blake3(code.encode("utf-8", "surrogatepass")).hexdigest()]
         prefix, rest = (blake3(text.encode()).hexdigest() for text in (user, _encode(owner)))
-        name = f"{prefix[:_USER_CHARS]}-{rest[:48]}.jsonl"
-        self._forget_expired()
-        run = Run(self, self._folder / name, owner, call_id)
-        run.load()
+        self.journals.forget_expired()
+        run = Run(self.journals.journal(f"{prefix[:USER_CHARS]}-{rest[:48]}"), owner, call_id)
         try:
+            run.load()
             yield run
         finally:
             run.close()
 
-    def check_capacity(self, path: Path) -> None:
-        """Create the folder, and check that the user may have one more suspended run.
 
-        Raises:
-            RunReplayError: the user has too many suspended runs. None is removed automatically.
-            OSError: the folder cannot be created.
-        """
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        waiting = sum(1 for each in self._folder.glob(f"{path.name[: _USER_CHARS + 1]}*") if each != path)
-        if waiting >= MAX_CODE_RUNS:
-            raise RunReplayError(
-                f"this user already has {MAX_CODE_RUNS} suspended programs, the maximum", code="too-many-runs",
-                hint="answer their requests, or drop programs: wasmrt approvals list, and wasmrt approvals forget",
-            )  # fmt: skip
+def open_journals(place: Path | Postgres) -> Journals:
+    """Return the journals in a folder or a database."""
+    if isinstance(place, Path):
+        return JournalFiles(place)
+    from wasmrt.agent.builtin.code_mode._table import JournalTable  # most installations have no database
 
-    def _forget_expired(self) -> None:
-        oldest = time.time() - CODE_RUN_SECONDS
-        with suppress(OSError):
-            for each in self._folder.iterdir():
-                with suppress(OSError):
-                    if each.stat(follow_symlinks=False).st_mtime < oldest:
-                        each.unlink()
+    return JournalTable(place)
 
 
 def call_digest(name: str, params: str) -> str:
     """Return the digest of a tool's name and params."""
     return blake3(_encode([name, params]).encode()).hexdigest()
-
-
-def open_locked(path: Path) -> int | None:
-    """Open and lock the file of a run; return its descriptor, or None if another process has just removed the file.
-
-    Raises:
-        FileNotFoundError: the file does not exist.
-        RunReplayError: another call has locked it.
-        OSError: the file cannot be used.
-    """
-    file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
-        status = os.fstat(file)
-        if (reason := unfit(status, private=True)) is not None:
-            raise OSError(0, f"its file {reason}")
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(file).st_nlink == 0:
-            os.close(file)
-            return None
-    except BlockingIOError:
-        os.close(file)
-        raise _active_error() from None
-    except BaseException:
-        with suppress(OSError):
-            os.close(file)
-        raise
-    return file
-
-
-def _active_error() -> RunReplayError:
-    problem = "another call is running the same program"
-    return RunReplayError(problem, code="run-under-way", hint="wait until it has ended")
-
-
-def storage_error(error: OSError) -> RunReplayError:
-    """Create the error for a run whose file cannot be used."""
-    return RunReplayError(
-        f"cannot store the run ({error.strerror})", code="run-store",
-        hint="check the owner, the permissions and the free space of the data folder, which wasmrt doctor shows",
-    )  # fmt: skip

@@ -17,6 +17,7 @@ from wasmrt.core.traits import Traits
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import store_place
 
 _DESCRIPTION = (
     "Run a JavaScript program that calls tools: many calls in one, and only printed output and the return value are "
@@ -51,7 +52,7 @@ class CodeTool(ToolDefaults):
         self._runtime = runtime
         self._lock = threading.Lock()
         self._prepared: PreparedTool | None = None
-        self.runs = runs or CodeRuns(find_places().code_runs)
+        self.runs = runs or CodeRuns(store_place(find_places().code_runs))
         about = f"The body of an async function, up to {MAX_CODE_BYTES:,} bytes."
         self.schema: dict[str, Any] = {
             "type": "object",

@@ -29,10 +29,12 @@ from wasmrt.catalog import Catalog, ComponentInfo
 from wasmrt.catalog.bundled import bundled_grant, bundled_sidecar, bundled_tool
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer
+from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.removal import check_removable
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, NotInstalledError, SourceError, WasmrtError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import COMPONENT_MAX_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.names import check_installed_name
@@ -45,6 +47,7 @@ from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import ToolSpec
 
 _MAX_ROWS = 200
+_MAX_PROBLEMS = 20
 _MAX_DISCOVERED = 64
 """Maximum number of packages in the sources that one search opens."""
 _NAME = {"type": "string", "maxLength": 64, "description": "The name of the tool or MCP server."}
@@ -98,9 +101,13 @@ class ExtensionTools:
                 "tool_search", "Search installed and installable tools by name and description.",
                 {
                     "query": {"type": "string", "maxLength": 500},
-                    "discover": {"type": "boolean", "description": "Also search the descriptions in the sources."},
+                    "discover": {
+                        "type": "boolean",
+                        "description": "Also search the operator's lists, and the descriptions in the sources.",
+                    },
                 },
                 self._search, required=["query"], untrusted=any_result,
+                effects=[Effect.NETWORK] if any("://" in each for each in self._sources.policy.search) else [],
             ),
             HostTool(
                 "tool_install", "Ask the user to install a tool from the operator's sources or from a URL.",
@@ -146,7 +153,7 @@ class ExtensionTools:
             for tool in self._catalog.tools()
         ]  # fmt: skip
 
-    def _search(self, params: Params, _: ToolContext) -> Any:
+    def _search(self, params: Params, context: ToolContext) -> Any:
         rows = self._installed_rows() + ([] if self._registry.servers is None else self._registry.servers.rows())
         known = {row["name"] for row in rows}
         for at, name in enumerate(self._sources.names()):
@@ -155,7 +162,27 @@ class ExtensionTools:
                 description = self._read_description(name) if described else ""
                 rows.append({"name": name, "kind": "wasm", "state": "not installed", "description": description})
         found = rank_rows(params["query"], rows)
-        return {"tools": found[:_MAX_ROWS], "total": len(found)}
+        answer = {"tools": found[:_MAX_ROWS], "total": len(found)}
+        if params.get("discover") and self._sources.policy.search:
+            self._add_listed(answer, params["query"], context)
+        return answer
+
+    def _add_listed(self, answer: dict[str, Any], query: str, context: ToolContext) -> None:
+        """Add the tools of the operator's lists. `tool_install` takes their names and URLs."""
+        from wasmrt.agent.builtin.extensions.lists import lists_for_agent, search_lists
+
+        with self._runtime.open_gateway() as gateway:
+            lifetime = context.lifetime or Lifetime(HostTool.timeout_seconds)
+            found = search_lists(query, lists_for_agent(gateway, self._sources.policy, context.user, lifetime))
+        for tool in found.tools:
+            is_allowed = self._decide_url(tool.reference, self._sources.policy) is None
+            answer["tools"].append({
+                "name": tool.name.rpartition("/")[2], "kind": "wasm", "description": tool.description,
+                "state": "not installed" if is_allowed else "the operator has not allowed its host",
+                "url": tool.reference,
+            })  # fmt: skip
+        answer["total"] += len(found.tools) + found.more
+        answer["problems"] = found.problems[:_MAX_PROBLEMS]
 
     def _read_description(self, name: str) -> str:
         try:
@@ -167,8 +194,7 @@ class ExtensionTools:
     def _check_source(self, params: Params) -> Decision | None:
         name, url = check_installed_name(params["name"]), params.get("url")
         if url is not None:
-            denial = decide_download(first_address(url), self._sources.hosts, "extensions")
-            return self._decide_host(params) if denial is None else denial
+            return self._decide_url(url, InstallPolicy() if params.get("kind") == "mcp" else self._sources.policy)
         if params.get("kind") == "mcp":
             return None
         try:
@@ -178,11 +204,12 @@ class ExtensionTools:
             return Decision(False, Reason.NOT_FOUND, error.message, hint, "tool.source", name)
         return None
 
-    def _decide_host(self, params: Params) -> Decision | None:
-        if params.get("kind") == "mcp":
-            return None
+    def _decide_url(self, url: str, policy: InstallPolicy) -> Decision | None:
+        denial = decide_download(first_address(url), self._sources.hosts, "extensions")
+        if denial is not None:
+            return denial
         try:
-            self._sources.policy.check_source(params["url"])
+            policy.check_source(url)
         except SourceError as error:
             return Decision(False, Reason.HOST_NOT_ALLOWED, error.message, error.hint, "tool.source", "url")
         return None

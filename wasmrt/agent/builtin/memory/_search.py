@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -124,21 +123,23 @@ def search_vectors(db: sqlite3.Connection, model: str, vector: str) -> list[Scor
     import numpy
 
     wanted = _decode(vector.encode("ascii"), len(vector))[0]
-    found, (last,) = list[Scored](), db.execute("SELECT coalesce(max(chunk), 0) FROM vector").fetchone()
+    (last,) = db.execute("SELECT coalesce(max(chunk), 0) FROM vector").fetchone()
     query = (
         "SELECT group_concat(chunk), CAST(group_concat(value, '') AS BLOB) FROM vector "
         "WHERE chunk BETWEEN ? AND ? AND model = ? AND length(value) = ?"
     )
+    names, parts = list[str](), [numpy.zeros(0, numpy.float32)]
     for first in range(1, last + 1, _COMPARE_AT_ONCE):
         chunks, values = db.execute(query, (first, first + _COMPARE_AT_ONCE - 1, model, len(vector))).fetchone()
-        if chunks is None:
-            continue
-        names, rows = chunks.split(","), _decode(values, len(vector))
-        lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows) * (wanted @ wanted))
-        scores = rows @ wanted / numpy.maximum(lengths, 1)
-        best = numpy.argsort(-scores, kind="stable")[:CANDIDATES]
-        found += [Scored(int(names[n]), float(scores[n])) for n in best if scores[n] > 0]
-    return heapq.nsmallest(CANDIDATES, found, key=lambda each: (-each.score, each.chunk))
+        if chunks is not None:
+            names += chunks.split(",")
+            rows = _decode(values, len(vector))
+            lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows) * (wanted @ wanted))
+            parts.append(rows @ wanted / numpy.maximum(lengths, 1))
+    scores = numpy.concatenate(parts)
+    best = numpy.argsort(-scores, kind="stable")[:CANDIDATES]
+    found = [Scored(int(names[n]), float(scores[n])) for n in best if scores[n] > 0]
+    return sorted(found, key=lambda each: (-each.score, each.chunk))
 
 
 def _decode(values: bytes, dimensions: int) -> NDArray[float32]:

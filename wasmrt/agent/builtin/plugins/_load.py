@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -175,6 +176,12 @@ class _Loader:
                 f"{manifest.tool_name} is a native plugin, and native plugins are disabled",
                 code="native-plugin",
                 hint="build it for WASI; or load it with unsafe_native_plugins if you trust its author",
+            )
+        if sys.platform != "linux":
+            raise ConfigurationError(
+                f"{manifest.tool_name} is a native plugin, which needs Linux",
+                code="native-plugin",
+                hint="build it for WASI",
             )
         read = () if self._workspace is None else (Mount(str(self._workspace), WORKSPACE, read_only=True),)
         network = manifest.requires_network and self._network

@@ -6,8 +6,11 @@ other users' files, the network and other processes. Native plugins run only if 
 
 from __future__ import annotations
 
+import errno
+import os
 import stat
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from math import ceil
 from pathlib import Path
@@ -25,8 +28,9 @@ from wasmrt.core.errors import (
     UnknownWorldError,
     WorkerCrashedError,
 )
-from wasmrt.core.files import open_file
+from wasmrt.core.files import open_file, write_whole
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import MAX_PLUGIN_PROGRAM_BYTES
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
@@ -36,13 +40,14 @@ from wasmrt.sandbox.isolation.programs import Sink, not_started, run_to_end, sta
 
 _DETECTOR = LeakDetector()
 _CHUNK = 1024 * 1024
+_EXECUTABLE = 0o500
 
 
 class NativeProgram:
     """The program of a native plugin, which may not change after it is loaded.
 
     Raises:
-        OSError: the file is not executable.
+        OSError: the file is not executable, or has more than `MAX_PLUGIN_PROGRAM_BYTES`.
     """
 
     kind = "native"
@@ -56,7 +61,8 @@ class NativeProgram:
         self._network = network
         self.mounts = tuple(mounts)
         self.cwd = next((mount.host_path for mount in mounts if mount.read_only), "/")
-        self.digest = _digest(path)
+        with _copy(path) as (_, self.digest):
+            pass
 
     def run(self, request: bytes, context: ToolContext) -> Printed:
         """Run it once with a request on its standard input, within the lifetime of the context.
@@ -64,27 +70,18 @@ class NativeProgram:
         Raises:
             ToolError: the program could not be confined or started, has changed, failed, or exceeded a limit.
         """
-        try:
-            problem = (
-                "" if _digest(self._path) == self.digest else "the plugin's program has changed since it was loaded"
-            )
-        except OSError as error:
-            problem = f"cannot read the plugin's program: {error.strerror}"
-        if problem:  # SECURITY: consent applies to the program that was loaded.
-            hint = "load the plugins again"
-            raise ToolError(problem, code="changed", hint=hint, kind=ToolErrorKind.SANDBOX)
         seconds, stdout, stderr = self._manifest.timeout_seconds, bytearray(), bytearray()
-        with starting("the plugin"):
+        sinks = (self._sink(stdout, "max_stdout_bytes"), self._sink(stderr, "max_stderr_bytes"))
+        with self._checked_copy() as program, starting("the plugin"):
             command = confined_command(
                 NATIVE_PLUGIN,
-                [str(self._path)],
+                [f"/proc/self/fd/{program}"],
                 read=[mount.host_path for mount in self.mounts if mount.read_only],
                 write=[mount.host_path for mount in self.mounts if not mount.read_only],
-                execute=[str(self._path)],
+                keep=[program],
                 network=self._network,
                 cpu_seconds=ceil(seconds) + 1,
             )
-            sinks = (self._sink(stdout, "max_stdout_bytes"), self._sink(stderr, "max_stderr_bytes"))
             try:
                 code = run_to_end(command, request, self.cwd, Lifetime(seconds, within=context.lifetime), *sinks)
             except DeadlineExceededError:
@@ -94,6 +91,22 @@ class NativeProgram:
                 ) from None  # fmt: skip
         errors = _DETECTOR.redact(stderr.decode("utf-8", "replace"))
         return Printed(_response_text(bytes(stdout)), errors, _failure(code, errors))
+
+    @contextmanager
+    def _checked_copy(self) -> Iterator[int]:
+        """Yield a copy of the program whose digest has been checked, as a memfd.
+
+        SECURITY: consent applies to the program that was loaded, and its file may change again before it starts.
+        """
+        problem = "the plugin's program has changed since it was loaded"
+        try:
+            with _copy(self._path) as (descriptor, digest):
+                if digest == self.digest:
+                    yield descriptor
+                    return
+        except OSError as error:
+            problem = f"cannot read the plugin's program: {error.strerror}"
+        raise ToolError(problem, code="changed", hint="load the plugins again", kind=ToolErrorKind.SANDBOX)
 
     def _sink(self, output: bytearray, setting: str) -> Sink:
         def take(data: bytes) -> None:
@@ -112,12 +125,27 @@ def _check_output(manifest: PluginManifest, setting: str, size: int) -> None:
         )  # fmt: skip
 
 
-def _digest(path: Path) -> str:
+@contextmanager
+def _copy(path: Path) -> Iterator[tuple[int, str]]:
+    """Copy a program into a memfd that only this process has; yield its descriptor and the digest of the copied bytes.
+
+    Raises:
+        OSError: the file cannot be read or copied, or has more than `MAX_PLUGIN_PROGRAM_BYTES`.
+    """
     digest = blake3()
-    with open_file(path, follow_link=False) as (file, _):
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+    descriptor = os.memfd_create(path.name)
+    try:
+        with open_file(path, follow_link=False) as (file, status):
+            if (left := status.st_size) > MAX_PLUGIN_PROGRAM_BYTES:
+                raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+            while chunk := file.read(min(_CHUNK, left)):
+                left -= len(chunk)
+                digest.update(chunk)
+                write_whole(descriptor, chunk)
+        os.fchmod(descriptor, _EXECUTABLE)
+        yield descriptor, digest.hexdigest()
+    finally:
+        os.close(descriptor)
 
 
 def _response_text(data: bytes) -> str:

@@ -17,8 +17,10 @@ from wasmrt.agent.builtin.shell._commands import Command, Inner, NotUnderstoodEr
 from wasmrt.agent.builtin.shell._executed import may_be_code
 from wasmrt.agent.builtin.shell._known import (
     ANYTHING,
+    checkout_words,
     find_problem,
     kind_of,
+    loses_files,
     may_run,
     runs_workspace_code,
     written_names,
@@ -151,6 +153,12 @@ def files_to_run(text: str, start: Start, programs: tuple[str, ...] = ()) -> Ite
     yield from (each for each in found if each.parts and not each.absolute and not each.home and not each.climbed)
 
 
+def restored_paths(text: str, start: Start) -> Iterator[FoundPath]:
+    """Yield the paths that a command line restores from git if they exist, and if no branch has this name."""
+    for fact in _find_facts(text, start).facts:
+        yield from paths_in(checkout_words(fact), (*start.folders(), *fact.folders))
+
+
 @lru_cache(maxsize=32)
 def _find_facts(text: str, start: Start) -> _Facts:
     """Return the commands of a command line. The result is shared, and must not be changed.
@@ -200,6 +208,8 @@ def _by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdic
             yield _asks(problem.rule, problem.reason, command.text)
         if command.name in ("", ":", "true") and any(each.truncates for each in command.redirects):
             yield _asks("truncates", "it truncates a file", command.text)
+        if loses_files(fact):
+            yield _asks("loses-files", "it overwrites files or moves them away, with unknown names", command.text)
         for _ in evaluated_words(fact):
             reason = f"{command.name} evaluates its arguments, which may contain code"
             yield _asks("latent-code", reason, command.text)

@@ -29,7 +29,7 @@ from wasmrt.agent.builtin.shell._words import (
 _NUMBERS = frozenset(
     ("!", "$", "?", "#", "RANDOM", "SECONDS", "LINENO", "PPID", "UID", "EUID", "EPOCHSECONDS", "SRANDOM")
 )
-_KNOWN = {"HOME": "~", "PWD": ".", "_": ANY, "-": ANY, "0": ANY, "IFS": " \t\n"}
+_KNOWN = {"HOME": "~", "TMPDIR": "~", "TMP": "~", "TEMP": "~", "PWD": ".", "_": ANY, "-": ANY, "0": ANY, "IFS": " \t\n"}
 _OWN = words_of(
     "BASH BASHOPTS BASH_VERSION BASH_ARGV0 BASH_COMMAND BASH_SUBSHELL COLUMNS COMP_WORDBREAKS DIRSTACK "
     "EPOCHREALTIME FUNCNAME GROUPS HISTCMD HOSTNAME HOSTTYPE LINES MACHTYPE MAPFILE OLDPWD OPTARG OPTERR OPTIND "

@@ -47,8 +47,11 @@ _SED = frozenset(("sed", "gsed"))
 _SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
 _GLOBBED = words_of("tar bsdtar gtar rsync zip 7z 7za")
 """Programs that run programs by options, which may be the names of files that a pattern finds."""
+_WITH_NAME = ("-m", "-X", "--request")
 _GIT_READS = words_of("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
 _GIT_BRANCHES = words_of("-b -B -t --track --orphan --detach -d --no-track")
+_GIT_PATH = re.compile(rf"\.[a-z]{{1,5}}\Z|\A[:.]|/\Z|[{''.join(UNKNOWN)}]")
+"""A part of a word that is in no name of a branch."""
 _GIT_SETTINGS = re.compile(
     r"(?i)user\.(name|email|signingkey)|color\..*|advice\..*|column\..*|log\..*|branch\.[^.]+\.(remote|merge|rebase)"
     r"|core\.(autocrlf|eol|safecrlf|filemode|ignorecase|quotepath|abbrev|precomposeunicode|longpaths|symlinks|whitespace"
@@ -67,6 +70,8 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
     "tar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*|--get"), "gtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*|--get"),
     "bsdtar": re.compile(r"-?[a-zA-Z]*x[a-zA-Z]*|--ex.*"), "ar": re.compile("-?[a-z]*x[a-z]*"),
     "unzip": re.compile(r"(?!-[lptvz]).*"), "cpio": re.compile(r"-[a-zA-Z]*[ip].*|--ex.*"),
+    "python": re.compile("-e.*|--extract.*"), "python3": re.compile("-e.*|--extract.*"),
+    "jar": re.compile("-?[a-z]*x.*|--extract"), "gh": re.compile("download|clone"), "glab": re.compile("clone"),
     "7z": re.compile("[ex]"), "7za": re.compile("[ex]"), "unrar": re.compile("[ex]"),
     "wget": re.compile("(?!-O$).*"), "curl": re.compile(r"-[a-zA-Z]*[OJ][a-zA-Z]*|--remote-.*"),
     "git": re.compile("clone|pull|fetch|apply|am|submodule|lfs|checkout-index|unpack-file"),
@@ -75,6 +80,7 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
 }  # fmt: skip
 """Programs that write files under names from their input, with the argument that makes them do so."""
 _Entry = TypeVar("_Entry")
+DISCARDS = "git checkout may discard changes to files"
 ANYTHING = "*"
 """Stands for names of written files that are unknown until the command runs."""
 
@@ -177,8 +183,11 @@ def _arguments_problem(fact: Fact) -> Problem | None:
         pattern = _listed(ASKS, key)
         if pattern is None:
             continue
-        for each in fact.command.arguments:
-            if any(re.fullmatch(pattern, text, re.DOTALL) for text in _spellings(name, each.text)):
+        for before, each in pairwise((Field(""), *fact.command.arguments)):
+            spellings = _spellings(name, each.text)
+            if before.text in _WITH_NAME:  # `-m pty` is `-mpty`, and `-X put` is `-Xput`
+                spellings = chain(spellings, (before.text + each.text,))
+            if any(re.fullmatch(pattern, text, re.DOTALL) for text in spellings):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
             if each.known and each.text not in (allowed or ()) and _abbreviates(each.text, pattern):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
@@ -221,16 +230,24 @@ def _code_words(fact: Fact) -> Iterator[Field]:
 def _git_problem(fact: Fact) -> Problem | None:
     """Return a problem if git gets a setting that is not known to be harmless, or restores files."""
     words, operands = _texts(fact), [each.text for each in fact.operands]
-    given = [after.partition("=")[0] for each, after in pairwise(words) if each == "-c" and "=" in after]
+    before = words[: words.index(operands[0])] if operands else words
+    given = [after.partition("=")[0] for each, after in pairwise((*before, "")) if each == "-c"]
     if operands[:1] == ["config"] and not _GIT_READS.intersection(words) and len(operands) > 2:
         given += [next((each.partition("=")[0] for each in operands[1:] if "." in each), "")]
     for each in given:
         if not _GIT_SETTINGS.fullmatch(each):
             return Problem("setting", f"the setting {each[:60]!r} may make git run programs")
-    restores = len(operands) > 2 or re.search(r"\.[a-z]{1,5}\Z", operands[-1] if operands else "")
-    if operands[:1] == ["checkout"] and restores and not _GIT_BRANCHES.intersection(words):
-        return Problem("arguments", "git checkout may discard changes to files")
+    paths = checkout_words(fact)
+    if len(paths) > 1 or any(_GIT_PATH.search(each.text) for each in paths):
+        return Problem("arguments", DISCARDS)
     return None
+
+
+def checkout_words(fact: Fact) -> tuple[Field, ...]:
+    """Return the operands of a `git checkout` that creates no branch; a single one names a branch, or else a path."""
+    if fact.command.name != "git" or [each.text for each in fact.operands[:1]] != ["checkout"]:
+        return ()
+    return () if _GIT_BRANCHES.intersection(_texts(fact)) else fact.operands[1:]
 
 
 def _own_words(fact: Fact) -> Iterator[Field]:
@@ -319,6 +336,22 @@ def may_run(command: Command, name: str) -> bool:
     first = next((each for each in words[1:] if not each.startswith("-")), "")
     options = [each for at, each in enumerate(words) if each.startswith("-") or (at and words[at - 1].startswith("-"))]
     return any(each.endswith(name) for each in (words[0], first, *options))
+
+
+def loses_files(fact: Fact) -> bool:
+    """Return whether a command overwrites each file that `find` or `xargs` finds, or moves files out of the workspace.
+
+    The private home is deleted after the call, and so is a folder that `mktemp` makes there.
+    """
+    command, names = fact.command, [each.text.removeprefix("of=").removeprefix("./") for each in fact.command.arguments]
+    last = [each.text.removeprefix("./") for each in fact.operands[-1:]]
+    targets = [after for each, after in pairwise(names) if each == "-t"] or last
+    targets += [after for each in names if (after := each.partition("=")[2]) and each.startswith("--t")]
+    if command.name == "mv":
+        return any(each == ANY or each.startswith("~") for each in targets)
+    if not command.inherited & {"find", "xargs"}:
+        return False
+    return ANY in {"tee": names, "truncate": names, "dd": names, "cp": last}.get(command.name, [])
 
 
 def runs_workspace_code(command: Command, added: tuple[str, ...] = ()) -> bool:

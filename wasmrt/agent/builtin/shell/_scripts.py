@@ -1,20 +1,32 @@
-"""Files that a command line runs, with their digests: an approval covers the content that was shown."""
+"""Files that a command line runs or restores. An approval covers the content of the files that it showed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from blake3 import blake3
 
-from wasmrt.agent.builtin.shell._decide import files_to_run
+from wasmrt.agent.builtin.shell._decide import decide_command, files_to_run, restored_paths
+from wasmrt.agent.builtin.shell._known import DISCARDS
 from wasmrt.agent.builtin.shell._session import Start
+from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.core.errors import NotAuthorizedError
 from wasmrt.core.files import UnfitFileError, read_file
 from wasmrt.core.limits import MIB
 
 _MAX_FILES = 16
 _MAX_BYTES = MIB
+
+
+def decide_in(root: Callable[[], Path], command: str, start: Start, programs: tuple[str, ...]) -> Verdict:
+    """Decide about a command line as `decide_command` does; git checkout of an existing path requires an approval."""
+    verdict = decide_command(command, start, programs)
+    if verdict.action is Action.RUN and any(
+        root().joinpath(*path.parts).exists() for path in restored_paths(command, start)
+    ):
+        return Verdict(Action.ASK, "grammar", "arguments", DISCARDS, command[:200])
+    return verdict
 
 
 def describe_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from copy import copy
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
 from shlex import quote
@@ -184,9 +184,10 @@ class ShellTool(ToolDefaults):
         return self._decide(command, self._start(workdir))
 
     def _decide(self, command: str, start: Start) -> Verdict:
-        from wasmrt.agent.builtin.shell._decide import decide_command
+        from wasmrt.agent.builtin.shell._scripts import decide_in
 
-        return decide_command(command, start, self._settings.programs)
+        root = partial(self._root, ToolContext(user=self._conversation[0]))
+        return decide_in(root, command, start, self._settings.programs)
 
     def _start(self, workdir: str) -> Start:
         return self._start_from(WORKSPACE if self._held is None else self._held.start, workdir)

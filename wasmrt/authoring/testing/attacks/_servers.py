@@ -14,7 +14,7 @@ from wasmrt.authoring.testing._server import ReceivedRequest, Script, ServerConn
 from wasmrt.authoring.testing.attacks._attack import Attack
 from wasmrt.authoring.testing.attacks._build import Body
 from wasmrt.authoring.testing.attacks._site import TOKEN_BYTES, SiteSecret
-from wasmrt.core.limits import MAX_GZIP_MEMBERS, MIB
+from wasmrt.core.limits import MAX_CONTENT_MEMBERS, MIB
 
 _STEP_SECONDS = 0.01
 _PIECES = 100_000
@@ -83,7 +83,7 @@ def _server_attack(name: str, about: str, server: Script, secret: SiteSecret = S
 _STATUS = b"HTTP/1.1 200 X\r\n"
 SERVERS = (
     _server_attack("gzip-members", "is answered by a server with twenty thousand empty gzip members",
-                   _send_coded(_compress(b"") * (20 * MAX_GZIP_MEMBERS))),
+                   _send_coded(_compress(b"") * (20 * MAX_CONTENT_MEMBERS))),
     _server_attack("gzip-bomb", "is answered by a server with a megabyte that unpacks to a gigabyte",
                    _send_coded(_compress(bytes(64 * MIB)) * 16)),
     _server_attack("coding-in-coding", "is answered by a server with one coding in another",

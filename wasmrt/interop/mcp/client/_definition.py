@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 from blake3 import blake3
 
+from wasmrt.agent.flows import find_declaration, find_declaration_file
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import Effect
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
+from wasmrt.core.tool_defaults import Declaration
 from wasmrt.core.traits import SubagentAccess, TraitRestrictions, Traits
 from wasmrt.egress.leaks import Action, LeakDetector
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Trust
@@ -131,14 +133,44 @@ def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
     return frozenset(found | ({Effect.USE_SECRET} if server.secret_env else set()))
 
 
-def assigned_traits(server: McpServerConfig, tool: Definition) -> Traits:
+_OWN_DATA = {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.READ_MEMORY, Effect.WRITE_MEMORY}
+"""Effects on a server's own files, which it has without grants."""
+
+
+def find_flow_declaration(server: McpServerConfig, tool: Definition) -> Declaration | None:
+    """Return what a data file declares about a tool. Only for local servers, it decides about effects and results."""
+    found = find_declaration(_list_publishers(server), tool.name, tool.input_schema)
+    if found is None or server.trust is Trust.LOCAL:
+        return found
+    return found._replace(effects=None, results=None)
+
+
+def declaration_line(server: McpServerConfig) -> str:
+    """Return how the flow rules learn about the server's tools, for the question whether to trust it."""
+    path = find_declaration_file(_list_publishers(server))
+    if path is None:
+        return (
+            f"its tools' effects, destinations and labels are derived; to see them: wasmrt policy flows {server.name}"
+        )
+    return f"{path} declares the effects and content of its tools; if their schemas differ, they are derived"
+
+
+def _list_publishers(server: McpServerConfig) -> list[str]:
+    package = server.package
+    return [f"server:{server.name}", *([] if package is None else [f"{package.registry}:{package.name}"])]
+
+
+def assigned_traits(server: McpServerConfig, tool: Definition, declared: Declaration | None = None) -> Traits:
     """Return the traits of a tool, derived from the trust in its server.
 
-    The tool's annotations count only for local servers: a read-only tool has no effects that change anything.
+    For local servers, the declaration in a data file counts, or else the tool's annotations: a read-only tool has no
+    effects that change anything.
     """
     possible = possible_effects(server)
     if server.trust is not Trust.LOCAL:
         return Traits(effects=possible, declared=True, tightening=_DENIED)
+    if declared is not None and declared.effects is not None:
+        return Traits(effects=declared.effects & (possible | _OWN_DATA), declared=True)
     held = possible - {Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS}
     if tool.hint("readOnlyHint"):
         return Traits(effects=held - _CHANGING or frozenset({Effect.READ_FILESYSTEM}), declared=True)

@@ -37,7 +37,7 @@ from wasmrt.core.strict_json import JsonError, check_nesting, check_size, check_
 _MAX_FORGOTTEN = 1024
 """IDs of answered requests to remember; a second answer to one of these is ignored."""
 _MAX_LATE = 64
-MAX_QUOTES = 200_000
+_MAX_QUOTES = 200_000
 """Quotation marks in one message; a list of a million short strings takes seconds to read and to check."""
 _PASSED_ON = frozenset(
     {
@@ -66,8 +66,8 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
     text = line.strip()
     if not text.startswith((b"{", b"[")):
         return None
-    if text.count(b'"') - text.count(b'\\"') > MAX_QUOTES:
-        raise broken(f"sent a message with more than {MAX_QUOTES:,} quotation marks")
+    if text.count(b'"') - text.count(b'\\"') > _MAX_QUOTES:
+        raise broken(f"sent a message with more than {_MAX_QUOTES:,} quotation marks")
     try:
         value = read_json(text, max_bytes=MAX_MCP_MESSAGE_BYTES, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
         if b"\\u" in text:

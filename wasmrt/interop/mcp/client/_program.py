@@ -13,6 +13,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import Places, find_places
 from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.egress.secrets import DEFAULT_USER
+from wasmrt.interop.mcp.client._definition import declaration_line
 from wasmrt.interop.mcp.client._settings import McpServerConfig
 from wasmrt.interop.mcp.program_files import is_system, modules_of, required_files
 from wasmrt.runtime.workspace import folder_name
@@ -84,6 +85,10 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
 
 def consent_lines(server: McpServerConfig, program: Program | None) -> list[str]:
     """Return the consent text as lines, unshortened."""
+    return [*_list_grants(server, program), declaration_line(server)]
+
+
+def _list_grants(server: McpServerConfig, program: Program | None) -> list[str]:
     if program is None:
         lines = [f"the address: {server.url}"]
         return lines + ([f"it is sent the secret {server.bearer}, as a bearer token"] if server.bearer else [])

@@ -21,6 +21,7 @@ from wasmrt.interop.mcp.client._definition import (
     asks_always,
     assigned_traits,
     claim_of,
+    find_flow_declaration,
     remove_invisible,
     wrapped_output,
 )
@@ -99,7 +100,8 @@ class McpTool(ToolDefaults):
         self.grant_digest = digest_of(f"{server.consent_digest}\0{server.trust}".encode())
         """BLAKE3 of its server's command or address, grants and trust level."""
         self.offer = offer_of(server, client.trusted)
-        self._traits = assigned_traits(server, definition)
+        self.declaration = find_flow_declaration(server, definition)
+        self._traits = assigned_traits(server, definition, self.declaration)
         # SECURITY: a claim is shown, never believed: a server that is not local decides nothing about approvals.
         required = "the tool" if server.trust is Trust.LOCAL else f"every call of the MCP server {server.name}"
         self.approval_reason = "; ".join(filter(None, (f"{required} requires it", claim_of(definition))))

@@ -27,18 +27,30 @@ from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.gateway.transports import AsyncGuardedTransport
 from wasmrt.egress.secrets import SecretsStore, UserSecrets
 from wasmrt.interop.mcp.client._errors import NO_STORE_HINT
-from wasmrt.interop.mcp.client._guard import MAX_QUOTES, MessageGuard, broken, guard_streams
+from wasmrt.interop.mcp.client._guard import MessageGuard, broken, guard_streams
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Transport
 from wasmrt.interop.mcp.client._stdio import StdioServer
 
 _LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 _STREAM_SECONDS = 3600.0
 """Seconds for one stream; each call also has its own deadline."""
-_MAX_MARKS = {b":": 50_000, b'"': MAX_QUOTES, b",": 400_000, b"[": 100_000, b"{": 50_000}
-"""Characters of one message; the parser of the SDK takes up to 0.7 us for each."""
+_MARK_COSTS = {b"[": 900, b"{": 500, b":": 400, b'"': 150, b",": 100, b"": 4}
+"""Nanoseconds for which the parser of the SDK stops other threads, for each of these characters and for each byte.
+
+Names, strings and bytes cost more than their time, since they take memory.
+"""
+_LONG_NUMBER = re.compile(rb"\d{15}")
+_LONG_NUMBER_COST, _NOT_ASCII_COST = 400, 10
+_ASCII = bytes(range(128))
+_MAX_COST = 40_000_000
 _DIGITS = re.compile(rb"\d{400}")
 _MAX_DIGIT_RUNS = 500
 """Runs of 400 digits in one message; the time to read and write an integer grows with the square of its length."""
+_WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
+_MAX_WIDE_BYTES = 1_500_000
+"""Of a message with a character beyond U+FFFF: Python then stores four bytes for each character of a string."""
+_FRAMING_BYTES = 64 * 1024
+"""Of an event, such as the names of its fields."""
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 
 
@@ -131,30 +143,53 @@ class _Body(httpx2.AsyncByteStream):
         """Yield the body.
 
         Raises:
-            GuestOutputError: a message contains too many names, strings or values, or too long numbers.
+            GuestOutputError: a message is too large, or contains too many names, strings or values, or long numbers.
         """
-        counts, runs, tail = dict.fromkeys(_MAX_MARKS, 0), 0, b""
+        message = _Message()
         async for piece in self._inner:
             # SECURITY: an empty line ends an event of a stream, but outside a stream it is white space in JSON.
-            *_, last = messages = re.split(rb"\r?\n\r?\n", piece) if self._is_stream else [piece]
-            for message in messages:
-                text = tail + message
-                runs += len(_DIGITS.findall(text))
-                if runs > _MAX_DIGIT_RUNS:
-                    raise broken(f"sent a message with more than {_MAX_DIGIT_RUNS} runs of 400 digits")
-                open_digits = (len(text) - len(text.rstrip(b"0123456789"))) % 400
-                tail = text[len(text) - open_digits :]
-                for mark, most in _MAX_MARKS.items():
-                    counts[mark] += message.count(mark)
-                    if counts[mark] > most:
-                        raise broken(f"sent a message with more than {most:,} characters {mark.decode()}")
-                if message is not last:
-                    counts, runs, tail = dict.fromkeys(_MAX_MARKS, 0), 0, b""
+            first, *others = re.split(rb"\r?\n\r?\n", piece) if self._is_stream else [piece]
+            message.add(first)
+            for part in others:
+                message = _Message()
+                message.add(part)
             yield piece
 
     async def aclose(self) -> None:
         """Close the stream."""
         await self._inner.aclose()
+
+
+class _Message:
+    """The part of a message that has arrived."""
+
+    def __init__(self) -> None:
+        self._size = self._cost = self._digit_runs = 0
+        self._open_digits = self._end = b""
+        self._is_wide = False
+
+    def add(self, part: bytes) -> None:
+        """Check the message with its next part.
+
+        Raises:
+            GuestOutputError: it exceeds a limit.
+        """
+        self._size += len(part)
+        self._cost += sum(each * part.count(mark) for mark, each in _MARK_COSTS.items())
+        self._cost += _LONG_NUMBER_COST * len(_LONG_NUMBER.findall(part))
+        self._cost += _NOT_ASCII_COST * len(part.translate(None, _ASCII))
+        if self._cost > _MAX_COST or self._size > MAX_MCP_MESSAGE_BYTES + _FRAMING_BYTES:
+            raise broken("sent a message with too many bytes, lists, objects, names or values")
+        self._is_wide = self._is_wide or _WIDE.search(self._end + part) is not None
+        if self._is_wide and self._size > _MAX_WIDE_BYTES:
+            raise broken(f"sent a message of over {_MAX_WIDE_BYTES:,} bytes with characters beyond U+FFFF")
+        self._end = part[-5:]
+        text = self._open_digits + part
+        self._digit_runs += len(_DIGITS.findall(text))
+        if self._digit_runs > _MAX_DIGIT_RUNS:
+            raise broken(f"sent a message with more than {_MAX_DIGIT_RUNS} runs of 400 digits")
+        open_digits = (len(text) - len(text.rstrip(b"0123456789"))) % 400
+        self._open_digits = text[len(text) - open_digits :]
 
 
 class _Bearer(httpx2.Auth):

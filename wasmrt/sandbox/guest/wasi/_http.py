@@ -1,7 +1,7 @@
 """Implement `wasi:http@0.2`: outgoing requests, sent through the same gateway as those of the tool worlds.
 
-The interface `types` is complete, because language runtimes import all its functions. Incoming requests are not
-supported, because tools are not servers.
+The interface `types` is complete, because language runtimes import all its functions. An incoming request comes only
+from the params of a call (`worlds/_handler.py`); no guest listens.
 """
 
 from __future__ import annotations
@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from wasmrt.core.errors import TrapError
 from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.engine import HostInterface
-from wasmrt.sandbox.guest.wasi import _http_fields
+from wasmrt.sandbox.guest.wasi import _http_fields, _http_server
 from wasmrt.sandbox.guest.wasi._http_bodies import (
     IncomingBody,
     Trailers,
@@ -42,7 +41,7 @@ from wasmrt.sandbox.guest.wasi._http_request import (
     setter,
     timeout,
 )
-from wasmrt.sandbox.guest.wasi._io import Handles, IoError, Pollable, drop_handle, subscribe, unreachable
+from wasmrt.sandbox.guest.wasi._io import Handles, IoError, Pollable, drop_handle, subscribe
 
 
 def _headers(kind: type) -> Callable[..., int]:
@@ -70,10 +69,6 @@ def _drop_response(ctx: GuestCall, rep: int) -> None:
 
 def _subscribe(kind: type[Pollable]) -> Callable[..., int]:
     return lambda ctx, rep: subscribe(ctx, ctx.part(Handles).get(rep, kind))
-
-
-def _no_server(_ctx: GuestCall, _fields: int) -> int:
-    raise TrapError("the guest created a response, but tools cannot answer HTTP requests")
 
 
 _RESOURCES = (
@@ -118,10 +113,7 @@ _TYPES: dict[str, Callable[..., Any]] = {
     "[static]incoming-body.finish": finish_incoming,
     "[method]future-trailers.subscribe": _subscribe(Trailers),
     "[method]future-trailers.get": trailers,
-    "[constructor]outgoing-response": _no_server,
-    **unreachable("outgoing-response", "status-code set-status-code headers body"),
-    **unreachable("incoming-request", "method path-with-query scheme authority headers consume"),
-    "[static]response-outparam.set": unreachable("response-outparam", "set")["[method]response-outparam.set"],
+    **_http_server.MEMBERS,
 }
 
 _DROPS = {"outgoing-body": drop_body, "incoming-body": drop_incoming, "incoming-response": _drop_response}

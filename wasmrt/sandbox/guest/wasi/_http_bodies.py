@@ -1,4 +1,4 @@
-"""Bodies of `wasi:http@0.2`: request bodies limited as they are written, response bodies received as they are read."""
+"""Bodies of `wasi:http@0.2`. Guests' bodies are limited as they are written, others are received as they are read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,16 @@ from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure
 from wasmrt.sandbox.guest.requests import Refuse
 from wasmrt.sandbox.guest.services import HttpResponse
-from wasmrt.sandbox.guest.wasi._io import CLOSED, Handles, InputStream, IoError, OutputStream, Pollable, failed
+from wasmrt.sandbox.guest.wasi._io import (
+    CLOSED,
+    BytesStream,
+    Handles,
+    InputStream,
+    IoError,
+    OutputStream,
+    Pollable,
+    failed,
+)
 
 _HTTP_BYTES = "bytes of HTTP"
 DENIED = Case("HTTP-request-denied")
@@ -67,15 +76,20 @@ def charge(ctx: GuestCall, size: int) -> None:
 
 
 class Body:
-    """The body of a request, while the guest writes it: at most `limit` bytes, exactly `declared` if that is set."""
+    """A body that the guest writes: at most `limit` bytes, exactly `declared` if that is set."""
 
-    def __init__(self, limit: int, declared: int | None = None) -> None:
+    def __init__(self, limit: int, declared: int | None = None, *, is_response: bool = False) -> None:
         self.content = bytearray()
         self.limit = limit if declared is None else min(limit, declared)
         self.declared = declared
+        self.is_response = is_response
         self.finished = False
         self.closed = False
         self.has_stream = False
+
+    def size_error(self, size: int) -> Case:
+        """Return the error code for a body of the wrong size."""
+        return Case(f"HTTP-{'response' if self.is_response else 'request'}-body-size", size)
 
 
 class BodyStream(OutputStream):
@@ -94,11 +108,12 @@ class BodyStream(OutputStream):
 
 
 def _refuse_oversized_body(ctx: GuestCall, body: Body) -> Err:
-    if body.limit != body.declared:
+    if body.limit != body.declared and body.is_response:
+        ctx.charge_text(body.limit + 1)  # the response is over the output limit, which ends the call
+    elif body.limit != body.declared:
         # Recorded, because language runtimes trap on stream errors, and the trap does not contain the reason.
         ctx.services.handle(Refuse(Reason.REQUEST_TOO_LARGE, "a body", body.limit))
-    size = Case("HTTP-request-body-size", body.limit)
-    return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=size))
+    return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=body.size_error(body.limit)))
 
 
 class Receiving(InputStream):
@@ -166,8 +181,15 @@ class OpenResponses:
             response.fill(ctx)
 
 
+class GivenBody(BytesStream):
+    """The body of a request to the guest."""
+
+    def close(self) -> None:
+        self._content = b""
+
+
 class IncomingBody:
-    def __init__(self, receiving: Receiving) -> None:
+    def __init__(self, receiving: Receiving | GivenBody) -> None:
         self.receiving = receiving
         self.has_stream = False
 
@@ -199,7 +221,7 @@ def finish_body(ctx: GuestCall, rep: int, trailers: int | None) -> Ok | Err:
         handles.drop(trailers)
         return Err(Case("internal-error", "trailers are not sent"))
     if body.declared is not None and len(body.content) != body.declared:
-        return Err(Case("HTTP-request-body-size", len(body.content)))
+        return Err(body.size_error(len(body.content)))
     body.finished = True
     return Ok()
 

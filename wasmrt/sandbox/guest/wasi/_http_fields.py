@@ -57,16 +57,29 @@ def is_token(text: str) -> bool:
     return _NAME.match(text) is not None
 
 
+def declared_length(fields: Fields) -> int | None:
+    """Return the `content-length` in `fields`, or None if it is missing or malformed. The host rejects the latter."""
+    lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
+    return int(lengths.pop()) if len(lengths) == 1 else None
+
+
 def new(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(Fields([]))
 
 
 def from_list(ctx: GuestCall, entries: list[Entry]) -> Ok | Err:
+    fields = check_fields(ctx, entries)
+    return fields if isinstance(fields, Err) else Ok(ctx.part(Handles).add(fields))
+
+
+def check_fields(ctx: GuestCall, entries: list[Entry]) -> Fields | Err:
+    """Return new fields, or the error of an invalid or forbidden entry.
+
+    Raises:
+        BudgetExceededError: there are too many entries, or they are too large.
+    """
     _check_size(ctx, entries, entries)
-    problem = _problem(entries)
-    if problem is not None:
-        return problem
-    return Ok(ctx.part(Handles).add(Fields(list(entries))))
+    return _problem(entries) or Fields(list(entries))
 
 
 def get(ctx: GuestCall, rep: int, name: str) -> list[bytes]:

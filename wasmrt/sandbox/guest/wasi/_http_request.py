@@ -77,14 +77,8 @@ def request_body(ctx: GuestCall, rep: int) -> Ok | Err:
     request = ctx.part(Handles).get(rep, Request)
     if request.body is not None:
         return Err()
-    request.body = Body(ctx.services.max_request_bytes, _declared(request.fields))
+    request.body = Body(ctx.services.max_request_bytes, _http_fields.declared_length(request.fields))
     return Ok(ctx.part(Handles).add(request.body))
-
-
-def _declared(fields: Fields) -> int | None:
-    """Return the `content-length` in `fields`, or None if it is missing or malformed. The host rejects the latter."""
-    lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
-    return int(lengths.pop()) if len(lengths) == 1 else None
 
 
 def getter(attribute: str) -> Callable[..., Any]:

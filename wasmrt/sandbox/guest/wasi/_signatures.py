@@ -1,7 +1,7 @@
 """The WIT types of WASI functions. A component that imports a function with a different type is rejected early.
 
-Source: the packages wasi:io, clocks, random, cli, filesystem, sockets and http at 0.2, as the engine formats types.
-Methods of resources that guests never receive have no entry, because no guest can call them.
+Source: the packages wasi:io, clocks, random, cli, filesystem, sockets, http and config at 0.2, as the engine formats
+types. Methods of resources that guests never receive have no entry, because no guest can call them.
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ _HTTP_ERROR = (
     "HTTP-response-content-coding(option<string>), HTTP-response-timeout, HTTP-upgrade-failed, "
     "HTTP-protocol-error, loop-detected, configuration-error, internal-error(option<string>) }"
 )
+_CONFIG_ERROR = "variant { upstream(string), io(string) }"
 _HEADER_ERROR = "variant { invalid-syntax, forbidden, immutable }"
 _METHOD = "variant { get, head, post, put, delete, connect, options, trace, patch, other(string) }"
 _SCHEME = "variant { HTTP, HTTPS, other(string) }"
@@ -102,6 +103,10 @@ _TABLE: dict[str, dict[str, str]] = {
         "get-environment": "func() -> list<tuple<string, string>>",
         "get-arguments": "func() -> list<string>",
         "initial-cwd": "func() -> option<string>",
+    },
+    "wasi:config/store@0.2.0": {
+        "get": f"func(key: string) -> result<option<string>, {_CONFIG_ERROR}>",
+        "get-all": f"func() -> result<list<tuple<string, string>>, {_CONFIG_ERROR}>",
     },
     "wasi:cli/exit@0.2.0": {"exit": "func(status: result)", "exit-with-code": "func(status-code: u8)"},
     "wasi:cli/stdin@0.2.0": {"get-stdin": "func() -> input-stream"},
@@ -201,6 +206,18 @@ _TABLE: dict[str, dict[str, str]] = {
         "outgoing-body.write": "() -> result<output-stream>",
         "future-incoming-response.subscribe": "() -> pollable",
         "future-incoming-response.get": f"() -> option<result<result<incoming-response, {_HTTP_ERROR}>>>",
+        "incoming-request.method": f"() -> {_METHOD}",
+        "incoming-request.path-with-query": "() -> option<string>",
+        "incoming-request.scheme": f"() -> option<{_SCHEME}>",
+        "incoming-request.authority": "() -> option<string>",
+        "incoming-request.headers": "() -> fields",
+        "incoming-request.consume": "() -> result<incoming-body>",
+        "outgoing-response.status-code": "() -> u16",
+        "outgoing-response.set-status-code": "(status-code: u16) -> result",
+        "outgoing-response.headers": "() -> fields",
+        "outgoing-response.body": "() -> result<outgoing-body>",
+        "[static]response-outparam.set": "func(param: response-outparam, response: "
+        f"result<outgoing-response, {_HTTP_ERROR}>)",
     },
     "wasi:http/outgoing-handler@0.2.0": {
         "handle": "func(request: outgoing-request, options: option<request-options>) -> "

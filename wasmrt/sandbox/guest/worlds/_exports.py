@@ -52,6 +52,11 @@ def detect(linker: Linker, data: bytes) -> World:
         from wasmrt.sandbox.guest.worlds._program import program_world  # imports WASI, which most tools do not need
 
         return program_world(linker, program)
+    handler = worlds.exported_handler(interface.name for interface in kind.exports)
+    if handler is not None:
+        from wasmrt.sandbox.guest.worlds._handler import handler_world  # imports WASI, which most tools do not need
+
+        return handler_world(linker, handler)
     # Importing the JSON codecs for all WIT types takes a twentieth of a short program's start time, and tools of
     # wasmrt's worlds do not need them.
     from wasmrt.sandbox.guest.worlds._generic import generic_world, nothing_to_run
@@ -61,7 +66,8 @@ def detect(linker: Linker, data: bytes) -> World:
         return generic
     raise UnknownWorldError(
         nothing_to_run(kind),
-        hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, or functions with plain types (no resources)",
+        hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, wasi:http/incoming-handler, or functions with plain "
+        "types (no resources)",
     )
 
 

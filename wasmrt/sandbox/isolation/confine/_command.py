@@ -29,13 +29,13 @@ main()
 class Command(NamedTuple):
     """A command for `subprocess`, `asyncio` or any API that executes it without running Python between fork and exec.
 
-    Keep `close_fds` at True. Descriptors in `pass_fds` must also be granted with `keep`.
+    Keep `close_fds` at True.
     """
 
     argv: list[str]
     env: dict[str, str]
     passed: tuple[int, ...] = ()
-    """Descriptors that the stub needs; add them to `pass_fds`."""
+    """Descriptors that the stub and the program need; add them to `pass_fds`."""
 
     def start(self, cwd: str) -> subprocess.Popen[bytes]:
         """Start the command in the directory `cwd`, with three unbuffered pipes.
@@ -82,10 +82,11 @@ def confined_command(
         raise ConfineError("argv must name a program, got an empty list")
     kept = {name: os.environ[name] for name in confinement.environment if name in os.environ}
     outlet = specifics.get("outlet")
+    specifics["keep"] = keep = tuple(specifics.get("keep", ()))
     return Command(
         [*stub_command("stub"), encode(plan(confinement, **specifics)), *argv],
         {**kept, **(env or {})},
-        () if outlet is None else (outlet,),
+        keep if outlet is None else (*keep, outlet),
     )
 
 

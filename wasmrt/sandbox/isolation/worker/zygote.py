@@ -19,7 +19,7 @@ from wasmrt.core.errors import InvalidParametersError
 from wasmrt.sandbox.guest import wasi as _wasi  # noqa: F401 - a sealed worker cannot import
 from wasmrt.sandbox.guest.engine import VERSION, Engine
 from wasmrt.sandbox.guest.settings import WORKER_POOL, Allocator, EngineConfig, OptLevel, best_allocator
-from wasmrt.sandbox.guest.worlds import _generic, _program  # noqa: F401 - as above
+from wasmrt.sandbox.guest.worlds import _generic, _handler, _program  # noqa: F401 - as above
 from wasmrt.sandbox.isolation.confine._code_pages import protect_code_pages
 from wasmrt.sandbox.isolation.wire import (
     ClosedError,

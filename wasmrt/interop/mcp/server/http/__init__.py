@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from wasmrt.interop.mcp.server.http._endpoint import PATH, Endpoint
 from wasmrt.interop.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault, UserTokens
+from wasmrt.interop.mcp.server.http._metrics import metrics_server
 from wasmrt.interop.mcp.server.http._serve import MountedHandler, serve_http
 
 __all__ = [
@@ -15,5 +16,6 @@ __all__ = [
     "MountedHandler",
     "TokenFault",
     "UserTokens",
+    "metrics_server",
     "serve_http",
 ]

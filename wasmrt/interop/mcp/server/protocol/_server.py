@@ -104,7 +104,7 @@ class Server:
         self._listeners: dict[int, Callable[[], None]] = {}
         self._numbers = itertools.count()
         self._subscribed: Counter[str] = Counter()
-        self._closing = False
+        self._closing = self._draining = False
         self._telemetry: Telemetry | None = None
         self.refusals = Refusals()
         """The refused messages of all clients."""
@@ -126,8 +126,8 @@ class Server:
 
     @property
     def is_ready(self) -> bool:
-        """True if the tools are available, and the server is not closing."""
-        return self._tools.done() and self._tools.exception() is None and not self._closing
+        """True if the tools are available, and the server is not going to close."""
+        return self._tools.done() and self._tools.exception() is None and not (self._closing or self._draining)
 
     async def opened(self) -> None:
         """Wait until tools are available, or loading them has failed."""
@@ -143,6 +143,10 @@ class Server:
         """Notify all listeners that the list of tools has changed."""
         for changed in list(self._listeners.values()):
             changed()
+
+    def drain(self) -> None:
+        """Report that the server is not ready, so that balancers send new requests to other servers."""
+        self._draining = True
 
     def close(self) -> None:
         """End all subscriptions, and write the receipts of refused messages."""

@@ -86,14 +86,13 @@ class ServedApprover:
         call = current_call.get()
         if call is None:
             return ApprovalAnswer(approved=False, note="the call was not made over MCP")
-        client = call.caller.connection or call.caller.client
-        parked = await self._parked.park(request, client)
+        parked = await self._parked.park(request, call.caller.connection)
         if parked.again:
             try:
                 if (found := await self._parked.answer(parked)) is not None:
                     return found
             except ApprovalError:  # the request has ended, for example because the tool was updated
-                parked = await self._parked.park(request, client)
+                parked = await self._parked.park(request, call.caller.connection)
         try:
             answer = await self._ask(call, parked)
         except asyncio.CancelledError:
@@ -105,8 +104,8 @@ class ServedApprover:
         return answer
 
     async def _ask(self, call: ServedCall, parked: Parked) -> ApprovalAnswer | None:
-        if call.state is not None and (call.state.request, call.state.nonce) == (parked.id, parked.nonce):
-            parked.nonce = ""  # each question accepts one answer
+        if call.state is not None and call.state.request == parked.id and parked.expects(call.state.nonce):
+            parked.nonce, parked.elsewhere = "", False  # each question accepts one answer
             return await self._read_response(call, parked, call.said)
         if parked.nonce and call.state is None:  # the client was asked, and repeated the call instead of answering
             parked.declined = True

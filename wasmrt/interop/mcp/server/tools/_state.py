@@ -1,6 +1,6 @@
 """The `requestState` of a pending call: signed, short-lived, and valid once for one call of one user.
 
-The state passes through the client, so it is accepted only with a valid signature of this process. It contains no
+The state passes through the client, so it is accepted only with a valid signature of this server. It contains no
 secrets; it is signed, not encrypted.
 """
 
@@ -38,10 +38,13 @@ class State(NamedTuple):
 
 
 class Sealer:
-    """Signs states with a key of this process, so states are invalid after a restart."""
+    """Signs states with the key that hosts share, or a key of this process, so that they are invalid after a restart.
 
-    def __init__(self, *, now: Callable[[], float] = time.time) -> None:
-        self._key = secrets.token_bytes(32)
+    A state is accepted once by each process. The approval store uses the answer to a request once.
+    """
+
+    def __init__(self, key: bytes | None = None, *, now: Callable[[], float] = time.time) -> None:
+        self._key = key or secrets.token_bytes(32)
         self._now = now
         self._used: dict[str, int] = {}
         """The expiry times of used states, by nonce."""

@@ -42,6 +42,8 @@ MAX_RUNNING = 32
 REFUSED = "refused-message"
 """The tool name in receipts of refused messages."""
 _MAX_NAME_CHARS = 128
+_TRACE_OF_HOSTS = "mcp-hosts"
+"""The trace that all hosts with the same store use for clients without a connection or session."""
 _NOT_OFFERED = "no tool with this name is offered"
 _EXPLAIN = "tools/list names the offered tools; wasmrt policy explain NAME shows why a tool is not offered"
 _ANEW = "call the tool again without requestState and inputResponses"
@@ -54,14 +56,16 @@ class ServedTools:
     Args:
         view: The tools to offer.
         parked: The pending requests of the clients' calls, if calls can wait for approval.
+        state_key: The key of `requestState`, 32 bytes that hosts share; by default a key of this process.
     """
 
-    def __init__(self, view: ToolView, parked: ParkedRequests | None = None) -> None:
+    def __init__(self, view: ToolView, parked: ParkedRequests | None = None, state_key: bytes | None = None) -> None:
         self._view = view
         self._parked = parked
-        self._shared_trace = f"mcp-{os.urandom(6).hex()}"
+        shared = parked is not None and parked.is_shared
+        self._shared_trace = _TRACE_OF_HOSTS if shared else f"mcp-{os.urandom(6).hex()}"
         """The trace of clients without a connection or session."""
-        self._sealer = Sealer()
+        self._sealer = Sealer(state_key)
         self._slots: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MAX_RUNNING))
         self.offer = Offer(view)
 

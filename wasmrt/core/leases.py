@@ -1,7 +1,7 @@
-"""Leases: at most one process runs a job or a routine, and the end of a process is noticed on every machine.
+"""Leases: at most one process runs a job, a routine or a program, and every machine notices when a process ends.
 
 A run takes a lease in the transaction that starts it, and renews it while it runs. The lease of a killed process ends,
-also after a reboot and on another host, where process IDs have no meaning. The stores of jobs and of routines have the
+also after a reboot and on another host, where process IDs have no meaning. Each store has the
 same table of leases.
 """
 
