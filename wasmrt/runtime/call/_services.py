@@ -171,7 +171,7 @@ class CallServices:
     def _config_get(self, request: ConfigGet) -> str | None:
         decision = self._call.grant.explain_config(request.key)
         if not decision.allowed:
-            self.refuse(decision)
+            self.record_denial(decision)
             return None
         return dict(self._config_list(ConfigList())).get(request.key)
 
