@@ -1,6 +1,7 @@
-"""Takes screenshots of the approvals page with prepared requests: python -m docs.approvals_page FOLDER.
+"""Take screenshots of the approvals page with prepared requests; it needs Chromium.
 
-It needs Chromium. Each page is taken at the sizes of a phone and of a desktop, light and dark.
+python -m docs.approvals_page           # the pictures in docs: the first screen on a phone and on a desktop
+python -m docs.approvals_page FOLDER    # every page at both sizes, light and dark
 """
 
 from __future__ import annotations
@@ -26,8 +27,7 @@ FLOWS = FlowMap(
 )
 
 
-def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
+def main(folder: Path | None) -> None:
     with (
         tempfile.TemporaryDirectory() as data,
         served_site(Path(data), flows=lambda: FLOWS) as site,
@@ -41,12 +41,24 @@ def main(folder: Path) -> None:
         tab.goto(site.origin + site.link())
         tab.settled("/")
         root = tab.run("location.href")
+        if folder is None:
+            _take_for_docs(tab, root, f"requests/{good[0].id}")
+            return
+        folder.mkdir(parents=True, exist_ok=True)
         pages = {"inbox": "", "request": f"requests/{good[0].id}", "steered": f"requests/{bad[0].id}"}
         pages |= {"hostile": f"requests/{bad[5].id}", "diff": f"requests/{good[3].id}"}
         pages |= {name: name for name in ("remembered", "receipts", "grants", "flows")}
         for name, path in pages.items():
             tab.goto(root + path)
             _take(tab, folder, name)
+
+
+def _take_for_docs(tab: Tab, root: str, request: str) -> None:
+    for name, path in (("phone", ""), ("desktop", request)):
+        width, height = SIZES[name]
+        tab.goto(root + path)
+        picture = Path(__file__).with_name(f"approvals-{name}.png")
+        tab.screenshot(picture, width=width, height=height, whole=False)
 
 
 def _take(tab: Tab, folder: Path, name: str) -> None:
@@ -56,6 +68,6 @@ def _take(tab: Tab, folder: Path, name: str) -> None:
 
 
 if __name__ == "__main__":
-    if CHROMIUM is None or len(sys.argv) != 2:
-        sys.exit("usage: python -m docs.approvals_page FOLDER (it needs Chromium)")
-    main(Path(sys.argv[1]))
+    if CHROMIUM is None or len(sys.argv) > 2:
+        sys.exit("usage: python -m docs.approvals_page [FOLDER] (it needs Chromium)")
+    main(Path(sys.argv[1]) if len(sys.argv) == 2 else None)

@@ -199,6 +199,7 @@ def test_logs_are_shown_on_request_and_on_failure(wasmrt: Run, guest: Callable[.
     calm = guest(Body(imports=("log",), text=b"hello", execute=f"{log} (call $ok)"))
     assert "hello" not in wasmrt("run", calm).stderr
     assert "log info: hello" in wasmrt("run", calm, "--logs").stderr
+    assert "the tool's log has 1 line; to print it, pass --logs" in wasmrt("run", calm).stderr
     assert (
         "log info: hello"
         in wasmrt("run", guest(Body(imports=("log",), text=b"hello", execute=f"{log} unreachable")), code=1).stderr

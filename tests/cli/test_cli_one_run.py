@@ -160,4 +160,12 @@ def test_tables_fit_the_terminal_and_names_are_whole(
     show_columns(("NAME", "SOURCE", "CAN"), [(name, "builtin", "use the network, change something outside " * 3)])
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= columns and any(line.startswith(name) for line in lines)
+    show_columns(
+        ("TOOL", "CAN", "CLAIM"), [(name, "read files, delete-files " * 4, "the server claims that it reads " * 3)]
+    )
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= columns
     assert " ".join(" ".join(line[32:].strip() for line in lines[1:]).split()).count("change something outside") >= 1
+
+
+def test_an_update_without_installed_tools_says_that_nothing_is_updated(wasmrt: Run) -> None:
+    assert "no installed tool has a source to update it from" in wasmrt("update").stderr

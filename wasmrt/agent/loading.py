@@ -9,6 +9,7 @@ from typing import Any
 
 from wasmrt.agent.access import AccessStore
 from wasmrt.agent.approvals import (
+    Announce,
     Approvals,
     ApprovalStore,
     Approver,
@@ -198,7 +199,8 @@ def empty_registry(
     places = find_places()
     file = read_config_file(places.config)
     policy = policy or file.policy
-    store = ApprovalStore(file.store_place(places.approvals))
+    announce = announcer(policy)
+    store = ApprovalStore(file.store_place(places.approvals), announce=announce)
     asked = approver or approver_of(policy.approver, store)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     registry = ToolRegistry(
@@ -208,13 +210,22 @@ def empty_registry(
         tokens=ConfirmationTokens(
             file.store_place(places.tokens), file.database.key(places.tokens_key, file.read_secret)
         ),
-        access=AccessStore(file.store_place(places.access)),
+        access=AccessStore(file.store_place(places.access), announce=announce),
         telemetry=telemetry or (Telemetry() if file.telemetry else None),
     )
     place = file.store_place(places.data)
     if not isinstance(place, Path):
         registry._services.traces.shared = SharedLabels(place)
     return registry
+
+
+def announcer(policy: ToolPolicy) -> Announce:
+    """Return the function that shows a notification of a new request, or None if the operator did not enable that."""
+    if not policy.notify:
+        return None
+    from wasmrt.agent.builtin.desktop import announce_request
+
+    return announce_request
 
 
 def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:

@@ -232,6 +232,7 @@ MAX_APPROVAL_BYTES = 1 * MIB  # params and preview of one pending request
 MAX_PENDING_APPROVAL_BYTES = 16 * MIB
 MAX_DECIDED_APPROVALS = 10_000
 MAX_REMEMBERED_ANSWERS = 10_000
+MAX_KNOWN_HOSTS = 10_000  # hosts to which calls were approved, for each user and tool
 MAX_ANSWER_NOTE_BYTES = 1 * KIB
 APPROVAL_POLL_SECONDS = 0.25  # longest interval between two checks for an answer from another process
 ACCESS_REQUEST_SECONDS = 24 * 3600.0  # lifetime of a request for an additional grant entry

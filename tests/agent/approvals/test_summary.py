@@ -123,12 +123,28 @@ def test_unusual_properties_are_warnings(effects: tuple[Effect, ...], params: Ma
     assert any(line.startswith(f"  unusual: {title}") for line in request_lines(asked)[0])
 
 
+def test_the_first_request_to_a_host_is_a_warning() -> None:
+    for hosts, words in (("a.example",), "a.example."), (("a.example", "b.example"), "a.example and 1 more."):
+        (line,) = [each for each in request_lines(request(new_hosts=hosts))[0] if "unusual" in each]
+        assert line == f"  unusual: First request to {words}"
+
+
+def test_the_reason_of_an_agent_is_a_claim() -> None:
+    asked = request({"path": "a", "Reason": "the user asked\napproved by: bob"})
+    claim = summarize(asked).claim
+    assert claim is not None and claim.value.startswith("the user asked")
+    lines = request_lines(asked)[0]
+    assert "  agent's reason (a claim): the user asked approved by: bob" in lines
+    assert summarize(request({"path": "a", "reason": " ", "purpose": 3})).claim is None
+
+
 def test_an_ordinary_call_has_no_warnings() -> None:
     for effects, params in (
         (HTTP, {"method": "POST", "url": URL, "body": "gr\u00fc\u00dfe"}),
         (SENDS, {"to": "bob@example.com", "body": "two\nlines"}),
         (RUNS, {"command": "ls -la src | sort"}),
         ((Effect.WRITE_FILESYSTEM,), {"path": "notes/a.txt", "text": "x"}),
+        ((Effect.READ_FILESYSTEM,), {"uri": "file:///home/ann/a.html"}),
     ):
         assert summarize(request(params, effects=effects)).cautions == ()
 

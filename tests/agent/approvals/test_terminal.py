@@ -101,7 +101,7 @@ def test_the_terminal_shows_the_call_and_the_reason(screen: Screen) -> None:
     shown = screen.seen
     assert f"\napproval {asked.id}: Change notes/a.txt\n  tool: write_file\n" in shown
     assert "user: alice" in shown
-    assert "effects: write-filesystem (risk: medium)" in shown
+    assert "effects: write-filesystem" in shown
     assert "reason: write_file: write_file writes" in shown
     assert '    {\n      "path": "notes/a.txt",\n      "text": "hello"\n    }' in shown
     assert "    -old\n    +new" in shown

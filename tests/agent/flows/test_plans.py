@@ -345,7 +345,7 @@ def test_a_proposed_plan_is_shown_whole_and_only_a_person_approves_it() -> None:
     assert not cut
     text = "\n".join(lines)
     assert "propose_plan: its calls may read files, spend money" in text
-    assert "effects: financial, read-filesystem (risk: high)" in text
+    assert "effects: financial, read-filesystem" in text
     assert "2. pay, up to 2 times: it may spend money" in text
     assert "amount: a value in the results of step 1, a number from 0 to 500" in text
     agent.answer = ApprovalAnswer(approved=True, by="ann")

@@ -103,6 +103,34 @@ def test_a_missing_package_and_a_missing_program_are_refused(home: Path, registr
     assert rows() == [] and folders(home, "tiny") == []
 
 
+@pytest.mark.parametrize(("requires", "chosen"), [
+    (['mcp[cli]>=1.6.0; python_version > "3"'], "1.9"), (["mcp>=2,<3"], "2.0"), (["mcp>=1", "needs-sdk-2"], "2.0"),
+])  # fmt: skip
+def test_a_package_gets_version_1_of_the_mcp_sdk_if_it_accepts_it(
+    home: Path, registry: PackageRegistry, requires: list[str], chosen: str
+) -> None:
+    def metadata(name: str, version: str, requires: list[str]) -> dict[str, str]:
+        head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        text = head + "".join(f"Requires-Dist: {each}\n" for each in requires)
+        return {f"{name.replace('-', '_')}-{version}.dist-info/METADATA": text}
+
+    for version in ("1.9", "2.0"):
+        registry.add_wheel("mcp", version)
+    registry.add_wheel("needs-sdk-2", "1.0", metadata("needs-sdk-2", "1.0", ["mcp>=2"]))
+    registry.add_wheel("tiny-server", "1.0", metadata("tiny-server", "1.0", requires))
+    added = run("add", "tiny", "--yes", "--", "uvx", "tiny-server")
+    assert added.exit_code == 0, added.output
+    assert ("gets it (mcp<2)" in added.stderr) is (chosen == "1.9")
+    assert [path.name for path in home.rglob("mcp-*.dist-info")] == [f"mcp-{chosen}.dist-info"]
+
+
+@needs_npm
+def test_a_package_for_a_newer_node_is_reported(home: Path, registry: PackageRegistry) -> None:
+    registry.add_tarball("tiny", "2.0.0", engines={"node": ">=4000.1"})
+    added = run("add", "tiny", "--yes", "--", "npx", "tiny")
+    assert added.exit_code == 0 and "tiny requires Node.js 4000.1, and" in added.stderr, added.output
+
+
 @needs_npm
 def test_a_package_of_npm_runs_without_its_install_scripts(
     home: Path, registry: PackageRegistry, tmp_path: Path

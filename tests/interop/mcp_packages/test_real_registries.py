@@ -26,6 +26,7 @@ SERVERS: list[tuple[str, str, dict[str, Any], str]] = [
       "total_thoughts": 1}, "thought_history_length"),
     ("uvx mcp-server-calculator", "calculate", {"expression": "6*7"}, "42"),
     ("uvx mcp-simple-timeserver", "get_local_time", {}, "Timezone"),
+    ("uvx mcp-server-sqlite --db-path {work}/a.db", "list_tables", {}, "[]"),  # requires mcp>=1, fails with mcp 2
     ("uvx --from excel-mcp-server excel-mcp-server stdio", "list_workbooks", {"directory": "{work}"}, "{}"),
 ]  # fmt: skip
 _LOOKUPS = {"npx": ("npm", "view"), "uvx": (sys.executable, "-m", "pip", "index", "versions")}
@@ -40,7 +41,9 @@ def test_a_server_is_added_by_the_command_of_its_documentation_and_called(
     tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch, command: str, tool: str,
     params: dict[str, Any], part: str,
 ) -> None:  # fmt: skip
-    words = command.split()
+    work = tmp_path / "work"
+    work.mkdir()
+    words = command.replace("{work}", str(work)).split()
     if words[0] == "npx" and shutil.which("npm") is None:
         pytest.skip("not tried: npm is not installed")
     package = words[2] if words[1].startswith("-") else words[1]
@@ -51,8 +54,6 @@ def test_a_server_is_added_by_the_command_of_its_documentation_and_called(
     monkeypatch.setenv("WASMRT_HOME", str(home))
     rules = '[tools.filter]\nallow_external = true\n[tools.rules."*"]\npermission = "allow"\n'
     (home / "data" / "config.toml").write_text(rules)
-    work = tmp_path / "work"
-    work.mkdir()
     added = run("add", "peer", "--yes", "--trust", "local", "--write", str(work), "--", *words)
     assert added.exit_code == 0, added.output
     called = run("call", "peer", tool, json.dumps(params).replace("{work}", str(work)))

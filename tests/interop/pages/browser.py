@@ -83,10 +83,13 @@ class Tab:
         self.ask("Input.dispatchKeyEvent", type="keyDown", **about, **({"text": text} if text else {}))
         self.ask("Input.dispatchKeyEvent", type="keyUp", **about)
 
-    def screenshot(self, path: Path, *, scheme: str = "light", width: int = 1100, height: int = 900) -> None:
+    def screenshot(
+        self, path: Path, *, scheme: str = "light", width: int = 1100, height: int = 900, whole: bool = True
+    ) -> None:
+        """Write a picture of the whole page, or only of the first screen."""
         self.ask("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.ask("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-        found = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=True)
+        found = self.ask("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(found["data"]))
 
     def tree(self) -> list[dict[str, Any]]:

@@ -20,7 +20,7 @@ def test_a_request_page_shows_the_whole_request(site: Site, ann: Person) -> None
         for part in ("Changes files", ">Change <", "write_file", "write_file writes", "alice", "t1", asked.id,
                      "notes/a.txt", "-old", "+new"):  # fmt: skip
             assert part in page
-    assert "write-filesystem" in page and "medium" in page
+    assert "write-filesystem" in page
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_truncated_request_cannot_be_allowed_from_the_list(site: Site, ann: Pe
     assert 'value="allow' not in page
     whole = ann.get(f"requests/{asked.id}").text
     assert "x" * 5000 in whole
-    assert 'value="allow-once"' in whole
+    assert whole.index("x" * 5000) < whole.index('value="allow-once"'), "it is allowed behind its text"
 
 
 def test_hidden_parameters_and_warnings_cannot_be_allowed_from_the_list(site: Site, ann: Person) -> None:
@@ -207,6 +207,20 @@ def test_a_client_is_shown_by_the_name_that_it_gave(site: Site, ann: Person) -> 
     site.store.add(asked)
     for page in (ann.get().text, ann.get(f"requests/{asked.id}").text):
         assert "agent 2.1 &lt;b&gt;verified&lt;/\u2026</bdi> (self-named)" in page
+
+
+def test_the_reason_of_an_agent_is_shown_as_a_claim(site: Site, ann: Person) -> None:
+    site.store.add(request({"path": "a.txt", "reason": "<b>fix</b> the build"}))
+    page = ann.get().text
+    assert "Agent&#x27;s reason</dt><dd>" in page
+    assert page.count("&lt;b&gt;fix&lt;/b&gt; the build</bdi> (a claim)") == 1 == page.count("fix&lt;/b&gt;")
+    site.store.add(request({"path": "a.txt", "reason": "x" * 161}))
+    assert "Text was cut." in ann.get().text
+
+
+def test_the_first_request_to_a_host_is_marked(site: Site, ann: Person) -> None:
+    site.store.add(request(new_hosts=("hooks.example.com",)))
+    assert "<b>First request to</b> <bdi" in ann.get().text
 
 
 def test_a_call_is_allowed_once_with_edited_parameters(site: Site, ann: Person) -> None:

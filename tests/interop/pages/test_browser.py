@@ -204,6 +204,25 @@ def test_prepared_requests_are_accessible_and_fit_a_phone(
             assert found == [], path
 
 
+_ON_SCREEN = """[...document.querySelectorAll('article button')].filter((button) => {
+  const { top, bottom } = button.getBoundingClientRect();
+  return top >= 0 && bottom <= innerHeight;
+}).map((button) => button.innerText)"""
+
+
+def test_a_long_request_can_be_denied_without_scrolling_and_allowed_behind_its_text(site: Site, tab: Tab) -> None:
+    asked = request({"note": "line\n" * 3000})
+    site.store.add(asked)
+    tab.ask("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
+    tab.goto(tab.run("location.href") + f"requests/{asked.id}")
+    assert tab.run(_ON_SCREEN) == ["Deny"]
+    tab.run("document.querySelector('.bar a').click()")
+    assert tab.run(_ON_SCREEN)[-2:] == ["Deny", "Allow once"]
+    tab.run("document.querySelector('.bar button').click()")
+    tab.settled("done=")
+    assert site.store.get(asked.id).approved is False  # type: ignore[union-attr]
+
+
 def test_everything_can_be_done_without_scripts(site: Site, tab: Tab) -> None:
     asked = request()
     site.store.add(asked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 from wasmrt.core.model import Addition
 
@@ -143,3 +143,12 @@ class AccessRequest:
             "granted": None if self.granted is None else self.granted.as_dict(),
             "by": self.by, "note": self.note, "decided_ms": self.decided_ms,
         }  # fmt: skip
+
+
+class Settle(Protocol):
+    """A function that stores an answer in the transaction of `AccessStore.answering`."""
+
+    def __call__(
+        self, state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
+    ) -> None:
+        """Store the answer."""

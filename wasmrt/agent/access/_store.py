@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
-from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
+from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess, Settle
 from wasmrt.agent.approvals import (
     DISCONNECTED,
+    Announce,
     RequestKind,
     RequestStore,
     RequestTable,
@@ -32,6 +33,7 @@ from wasmrt.core.limits import (
     MAX_PENDING_ACCESS,
 )
 from wasmrt.core.model import Addition
+from wasmrt.core.terminal import to_single_line
 
 if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres
@@ -52,15 +54,6 @@ _TEXTS = ("refused", "params", "call", "component", "part", "lasting", "stored_g
 _LISTS = ("sentences", "limited", "origins")
 
 
-class Settle(Protocol):
-    """A function that stores an answer in the transaction of `AccessStore.answering`."""
-
-    def __call__(
-        self, state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
-    ) -> None:
-        """Store the answer."""
-
-
 class AccessStore(RequestStore[AccessRequest]):
     """The access requests and their answers, of an installation in one SQLite file, or of several hosts in PostgreSQL.
 
@@ -73,7 +66,10 @@ class AccessStore(RequestStore[AccessRequest]):
         []
     """
 
-    def __init__(self, path: Path | Postgres, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path | Postgres, *, now: Callable[[], float] = time.time, announce: Announce = None
+    ) -> None:
+        self._announce = announce
         self._requests = RequestTable(_GRANT, path, now=now)
         self._file = path if isinstance(path, Path) else None
         self._cache: tuple[FileVersion | None, dict[tuple[str, str], list[AccessRequest]]] = (None, {})
@@ -109,7 +105,9 @@ class AccessStore(RequestStore[AccessRequest]):
                 expires_ms=now + int(ACCESS_REQUEST_SECONDS * 1000),
             )  # fmt: skip
             self._requests.insert(db, _row_of(made), max_closed=MAX_DECIDED_ACCESS)
-            return made
+        if self._announce:
+            self._announce(f"{to_single_line(caller.tool)} requests more access")
+        return made
 
     def granted(self, caller: Caller) -> tuple[AccessRequest, ...]:
         """Return the granted requests that apply to a call.

@@ -20,6 +20,7 @@ from wasmrt.agent.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.agent.approvals._remembered import Remembered
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
+    Announce,
     RequestKind,
     RequestStore,
     RequestTable,
@@ -48,6 +49,7 @@ from wasmrt.agent.approvals._words import Phrase, Quoted, is_cut, plain, start_o
 __all__ = [
     "DISCONNECTED",
     "LIST_HINT",
+    "Announce",
     "ApprovalAnswer",
     "ApprovalRequest",
     "ApprovalScope",

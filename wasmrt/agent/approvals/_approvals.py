@@ -13,6 +13,7 @@ from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, Appro
 from wasmrt.agent.approvals._owners import current_user_name
 from wasmrt.agent.approvals._remembered import Answers, Remembered
 from wasmrt.agent.approvals._store import ApprovalStore
+from wasmrt.agent.approvals._targets import network_hosts
 from wasmrt.core.errors import ApprovalError, ConfigurationError
 from wasmrt.core.limits import APPROVAL_TIMEOUT_SECONDS, MAX_PENDING_APPROVALS
 
@@ -146,7 +147,7 @@ class Approvals:
                 self._own.drop(answer)
 
     async def _ask(self, waiting: _Waiting, approver: Approver) -> ApprovalAnswer:
-        request = waiting.request
+        request = await self._with_new_hosts(waiting.request)
         seconds = min(self._timeout_seconds, request.expires_ms / 1000 - time.time())
         if seconds <= 0:
             return ApprovalAnswer(approved=False, note="the request expired before the approver saw it")
@@ -159,7 +160,9 @@ class Approvals:
                 answer = asking.result()
                 # A denial without a name can also result from a failure, so only approvals get the user's name.
                 named = replace(answer, by=current_user_name()) if answer.approved and not answer.by else answer
-                return await self._apply(request, named)
+                if named.approved:
+                    await self._add_known_hosts(request, named)
+                return await self._apply(waiting.request, named)
             if settled is not None:
                 return settled
         finally:
@@ -168,6 +171,24 @@ class Approvals:
                 await asyncio.wait({asking}, timeout=_WITHDRAWAL_SECONDS)
         note = f"the request was not answered within {seconds:.0f} seconds"
         return ApprovalAnswer(approved=False, note=note, timed_out=True)
+
+    async def _with_new_hosts(self, request: ApprovalRequest) -> ApprovalRequest:
+        """Return the request with its new hosts; without a store, none are known to be new."""
+        if self._store is None or not network_hosts(request.params, request.effects):
+            return request
+        try:
+            return replace(request, new_hosts=await run_uncancelled(self._store.hosts.find_new, request))
+        except ApprovalError as error:
+            _log.warning("cannot read the known hosts (%s)", error)
+            return request
+
+    async def _add_known_hosts(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
+        hosts = network_hosts(request.params if answer.params is None else answer.params, request.effects)
+        if self._store is not None and hosts:
+            try:
+                await run_uncancelled(self._store.hosts.add, request, hosts)
+            except ApprovalError as error:
+                _log.warning("cannot store the hosts of an approved call (%s)", error)
 
     async def _apply(self, request: ApprovalRequest, answer: ApprovalAnswer) -> ApprovalAnswer:
         """Remember an answer according to its scope, and apply it to the other pending requests that it matches."""

@@ -83,6 +83,8 @@ class ApprovalRequest:
     """Lines for the approver about the origin of the destinations."""
     destinations: tuple[str, ...] = ()
     """The destinations to approve. A remembered answer applies only to the same destinations."""
+    new_hosts: tuple[str, ...] = ()
+    """The hosts of the call for which no call of this tool and user was approved before."""
     client: str = ""
     """The name that the client of the call gave. It is a claim, for display only. Empty if no client made the call."""
     created_ms: int
@@ -194,6 +196,7 @@ class QueuedRequest:
     preview: str | None
     provenance: tuple[str, ...]
     destinations: tuple[str, ...]
+    new_hosts: tuple[str, ...]
     approved: bool | None
     scope: ApprovalScope | None
     by: str
@@ -208,8 +211,8 @@ class QueuedRequest:
         return ApprovalRequest(
             id=self.id, tool=self.tool, digest=self.digest, grant=self.grant, params=self.params, effects=self.effects,
             risk=self.risk, why=self.why, user=self.user, trace=self.trace, call=self.call, preview=self.preview,
-            provenance=self.provenance, destinations=self.destinations, client=self.client,
-            created_ms=self.created_ms, expires_ms=self.expires_ms,
+            provenance=self.provenance, destinations=self.destinations, new_hosts=self.new_hosts,
+            client=self.client, created_ms=self.created_ms, expires_ms=self.expires_ms,
         )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres
 
 R = TypeVar("R")
+Announce = Callable[[str], None] | None
+"""A function that is called with the headline of each new request."""
 
 LIST_HINT = "wasmrt approvals list shows the pending requests"
 _VERSION = 2

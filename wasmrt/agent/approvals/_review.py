@@ -33,8 +33,9 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
         f"  tool: {request.tool}",
         f"  user: {request.user}",
         *([f"  client: {client_shown(request.client)}"] if request.client else []),
-        f"  effects: {effects} (risk: {summary.risk})",
+        f"  effects: {effects}",
         f"  reason: {request.why.sentence}",
+        *([f"  agent's reason (a claim): {summary.claim.value}"] if summary.claim else []),
         *(f"  unusual: {each.title}{plain(each.text)}" for each in summary.cautions),
     ]
     lines, cut = bounded(head, _MAX_HEAD_LINE, whole=whole)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
+from wasmrt.agent.approvals._known_hosts import KnownHosts
 from wasmrt.agent.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -31,12 +32,14 @@ from wasmrt.agent.approvals._remembered import (
 )
 from wasmrt.agent.approvals._requests import (
     LIST_HINT,
+    Announce,
     RequestKind,
     RequestStore,
     RequestTable,
     short_note,
     unknown_request_error,
 )
+from wasmrt.agent.approvals._summary import headline_text
 from wasmrt.capabilities import kind_of
 from wasmrt.core.database import Connection, Database, storable_text
 from wasmrt.core.effects import Effect
@@ -88,9 +91,14 @@ class ApprovalStore(RequestStore[QueuedRequest]):
         >>> store.close()
     """
 
-    def __init__(self, path: Path | Postgres, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self, path: Path | Postgres, *, now: Callable[[], float] = time.time, announce: Announce = None
+    ) -> None:
         self._requests = RequestTable(_CALL, path, now=now)
+        self._announce = announce
         database = self._requests.database
+        self.hosts = KnownHosts(database)
+        """The hosts to which calls were approved."""
         self._mirror = Mirror(database) if isinstance(database, Database) else SharedMirror(database)
 
     @property
@@ -175,6 +183,8 @@ class ApprovalStore(RequestStore[QueuedRequest]):
                 raise ApprovalError("a different request has this ID", code="id-taken")
             elif found["state"] not in (State.PENDING, State.ANSWERED):
                 raise self._requests.closed_error(found)
+        if found is None:
+            self._announce_new(request)
 
     def join(self, request: ApprovalRequest) -> ApprovalRequest:
         """Add a request that any process may continue, or return the open one of the same conversation and content.
@@ -190,8 +200,14 @@ class ApprovalStore(RequestStore[QueuedRequest]):
             found = db.execute(same, (request.client, row["fingerprint"])).fetchone()
             if found is None:
                 self._insert(db, row)
-                return request
-            return replace(request, **{name: found[name] for name in ("id", "call", "created_ms", "expires_ms")})
+        if found is None:
+            self._announce_new(request)
+            return request
+        return replace(request, **{name: found[name] for name in ("id", "call", "created_ms", "expires_ms")})
+
+    def _announce_new(self, request: ApprovalRequest) -> None:
+        if self._announce is not None:
+            self._announce(headline_text(request))
 
     def _insert(self, db: Connection, row: dict[str, Any]) -> None:
         if row["size"] > MAX_APPROVAL_BYTES:
@@ -302,8 +318,8 @@ def _check_memorable(request: ApprovalRequest, scope: ApprovalScope) -> None:
 
 def _request_row(request: ApprovalRequest, owner: str) -> dict[str, Any]:
     """Return the columns of a new request, which ends with the process `owner`, if any."""
-    flow = (request.provenance, request.destinations)
-    # With flow lines, the column contains a list: it is cleared as a whole when the request is answered.
+    flow = (request.provenance, request.destinations, request.new_hosts)
+    # With flow lines or hosts, the column contains a list: it is cleared as a whole when the request is answered.
     params = json.dumps([request.params, *flow] if any(flow) else request.params, ensure_ascii=False)
     row: dict[str, Any] = {
         "user": request.user, "tool": request.tool, "digest": request.digest, "granted": request.grant,
@@ -324,14 +340,14 @@ def _read_request(row: Any, now_ms: int) -> QueuedRequest:
     state = State(row["state"])
     overdue = state in (State.PENDING, State.ANSWERED) and row["expires_ms"] <= now_ms
     stored = None if overdue or row["params"] is None else parse_json(row["params"])
-    params, provenance, destinations = stored if isinstance(stored, list) else (stored, (), ())
+    params, provenance, destinations, *hosts = stored if isinstance(stored, list) else (stored, (), (), ())
     return QueuedRequest(
         id=row["id"], state=State.EXPIRED if overdue else state, user=row["user"], tool=row["tool"],
         digest=row["digest"], grant=row["granted"], trace=row["trace"], call=row["call"], risk=row["risk"],
         effects=tuple(Effect(e) for e in json.loads(row["effects"])), why=_read_decision(json.loads(row["why"])),
         provenance=tuple(provenance), destinations=tuple(destinations), params_digest=row["params_digest"],
-        created_ms=row["created_ms"], expires_ms=row["expires_ms"], params=params,
-        preview=None if overdue else row["preview"],
+        new_hosts=tuple(hosts[0] if hosts else ()), created_ms=row["created_ms"], expires_ms=row["expires_ms"],
+        params=params, preview=None if overdue else row["preview"],
         approved=None if row["approved"] is None else bool(row["approved"]),
         scope=None if row["scope"] is None else ApprovalScope(row["scope"]),
         by=row["answered_by"] or "", note=row["note"] or "", decided_ms=row["decided_ms"], client=row["client"],

@@ -10,6 +10,7 @@ import json
 import posixpath
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import partial
 
 from wasmrt.agent.approvals._model import ApprovalRequest
 from wasmrt.agent.approvals._targets import FILE_EFFECTS, RUNNING, Targets, find_targets
@@ -18,7 +19,6 @@ from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, middle_of, pla
 from wasmrt.agent.flows import PROPOSE_PLAN, Plan
 from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.traits import risk_of
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 _READING_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -49,6 +49,8 @@ _FLOW_REASONS = {
     "unstated-action": "You did not request this action, and untrusted text was read before.",
     "hidden-file": "You did not name this hidden file, and untrusted text was read before.",
 }
+_CLAIMS = frozenset(["reason", "justification", "explanation", "rationale", "purpose"])
+"""Parameters in which agents state why they make a call."""
 _MAIL_PARTS = ("subject", "text", "body", "message")
 _LABELS = {
     "body": "Body", "text": "Text", "subject": "Subject", "message": "Message", "to": "To", "cc": "Cc", "bcc": "Bcc",
@@ -78,8 +80,9 @@ class Summary:
     headline: Phrase
     effects: tuple[Effect, ...]
     """The effects of the call; for a proposed plan, those of the calls that it would approve."""
-    risk: str
     reason: Phrase
+    claim: Detail | None
+    """The parameter in which the agent states its own reason. It proves nothing; None if the call has none."""
     cautions: tuple[Caution, ...]
     details: tuple[Detail, ...]
     covers: Phrase
@@ -99,16 +102,22 @@ def summarize(request: ApprovalRequest) -> Summary:
     kind = next((words for effect, words in _KINDS if effect in effects), "Has no effects")
     headline = None if effects >= EVERY_EFFECT else _find_headline(request, targets)
     subject = "its calls" if request.tool == PROPOSE_PLAN else "it"
+    details = tuple(_iter_details(request))
     return Summary(
         kind="May do anything" if effects >= EVERY_EFFECT else kind,
         headline=headline or ("Use ", Quoted(start_of(request.tool, 48)), f": {subject} may {in_words(effects)}"),
         effects=tuple(sorted(planned)) or request.effects,
-        risk=str(risk_of(planned)) if planned else request.risk,
         reason=_explain(request),
         cautions=find_cautions(request, targets),
-        details=tuple(_iter_details(request)),
+        claim=next(filter(partial(_is_claim, request), details), None),
+        details=details,
         covers=_describe_reach(request, targets),
     )
+
+
+def _is_claim(request: ApprovalRequest, detail: Detail) -> bool:
+    value = request.params[detail.name]
+    return detail.name.lower() in _CLAIMS and isinstance(value, str) and bool(value.strip())
 
 
 def _find_planned_effects(request: ApprovalRequest) -> frozenset[Effect]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.agent.flows import Destination, Kind, find_outgoing, is_email
-from wasmrt.core.effects import Effect
+from wasmrt.core.effects import NETWORKING, Effect
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 _METHODS = frozenset(["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "CONNECT"])
@@ -22,6 +22,7 @@ _CHOICES = frozenset(["method", "http_method", "verb", "action", "operation", "c
 """Parameters that choose what a call does. A session answer applies only to the same values."""
 _COMMANDS = ("command", "cmd", "script", "code", "program")
 _RECIPIENTS = frozenset(["to", "cc", "bcc", "recipient", "recipients", "email", "emails"])
+_LOCAL_FILE = re.compile(r"(?:(?i:file)):///[\w/.%+ -]*")
 FILE_EFFECTS = frozenset({Effect.READ_FILESYSTEM, Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM})
 RUNNING = frozenset({Effect.SPAWN_PROCESS, Effect.EXECUTE_CODE})
 _OUTWARD = frozenset({Effect.EXTERNAL_WRITE, Effect.FINANCIAL, Effect.MODIFY_TOOLS, Effect.DELETE_FILESYSTEM})
@@ -53,7 +54,7 @@ def find_targets(params: Mapping[str, Any]) -> Targets:
     by_kind = {kind: [each for each in found.destinations if each.kind is kind] for kind in Kind}
     addresses = [each for each in by_kind[Kind.ADDRESS] if isinstance(each.value, str)]
     mails = [each for each in addresses if is_email(each.value.strip()) and each.param.lower() in _RECIPIENTS]
-    urls = _distinct_values(by_kind[Kind.URL])
+    urls = tuple(url for url in _distinct_values(by_kind[Kind.URL]) if not _LOCAL_FILE.fullmatch(url))
     return Targets(
         method=_find_method(params),
         hosts=tuple(dict.fromkeys(host_of(url) for url in urls)),
@@ -65,6 +66,11 @@ def find_targets(params: Mapping[str, Any]) -> Targets:
         command=_find_command(params),
         cut=found.cut,
     )
+
+
+def network_hosts(params: Mapping[str, Any], effects: Iterable[Effect]) -> tuple[str, ...]:
+    """Return the hosts to which a call would connect; none if its effects do not include the network."""
+    return find_targets(params).hosts if NETWORKING.intersection(effects) else ()
 
 
 def host_of(url: str) -> str:

@@ -49,7 +49,8 @@ class Caution:
 
 def find_cautions(request: ApprovalRequest, targets: Targets) -> tuple[Caution, ...]:
     """Return the unusual facts of a request; evidence that untrusted text caused the call comes first."""
-    found = (*_iter_flows(request), *_iter_hosts(targets), *_iter_effects(request, targets), *_iter_texts(request))
+    found = (*_iter_flows(request), *_iter_hosts(targets), *_iter_new(request), *_iter_effects(request, targets),
+             *_iter_texts(request))  # fmt: skip
     return tuple(sorted(found, key=lambda each: not each.is_severe))
 
 
@@ -92,6 +93,12 @@ def _iter_hosts(targets: Targets) -> Iterator[Caution]:
             yield Caution(
                 title="Look-alike letters:", text=(" ", Quoted(end_of(address)), " can look like another address.")
             )
+
+
+def _iter_new(request: ApprovalRequest) -> Iterator[Caution]:
+    if request.new_hosts:
+        more = f" and {len(request.new_hosts) - 1} more" if len(request.new_hosts) > 1 else ""
+        yield Caution(title="First request to", text=(" ", Quoted(end_of(request.new_hosts[0])), f"{more}."))
 
 
 def _iter_effects(request: ApprovalRequest, targets: Targets) -> Iterator[Caution]:

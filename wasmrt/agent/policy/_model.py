@@ -183,6 +183,8 @@ class ToolPolicy:
     approver: ApproverKind = ApproverKind.AUTO
     approval_seconds: float = DEFAULT_APPROVAL_SECONDS
     access: AccessAction = AccessAction.ASK
+    notify: bool = False
+    """True to show a desktop notification for each new request."""
     plugin_dir: Path | None = None
     """The folder of plugins."""
     unsafe_native_plugins: bool = False

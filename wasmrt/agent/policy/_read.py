@@ -88,6 +88,7 @@ _APPROVALS: dict[str, Reader] = {
     "approver": one_of(ApproverKind, ApproverKind),
     "timeout_seconds": seconds(7 * 86_400),
     "access": one_of(AccessAction, AccessAction),
+    "notify": boolean,
 }
 _BLOCKED_TOOLS = (
     "tools.exfiltration_guard.blocked_tools has no effect: every tool that can send data over the network is denied, "
@@ -129,6 +130,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
             approver=approvals.get("approver", ApproverKind.AUTO),
             approval_seconds=approvals.get("timeout_seconds", DEFAULT_APPROVAL_SECONDS),
             access=approvals.get("access", AccessAction.ASK),
+            notify=approvals.get("notify", False),
             plugin_dir=folder / own["plugin_dir"] if "plugin_dir" in own else None,
             unsafe_native_plugins=own.get("unsafe_native_plugins", False),
             notes=notes,

@@ -57,4 +57,5 @@ POLICY_SETTINGS = (
         "approvals.timeout_seconds", "Time after which a request is denied.", 60.0, DEFAULT_APPROVAL_SECONDS, "seconds",
     ),
     Setting("approvals.access", "Denials of components become access requests: ask or deny.", "deny", "ask"),
+    Setting("approvals.notify", "Show a desktop notification for each new request.", True, False),
 )  # fmt: skip

@@ -146,10 +146,8 @@ def list_approvals(decided: bool, as_json: bool) -> None:
         ]
         show_columns(("ACCESS", "TOOL", "USER", "CLIENT", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
-        rows = [
-            (q.id, headline_text(q.request), q.tool, q.user, q.client or "-", q.risk, _time_left(q)) for q in waiting
-        ]
-        show_columns(("WAITS", "CALL", "TOOL", "USER", "CLIENT", "RISK", "TIME LEFT"), rows)
+        rows = [(q.id, headline_text(q.request), q.tool, q.user, q.client or "-", _time_left(q)) for q in waiting]
+        show_columns(("WAITS", "CALL", "TOOL", "USER", "CLIENT", "TIME LEFT"), rows)
     if programs:
         needs = (run.tool or ("-" if run.user else "cannot be read") for run in programs)
         rows = [(r.id, next(needs), r.user, _request_of(r, waiting, access) or "-", _time_left(r)) for r in programs]

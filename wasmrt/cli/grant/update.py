@@ -60,6 +60,8 @@ def update(name: str | None, check: bool, yes: bool, as_json: bool) -> None:
         raise waiting
     if as_json:
         show_json(reports)
+    elif not reports:
+        print_message("no installed tool has a source to update it from")
 
 
 def _plan(installer: Installer, version: ToolVersion) -> InstallPlan:

@@ -327,10 +327,13 @@ def _desktop(places: Places) -> tuple[str, str]:
     from wasmrt.agent.builtin.desktop import desktop_problem
     from wasmrt.agent.config import read_config_file
 
-    settings = read_config_file(places.config).desktop
-    if not settings.tools:
+    file = read_config_file(places.config)
+    settings = file.desktop
+    if not settings.tools and not file.policy.notify:
         return "ok", f"off; to enable one: {append_command('desktop.tools', 'NAME')}"
     found = {name: desktop_problem(name, settings) for name in settings.tools}
+    if file.policy.notify:
+        found["approvals.notify"] = desktop_problem("notify.send", settings)
     lacking = [f"{name}: {problem}" for name, problem in found.items() if problem]
     return ("warning", "; ".join(lacking)) if lacking else ("ok", f"on: {', '.join(found)}")
 

@@ -101,8 +101,7 @@ def tools(name: str, user: str, as_json: bool) -> None:
     if as_json:
         show_json_list(rows)
         return
-    header = ("TOOL", "CALLED", "STATE", "CAN", "CLAIM")
-    show_columns(header, [(r["name"], r["called"], r["state"], r["can"], r["claim"]) for r in rows])
+    show_columns(("TOOL", "STATE", "CAN", "CLAIM"), [(r["called"], r["state"], r["can"], r["claim"]) for r in rows])
     mcp_servers.show_changes(rows)
     if any(row["state"] in ("new", "changed", "gone") for row in rows):
         print_message(f"to trust the current tools: wasmrt mcp trust {name}")

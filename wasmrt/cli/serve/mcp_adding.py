@@ -89,8 +89,7 @@ def add_server(
 def _show_added(server: McpServerConfig, entry: Trusted, rows: list[dict[str, Any]], version: str | None) -> None:
     if rows:
         usable = [row for row in rows if row["state"] != "refused"]
-        header = ("TOOL", "CALLED", "CAN", "CLAIM")
-        show_columns(header, [(r["name"], r["called"], r["can"], r["claim"]) for r in usable])
+        show_columns(("TOOL", "CAN", "CLAIM"), [(r["called"], r["can"], r["claim"]) for r in usable])
         mcp_servers.show_changes(rows)
     print_message(f"added {server.name}" + ("" if version is None else f", protocol version {version}"))
     derived = [row["name"] for row in rows if not row["declared"]]

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.loading import load_registry
+from wasmrt.agent.loading import announcer, load_registry
 from wasmrt.agent.policy import ApproverKind, fits
 from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools
 from wasmrt.catalog.bundled import SHELL_NAME
@@ -120,7 +120,7 @@ def _registry(
         return load_registry(runtime, policy=policy, telemetry=telemetry), None
     if policy.approver is ApproverKind.TERMINAL:  # a terminal would belong to the client
         print_message('approver = "terminal" does not work in a server; approvals use wasmrt approvals instead')
-    store = ApprovalStore(store_place(places.approvals))
+    store = ApprovalStore(store_place(places.approvals), announce=announcer(policy))
     if metrics is not None:
         metrics.add_gauge(PENDING_APPROVALS, lambda: len(store.pending()))
     parked = ParkedRequests(store)

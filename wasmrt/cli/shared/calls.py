@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 from wasmrt.cli.shared.errors import format_denial
 from wasmrt.cli.shared.options import ViewChoice
 from wasmrt.cli.shared.output import print_lines, print_message, show_json
+from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import (
     AccessRequestedError,
     InvalidParametersError,
@@ -58,6 +59,8 @@ class CallOptions(NamedTuple):
         """Print a call's result, and the log if the user asked for it."""
         if self.logs and not self.as_json:
             show_logs(output.logs)
+        elif output.logs and not (self.as_json or self.as_model):
+            print_message(f"the tool's log has {format_counted(len(output.logs), 'line')}; to print it, pass --logs")
         show_json(output.as_dict() if self.as_json else output.result)
 
 

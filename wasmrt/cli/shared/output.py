@@ -112,14 +112,15 @@ def show_json_list(values: Iterable[Any]) -> None:
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0) -> None:
     """Print a table whose columns are as wide as their content, with two spaces between them.
 
-    On a terminal, the widest column except the first, which has the names, is wrapped if the table is too wide.
+    On a terminal, if the table is too wide, its widest columns are wrapped, but not the first, which has the names.
     """
     table = [list(header), *([to_single_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     excess = indent + sum(widths) + 2 * len(widths) - 2 - (terminal_width() or 10**9)
-    if excess > 0 and len(widths) > 1:
+    while excess > 0 and max(widths[1:], default=0) > _MIN_CELL:
         widest = max(range(1, len(widths)), key=lambda index: widths[index])
-        widths[widest] = max(_MIN_CELL, widths[widest] - excess)
+        narrower = max(_MIN_CELL, widths[widest] - excess)
+        excess, widths[widest] = excess - (widths[widest] - narrower), narrower
     margin, lines = " " * indent, []
     for row in table:
         cells = [_wrap_cell(cell, width) for cell, width in zip(row, widths, strict=True)]
@@ -130,7 +131,7 @@ def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, indent
 
 
 def _wrap_cell(text: str, width: int) -> list[str]:
-    return [text] if len(text) <= width else textwrap.wrap(text, width) or [""]
+    return [text] if len(text) <= width else textwrap.wrap(text, width, break_on_hyphens=False) or [""]
 
 
 def show_names(title: str, names: Iterable[str]) -> None:

@@ -18,7 +18,7 @@ from wasmrt.agent.approvals import (
 )
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.loading import approver_of, load_registry
+from wasmrt.agent.loading import announcer, approver_of, load_registry
 from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy, flow_policy
 from wasmrt.agent.registry import Tool, ToolRegistry
 from wasmrt.cli.shared.output import print_message
@@ -77,13 +77,14 @@ class _NoTerminalApprover(DenyApprover):
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Deny the request."""
-        note = f"run the command on a terminal to be asked, or edit {find_places().config}"
+        note = "run the command on a terminal to be asked"
         return ApprovalAnswer(approved=False, note=note)
 
 
 def command_approver(policy: ToolPolicy) -> Approver:
     """Return the configured approver for one command; a queue prints its requests."""
-    approver = approver_of(policy.approver, ApprovalStore(store_place(find_places().approvals)))
+    store = ApprovalStore(store_place(find_places().approvals), announce=announcer(policy))
+    approver = approver_of(policy.approver, store)
     if isinstance(approver, QueueApprover):
         return AnnouncingApprover(approver)
     is_without_terminal = policy.approver is ApproverKind.AUTO and isinstance(approver, DenyApprover)

@@ -16,6 +16,7 @@ from wasmrt.agent.approvals import (
     changes_shown,
     is_cut,
     request_lines,
+    start_of,
     summarize,
 )
 from wasmrt.interop.pages._access import access_card, access_outcome
@@ -24,6 +25,7 @@ from wasmrt.interop.pages._card import Card, asked_by, card, full_card, moment, 
 from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, in_html, tag, together
 from wasmrt.interop.web import Response
 
+_MAX_CLAIM_CHARS = 160
 _STATES = {
     State.PENDING: "is pending",
     State.WITHDRAWN: "was withdrawn by its caller",
@@ -72,7 +74,6 @@ def request_page(frame: Frame, found: QueuedRequest, tried: Tried = FIRST_TRY) -
         facts(
             ("Tool", foreign(request.tool)),
             ("It may", ", ".join(summary.effects) or "have no effects outside its sandbox"),
-            ("Risk", foreign(summary.risk)),
             ("Rule", foreign(request.why.sentence)),
             ("Call", foreign(request.call)),
             ("Request", foreign(request.id)),
@@ -117,6 +118,8 @@ def _card_of(request: ApprovalRequest) -> Card:
     summary = summarize(request)
     changes = changes_shown(request)
     _, cut = request_lines(request)
+    reason = summary.claim.value if summary.claim else ""
+    claim = start_of(reason, _MAX_CLAIM_CHARS)
     return Card(
         id=request.id,
         action=f"requests/{request.id}",
@@ -125,19 +128,20 @@ def _card_of(request: ApprovalRequest) -> Card:
         user=request.user,
         expires_ms=request.expires_ms,
         cautions=summary.cautions,
-        about=_about(request, summary),
-        details=[(_label(each), each.value) for each in summary.details],
+        about=_about(request, summary, claim),
+        details=[(_label(each), each.value) for each in summary.details if each is not summary.claim],
         allow=("allow-once", "Allow once"),
         deny="deny-once",
-        cut=cut or changes.cut or is_cut(summary.headline),
+        cut=cut or changes.cut or is_cut(summary.headline) or claim != reason,
         folded=_changes(request, whole=False),
     )
 
 
-def _about(request: ApprovalRequest, summary: Summary) -> Html:
+def _about(request: ApprovalRequest, summary: Summary, claim: str) -> Html:
     return facts(
         asked_by(request.user, request.trace, request.client),
         ("Why", in_html(summary.reason)),
+        ("Agent's reason", together(foreign(claim), " (a claim)") if claim else None),
     )
 
 

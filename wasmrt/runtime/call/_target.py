@@ -131,7 +131,7 @@ class CallTarget:
     @property
     def choice(self) -> str:
         """The hint for a call that does not choose a tool of a component with several tools."""
-        return f"choose a tool with --tool NAME or .tool(name): {', '.join(self.specs) or 'none'}"
+        return f"choose a tool (on the command line with --tool NAME): {', '.join(self.specs) or 'none'}"
 
     def name_in_grants(self, tool: str) -> str:
         """Return the name by which grants of other tools refer to this tool."""

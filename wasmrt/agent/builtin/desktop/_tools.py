@@ -44,15 +44,17 @@ _MARKUP = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _ANSWER_BYTES = 4096
 
 
-def send_notification(title: str, body: str, urgency: str, lifetime: Lifetime | None) -> None:
-    """Show the user a notification, with the agent as its sender.
+def send_notification(
+    title: str, body: str, urgency: str, lifetime: Lifetime | None = None, *, sender: str = APP_NAME
+) -> None:
+    """Show the user a notification; by default, its sender is the agent.
 
     Raises:
         ToolError: there is no session, no notify-send, or no notification service.
     """
     program = find_notifier()
     argv = [
-        program, f"--app-name={APP_NAME}", f"--urgency={urgency}", "--",
+        program, f"--app-name={sender}", f"--urgency={urgency}", "--",
         printable(title),
         # SECURITY: services render a subset of HTML in the body, which could contain links and images.
         "\n".join(printable(line) for line in body.split("\n")).translate(_MARKUP),

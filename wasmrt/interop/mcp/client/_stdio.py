@@ -185,6 +185,8 @@ def _hint(said: str) -> str:
     """Return the suggested fix for a program that exited with this output."""
     if _WRONG_DEPENDENCY.search(said):
         return "it may need older dependencies, such as the MCP SDK before version 2: uvx --with 'mcp<2' PACKAGE"
+    if "ERR_UNKNOWN_BUILTIN_MODULE" in said:
+        return "it requires a newer Node.js: install the current version, and add the server again"
     return "check whether it needs a folder (--read, --write), a variable, or the network"
 
 

@@ -7,6 +7,7 @@ import os
 import secrets
 import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -38,6 +39,8 @@ class Installation:
     def discard(self) -> None:
         """Delete the installation."""
         shutil.rmtree(self.folder, ignore_errors=True)
+        with suppress(OSError):  # other installations of the server
+            self.folder.parent.rmdir()
 
 
 def install_package(places: Places, server: str, request: PackageRequest, runner: Sequence[str]) -> Installation:

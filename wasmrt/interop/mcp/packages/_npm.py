@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from wasmrt.core.strict_json import JsonError, read_json
 from wasmrt.interop.mcp.packages._confined import PackageSteps
 from wasmrt.interop.mcp.packages._model import PackageRequest
 
+_LOWEST_NODE = re.compile(r"(?:>=|\^|~|v)? *(\d{1,6})(?:\.(\d{1,6}))?(?:\.(\d{1,6}))?")
 _SCRIPT_SUFFIXES = (".js", ".cjs", ".mjs")
 
 
@@ -49,7 +52,25 @@ def install_npm(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[str
     notes = [f"the install scripts of {', '.join(scripts)} were not run"] if scripts else []
     manifest = _read_object(package / "package.json")
     script = _find_script(request, manifest, package)
+    if (problem := _find_node_problem(manifest, programs[1])) is not None:
+        notes.append(f"{request.name} {problem}")
     return ("node", str(script)), str(manifest.get("version")), parts, notes
+
+
+def _find_node_problem(manifest: dict[str, Any], node: Path) -> str | None:
+    """Return that a package requires a newer Node.js than this one, or None."""
+    engines = manifest.get("engines")
+    lowest = _LOWEST_NODE.match(str(engines.get("node", "")) if isinstance(engines, dict) else "")
+    found = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout.strip()  # noqa: S603
+    own = _LOWEST_NODE.match(found)
+    if lowest is None or own is None or _parts(own) >= _parts(lowest):
+        return None
+    wanted = ".".join(part for part in lowest.groups() if part)
+    return f"requires Node.js {wanted}, and {node} is {found}; if the server fails, install a newer one"
+
+
+def _parts(version: re.Match[str]) -> tuple[int, ...]:
+    return tuple(int(part or 0) for part in version.groups())
 
 
 def _find(program: str) -> str:

@@ -9,14 +9,18 @@ import os
 import re
 import sys
 import venv
+import zipfile
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from wasmrt.core.errors import ConfigurationError, InstallError
+from wasmrt.core.limits import MAX_MCP_PACKAGE_FILE_BYTES
 from wasmrt.interop.mcp.packages._confined import PackageSteps
 from wasmrt.interop.mcp.packages._model import PackageRequest
 
+_SDK = re.compile(r"^Requires-Dist: *mcp *(?:\[[^\]\n]*\])? *((?:[(<>=!~][^;\n]*)?)(?:;.*)?$", re.MULTILINE)
+_LOWEST = re.compile(r"(?:>=?|===?|~=) *(\d{1,9})")
 _ENV = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COLOR": "1"}
 
 
@@ -28,14 +32,7 @@ def install_pypi(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[st
         InstallError: the package cannot be fetched or used.
     """
     pip, own = _find_pip(), Path(sys.executable)
-    wheels = steps.temporary / "wheels"
-    wheels.mkdir()
-    # SECURITY: building a source distribution would run the package's code with the network.
-    steps.run(
-        [*pip, "download", "--quiet", "--only-binary=:all:", f"--dest={wheels}", request.requirement, *request.extra],
-        [own], _ENV, fetching=True, what=f"fetching {request.requirement} from PyPI",
-    )  # fmt: skip
-    files = sorted(wheels.iterdir())
+    files, notes = _fetch(request, steps, pip)
     parts = [[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files]
     venv.EnvBuilder(symlinks=True, with_pip=False).create(steps.place)
     python = steps.place / "bin" / "python"
@@ -53,7 +50,48 @@ def install_pypi(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[st
             hint="do not use this package",
         )  # fmt: skip
     main = _find_distribution(request, steps.place)
-    return _command(request, main, steps.place), main.version, parts, []
+    return _command(request, main, steps.place), main.version, parts, notes
+
+
+def _fetch(request: PackageRequest, steps: PackageSteps, pip: list[str]) -> tuple[list[Path], list[str]]:
+    """Fetch the wheels of a package and its dependencies; return them, and notes.
+
+    If the package also accepts version 1 of the MCP SDK, it gets that version: most such packages are older than
+    version 2, and fail with it.
+    """
+    first = _download(request, steps, pip, "first", "--no-deps")
+    if not any(each.partition("[")[0].strip() == "mcp" for each in request.extra) and _accepts_sdk_1(first):
+        try:
+            note = f"{request.name} also accepts version 1 of the MCP SDK, and gets it (mcp<2)"
+            return _download(request, steps, pip, "older", "mcp<2"), [note]
+        except InstallError:  # a dependency requires version 2
+            pass
+    return _download(request, steps, pip, "wheels"), []
+
+
+def _download(request: PackageRequest, steps: PackageSteps, pip: list[str], folder: str, *more: str) -> list[Path]:
+    place = steps.temporary / folder
+    place.mkdir()
+    # SECURITY: building a source distribution would run the package's code with the network.
+    steps.run(
+        [*pip, "download", "--quiet", "--only-binary=:all:", f"--dest={place}", request.requirement, *request.extra,
+         *more],
+        [Path(sys.executable)], _ENV, fetching=True, what=f"fetching {request.requirement} from PyPI",
+    )  # fmt: skip
+    return sorted(place.iterdir())
+
+
+def _accepts_sdk_1(wheels: list[Path]) -> bool:
+    """Return whether one of the wheels requires the MCP SDK, in a range that has versions below 2."""
+    for path in wheels:
+        with zipfile.ZipFile(path) as wheel:
+            names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
+            if len(names) == 1 and wheel.getinfo(names[0]).file_size <= MAX_MCP_PACKAGE_FILE_BYTES:
+                ranges = _SDK.findall(wheel.read(names[0]).decode("utf-8", "replace"))
+                lowest = [int(major) for each in ranges for major in _LOWEST.findall(each)]
+                if ranges and all(major < 2 for major in lowest):
+                    return True
+    return False
 
 
 def _find_pip() -> list[str]:
