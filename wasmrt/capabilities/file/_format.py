@@ -17,40 +17,38 @@ _WIDTH = 110
 
 def format_file(file: CapabilityFile | Capabilities) -> str:
     """Return the text of a capability file, with a newline at the end. `parse` reads the text as an equal value."""
-    return f"{_format_value(as_tree(file), 0)}\n"
+    return f"{_format(as_tree(file), 0)}\n"
 
 
 def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
     """Return the file as JSON data, in canonical order."""
     if isinstance(file, Capabilities):
-        tree = _capabilities_as_json(file)
-        return tree | (
-            {"logins": {login.vendor: _login_as_json(login) for login in file.logins}} if file.logins else {}
-        )
+        tree = _capabilities_tree(file)
+        return tree | ({"logins": {login.vendor: _login_tree(login) for login in file.logins}} if file.logins else {})
     tree = {}
     if "$schema" in file.sections:
         tree["$schema"] = file.sections["$schema"]
     for key in ("description", "version", "wit_version"):
         if (value := getattr(file, key)) is not None:
             tree[key] = value
-    tree |= _capabilities_as_json(file.capabilities)
+    tree |= _capabilities_tree(file.capabilities)
     if file.auth is not None:
-        tree["auth"] = _auth_as_json(file.auth)
+        tree["auth"] = _auth_tree(file.auth)
     if file.logins:
-        tree["logins"] = {login.vendor: _auth_as_json(replace(login, provider=None)) for login in file.logins}
+        tree["logins"] = {login.vendor: _auth_tree(replace(login, provider=None)) for login in file.logins}
     return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
 
 
-def _capabilities_as_json(capabilities: Capabilities) -> dict[str, Any]:
+def _capabilities_tree(capabilities: Capabilities) -> dict[str, Any]:
     tree = {part.section: part.as_json(None) for part in capabilities.parts}
     if overrides := capabilities.limits.overrides():
         tree["limits"] = {name: whole(value) for name, value in overrides.items()}
     if capabilities.tools is not None:
-        tree["tools"] = {tool.name: _tool_as_json(tool, capabilities) for tool in capabilities.tools}
+        tree["tools"] = {tool.name: _tool_tree(tool, capabilities) for tool in capabilities.tools}
     return tree
 
 
-def _tool_as_json(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
+def _tool_tree(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     """Return the section of a tool as JSON data. It lists credentials of the component by name."""
     tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
     theirs = () if component.http is None else component.http.credentials
@@ -60,11 +58,11 @@ def _tool_as_json(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     return first | tree | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
 
 
-def _login_as_json(login: LoginCapability) -> dict[str, Any]:
-    return _auth_as_json(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
+def _login_tree(login: LoginCapability) -> dict[str, Any]:
+    return _auth_tree(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
 
 
-def _auth_as_json(auth: AuthSection) -> dict[str, Any]:
+def _auth_tree(auth: AuthSection) -> dict[str, Any]:
     names = [f.name for f in fields(auth) if f.name not in ("oauth", "validation_endpoint")]
     tree = _changed(auth, *names)
     for key in ("oauth", "validation_endpoint"):
@@ -93,7 +91,7 @@ def _measure_depth(value: Any) -> int:
     return 1 + max((_measure_depth(member) for member in members), default=0)
 
 
-def _format_value(value: Any, indent: int) -> str:
+def _format(value: Any, indent: int) -> str:
     flat = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, (dict, list)) or not value:
         return flat
@@ -101,10 +99,9 @@ def _format_value(value: Any, indent: int) -> str:
         return flat
     inner, pad = " " * (indent + 2), " " * indent
     if isinstance(value, list):
-        lines = [f"{inner}{_format_value(item, indent + 2)}" for item in value]
+        lines = [f"{inner}{_format(item, indent + 2)}" for item in value]
         return "[\n" + ",\n".join(lines) + f"\n{pad}]"
     lines = [
-        f"{inner}{json.dumps(key, ensure_ascii=False)}: {_format_value(item, indent + 2)}"
-        for key, item in value.items()
+        f"{inner}{json.dumps(key, ensure_ascii=False)}: {_format(item, indent + 2)}" for key, item in value.items()
     ]
     return "{\n" + ",\n".join(lines) + f"\n{pad}}}"

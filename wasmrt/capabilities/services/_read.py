@@ -115,15 +115,8 @@ def _read_scopes(value: Any) -> dict[str, str]:
 
 
 _SERVICE: dict[str, Reader] = {
-    "name": _read_words,
-    "hosts": _read_hosts,
-    "can": _read_powers,
-    "login": _read_hosts,
-    "scopes": _read_scopes,
-}
+    "name": _read_words, "hosts": _read_hosts, "can": _read_powers, "login": _read_hosts, "scopes": _read_scopes,
+}  # fmt: skip
 _POWER: dict[str, Reader] = {
-    "methods": _read_methods,
-    "paths": _read_paths,
-    "as_you": _read_words,
-    "anybody": _read_words,
-}
+    "methods": _read_methods, "paths": _read_paths, "as_you": _read_words, "anybody": _read_words,
+}  # fmt: skip

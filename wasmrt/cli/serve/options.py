@@ -92,22 +92,19 @@ def serve_command() -> tuple[str, list[str]]:
     return (found, []) if found else (sys.executable, ["-m", "wasmrt"])
 
 
-def _write_mcp_servers(command: str, arguments: list[str], environment: dict[str, str]) -> str:
-    return _format_json({"mcpServers": {NAME: _build_entry(command, arguments, environment)}})
+def _write_servers(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    return _to_json({"mcpServers": {NAME: _build_entry(command, arguments, environment)}})
 
 
 def _write_vscode(command: str, arguments: list[str], environment: dict[str, str]) -> str:
-    return _format_json({"servers": {NAME: {"type": "stdio"} | _build_entry(command, arguments, environment)}})
+    return _to_json({"servers": {NAME: {"type": "stdio"} | _build_entry(command, arguments, environment)}})
 
 
 def _write_codex(command: str, arguments: list[str], environment: dict[str, str]) -> str:
-    lines = [
-        f"[mcp_servers.{NAME}]",
-        f"command = {_format_toml_string(command)}",
-        f"args = [{', '.join(map(_format_toml_string, arguments))}]",
-    ]
+    given = ", ".join(map(_to_toml, arguments))
+    lines = [f"[mcp_servers.{NAME}]", f"command = {_to_toml(command)}", f"args = [{given}]"]
     if environment:
-        pairs = ", ".join(f"{name} = {_format_toml_string(value)}" for name, value in environment.items())
+        pairs = ", ".join(f"{name} = {_to_toml(value)}" for name, value in environment.items())
         lines.append(f"env = {{ {pairs} }}")
     return "\n".join(lines)
 
@@ -121,23 +118,20 @@ def _build_entry(command: str, arguments: list[str], environment: dict[str, str]
     return {"command": command, "args": arguments} | ({"env": environment} if environment else {})
 
 
-def _format_json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _format_toml_string(text: str) -> str:
+def _to_toml(text: str) -> str:
     return json.dumps(text)  # TOML's basic strings have the same escapes as JSON
 
 
 _WRITERS: dict[str, tuple[str, Callable[[str, list[str], dict[str, str]], str]]] = {
     "claude": ("run this once in the folder of your project:", _write_claude),
-    "claude-desktop": (
-        "put this into claude_desktop_config.json (Settings, Developer, Edit Config):",
-        _write_mcp_servers,
-    ),
-    "cursor": ("put this into .cursor/mcp.json of your project, or ~/.cursor/mcp.json:", _write_mcp_servers),
+    "claude-desktop": ("put this into claude_desktop_config.json (Settings, Developer, Edit Config):", _write_servers),
+    "cursor": ("put this into .cursor/mcp.json of your project, or ~/.cursor/mcp.json:", _write_servers),
     "vscode": ("put this into .vscode/mcp.json of your project:", _write_vscode),
     "codex": ("put this into ~/.codex/config.toml:", _write_codex),
-    "gemini": ("put this into .gemini/settings.json of your project, or ~/.gemini/settings.json:", _write_mcp_servers),
+    "gemini": ("put this into .gemini/settings.json of your project, or ~/.gemini/settings.json:", _write_servers),
 }
 CLIENTS = tuple(_WRITERS)

@@ -291,9 +291,7 @@ class Connection:
             return result
         except (TimeoutError, asyncio.CancelledError):
             # In older protocol versions over HTTP, only ending the session cancels a request.
-            self.is_draining = self.is_draining or (
-                self._way.stdio is None and self._client is not None and not self.is_modern
-            )
+            self.is_draining |= self._way.stdio is None and self._client is not None and not self.is_modern
             raise
         finally:
             self.open_calls -= 1
@@ -316,7 +314,7 @@ class Connection:
                 return result
             responses, state = await self._answer_requests(result), result.request_state
         raise GuestOutputError(
-            f"{self.name} asked for input more than {MAX_MCP_ROUNDS} times in one call", code="mcp-protocol"
+            f"{self.name} asked for input over {MAX_MCP_ROUNDS} times in a call", code="mcp-protocol"
         )
 
     async def _answer_requests(self, asked: types.InputRequiredResult) -> dict[str, Any] | None:
