@@ -6,6 +6,7 @@ ignored, blank context lines lose their space), the omitted line numbers of Code
 Run: python -m benches.bench_patch REPOSITORY ... [--commits 100] [--more]
 With clones of psf/requests, pallets/click, BurntSushi/ripgrep, expressjs/express and gin-gonic/gin, of 4,000 diffs:
 wasmrt 4,000 right; patch 2,703 right and 742 wrong; git apply 1,538 right and 0 wrong.
+With --more --commits 20, of 2,064 texts in 42 forms: 731 right, 1,333 refused, 0 wrong.
 """
 
 from __future__ import annotations

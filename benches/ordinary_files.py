@@ -1,6 +1,6 @@
 """Count the ordinary files that a response to a request with a credential would not be allowed to contain.
 
-Run: python benches/ordinary_files.py [--files 10000] [FOLDER ...]
+Run: python -m benches.ordinary_files [--files 10000] [FOLDER ...]
 
 A file that has nothing to do with the credential must not be withheld. The files are a repeatable sample of the given
 folders, by default of the standard library and the installed packages, and random bytes. Files over 1 MiB are cut.
@@ -34,7 +34,7 @@ RANDOM_SIZES = (64, 1000, 10_000, 100_000, MIB)
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python benches/ordinary_files.py")
+    parser = argparse.ArgumentParser(prog="python -m benches.ordinary_files")
     parser.add_argument("folders", nargs="*", type=Path)
     parser.add_argument("--files", type=int, default=10_000)
     options = parser.parse_args()

@@ -166,7 +166,8 @@ def test_wider_grant_needs_approval_and_narrower_does_not(wasmrt: Run, parrot: N
 
     refused = wasmrt("grant", "parrot", "--add", "workspace", "--json", code=3)
     assert json.loads(refused.stderr)["changes"] == ["may read files under notes/"]
-    assert on_a_terminal(b"n\n", "grant", "parrot", "--add", "workspace")[0] == 3
+    code, shown = on_a_terminal(b"n\n", "grant", "parrot", "--add", "workspace")
+    assert code == 3 and "from file parrot.wasm, not signed" in shown
     assert "may read" not in granted(wasmrt)
     assert on_a_terminal(b"y\n", "grant", "parrot", "--add", "workspace")[0] == 0
     assert "may read files under notes/" in granted(wasmrt)
@@ -271,3 +272,14 @@ def test_bundled_tool_has_no_grant_to_change(wasmrt: Run, tool_file: Write) -> N
         assert "error: json comes with wasmrt and has no grant to change" in said
     wasmrt("install", tool_file(), "--name", "json")
     assert "no update of json awaits a grant" in wasmrt("grant", "json", code=2).stderr
+
+
+def test_a_requested_configuration_value_is_set_changed_and_revoked(wasmrt: Run, tool_file: Write) -> None:
+    wasmrt("install", tool_file(sidecar={"config_store": {"values": ["units"]}}), "--yes")
+    for value in ("metric", "imperial"):
+        assert "changed the grant" in wasmrt("grant", "parrot", "--add", f"config_store=units={value}").stderr
+        assert f"units={value}" in granted(wasmrt)
+    assert "already has exactly" in wasmrt("grant", "parrot", "--add", "config_store=units=imperial").stderr
+    wasmrt("grant", "parrot", "--revoke", "config_store=units")
+    assert "units" not in granted(wasmrt)
+    assert "does not request" in wasmrt("grant", "parrot", "--add", "config_store=other=1", code=2).stderr

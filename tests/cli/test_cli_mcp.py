@@ -121,6 +121,16 @@ def test_a_script_is_started_by_its_absolute_path_and_may_read_its_project(
     assert missing.exit_code == 2 and "the script 'no-such.py' does not exist" in missing.stderr
 
 
+@pytest.mark.parametrize(("line", "step"), [
+    ("raise SystemExit('python: No module named x')", "-- uvx PACKAGE"),
+    ("raise SystemExit('ERR_UNKNOWN_BUILTIN_MODULE: No such built-in module: node:sqlite')", "a newer Node.js"),
+    ("raise SystemExit('no')", "a folder (--read, --write)"),
+])  # fmt: skip
+def test_a_program_that_exits_at_once_gets_a_hint_for_its_output(home: Path, line: str, step: str) -> None:
+    refused = run("add", "bad", "--yes", "--", sys.executable, "-c", line)
+    assert refused.exit_code == 1 and step in refused.stderr
+
+
 def test_a_script_in_a_parent_of_the_home_directory_has_no_project(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

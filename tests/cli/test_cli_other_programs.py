@@ -1,9 +1,13 @@
-"""Registries and tools of other projects: wkg's crate, Wassette's layout, and a registry with the API of referrers."""
+"""Registries and tools of other projects: wkg's crate, Wassette's layout, and a registry with the API of referrers.
+
+Set `WASMRT_TEST_WASSETTE` to a program of Wassette that is not in the PATH.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator
@@ -22,6 +26,7 @@ from tests.cli.registry import COMPONENT, REQUEST, trust
 pytestmark = [pytest.mark.ci("peers"), pytest.mark.timeout(900)]  # building wkg takes minutes on a busy machine
 Run = Callable[..., Result]
 HERE = Path(__file__).parent
+WASSETTE = os.environ.get("WASMRT_TEST_WASSETTE") or shutil.which("wassette")
 POLICY = """\
 version: "1.0"
 permissions:
@@ -112,6 +117,23 @@ def test_the_policy_of_wassettes_layout_becomes_the_request(
     wkg("push-wassette", reference, tmp_path / "parrot.wasm", tmp_path / "policy.yaml")
     shown = wasmrt("install", f"oci://{hosts.tls}/acme/parrot:1.0.0", "--yes").stderr
     assert "api.example.com" in shown
+
+
+@needs_distribution
+@pytest.mark.skipif(WASSETTE is None, reason="needs wassette")
+def test_wassette_loads_a_pushed_and_signed_component(wasmrt: Run, home: Path, hosts: Hosts, tmp_path: Path) -> None:
+    (tmp_path / "parrot.wasm").write_bytes(COMPONENT)
+    (tmp_path / "parrot.capabilities.json").write_bytes(REQUEST)
+    wasmrt("sign", "--new-key", tmp_path / "publisher")
+    reference = f"oci://{hosts.tls}/acme/parrot:1.0.0"
+    wasmrt("push", reference, tmp_path / "parrot.wasm", "--sign", tmp_path / "publisher.key")
+    ended = subprocess.run(
+        [str(WASSETTE), "component", "load", reference, "--component-dir", tmp_path / "components"],
+        env={"HOME": str(tmp_path), "SSL_CERT_FILE": str(home / "ca.pem")},
+        capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "components/acme_parrot.wasm").read_bytes() == COMPONENT
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Errors, outputs and definitions keep everything when another process receives them."""
 
+import dataclasses
 import importlib
 import inspect
 import pickle
@@ -9,14 +10,25 @@ from collections.abc import Iterator
 import pytest
 
 import wasmrt
+from tests.agent.approvals.requests import request
 from wasmrt import (
+    AccessChoice,
+    ApprovalAnswer,
     Capabilities,
+    CredentialLocation,
+    CredentialMapping,
     EndpointPattern,
     LogEntry,
     LogLevel,
+    Postgres,
+    Preset,
     ResourceLimits,
+    ToolAnswer,
+    ToolCall,
     ToolOutput,
+    ToolPolicy,
     ToolRegistry,
+    ToolRule,
     Usage,
     WasmrtError,
     tool,
@@ -65,6 +77,31 @@ def test_every_error_is_the_same_after_pickling() -> None:
         assert type(copy) is error_class
         assert (str(copy), copy.args, vars(copy)) == (str(error), error.args, vars(error)), error_class
         assert copy.as_dict() == error.as_dict()
+
+
+FILLED = [
+    AccessChoice(granted=True), ApprovalAnswer(approved=True, params={"a": 1}), request(), DECISION,
+    CredentialLocation.header("x-api-key"),
+    CredentialMapping(
+        secret_name="key", location=CredentialLocation.header("x-api-key"), host_patterns=("api.example.com",)
+    ),
+    EndpointPattern("api.example.com"), Preset(name="small", tools=("echo",)),
+    ToolAnswer(id="1", name="echo", text="hi"),
+    ToolCall("1", "echo", "{}"), ToolOutput({"sum": 3}, "3", decisions=(DECISION,)), ToolRule(tool="echo"),
+    ToolPolicy(), ToolPolicy(presets={"small": Preset(name="small")}, rules=(ToolRule(tool="echo"),)),
+]  # fmt: skip
+"""Public values with arguments."""
+
+
+def test_every_public_value_is_equal_after_pickling() -> None:
+    public = [getattr(wasmrt, name) for name in wasmrt.__all__]
+    classes = {each for each in public if dataclasses.is_dataclass(each) or hasattr(each, "_fields")} - {Postgres}
+    filled = {type(each) for each in FILLED}
+    assert filled <= classes
+    for value in [*FILLED, *(each() for each in classes - filled)]:
+        copy = pickle.loads(pickle.dumps(value))
+        assert type(copy) is type(value)
+        assert copy == value
 
 
 @tool(effects=[])

@@ -74,6 +74,33 @@ THREATS = (
         ),
     ),
     Threat(
+        threat="a guest reads a secret, or the settings of another tool, through wasi:config/store",
+        source=OURS,
+        tests=(
+            "sandbox/border/test_config_store.py::test_a_secret_in_a_value_does_not_reach_the_guest",
+            "sandbox/border/test_config_store.py::test_other_keys_have_no_value_and_are_recorded",
+        ),
+    ),
+    Threat(
+        threat="a server compresses a bomb with Brotli or zstd, or lies about its coding",
+        source=OURS,
+        tests=(
+            "egress/gateway/test_codings.py::test_a_bomb_stops_at_the_limit",
+            "egress/gateway/test_codings.py::test_a_zstd_window_over_8_mib_is_refused",
+            "egress/gateway/test_codings.py::test_a_false_content_encoding_is_a_typed_error",
+            "egress/gateway/test_codings.py::test_damaged_bodies_are_typed_errors",
+        ),
+    ),
+    Threat(
+        threat="a handler of HTTP requests floods its response, or forges a request",
+        source=OURS,
+        tests=(
+            "sandbox/guests/test_http_handlers.py::test_a_response_over_the_output_limit_ends_the_call",
+            "sandbox/guests/test_http_handlers.py::test_invalid_requests_are_refused",
+            "sandbox/wasi/test_http.py::test_only_the_host_creates_incoming_requests",
+        ),
+    ),
+    Threat(
         threat="CPU exhaustion",
         source=SEED,
         tests=(
@@ -1148,6 +1175,17 @@ THREATS = (
             "agent/memory/test_documents.py::test_restored_version_is_a_new_version_with_the_old_trust",
             "agent/flows/test_laundering.py::test_untrusted_text_stays_untrusted_in_the_next_conversation",
             "agent/flows/test_laundering.py::test_private_text_stays_private_in_the_next_conversation",
+        ),
+    ),
+    Threat(
+        threat="a server that uses the name or the schemas of a known one, so that its declarations apply",
+        source=OURS,
+        tests=(
+            "interop/mcp_client/test_trust.py::test_a_server_cannot_take_the_declarations_of_a_package_by_its_name_or_schemas",
+            "interop/mcp_client/test_trust.py::test_declarations_decide_effects_and_results_only_for_local_servers",
+            "interop/mcp_client/test_trust.py::test_a_declaration_adds_no_effect_that_the_server_was_not_granted",
+            "agent/flows/test_declared.py::test_a_declaration_applies_only_to_the_declared_schema",
+            "agent/flows/test_declared.py::test_a_name_cannot_choose_a_file_elsewhere",
         ),
     ),
     Threat(

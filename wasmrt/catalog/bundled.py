@@ -6,7 +6,7 @@ to resources that the operator configures, such as the workspace or the search p
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -219,13 +219,16 @@ def bundled_specs(
     if not several or not tool.tool:
         return None
     chosen = search if tool.name == WEB_SEARCH else None
+    settings: Mapping[str, str | bool] | None = None if chosen is None else chosen.settings
+    if robots_txt and tool.name == WEB_FETCH:
+        settings = {"robots_txt": True}
     terms = OwnTerms(
         actions=tool.actions,
         action_param=tool.action_param,
         labels=tool.labels,
         cost=Decimal(0) if chosen is None else chosen.cost,
         seconds=tool.seconds,
-        settings={"robots_txt": True} if robots_txt and tool.name == WEB_FETCH else chosen and chosen.settings,
+        settings=settings,
         previews=tool.previews,
     )
     return (ToolSpec(tool.tool, permission=tool.permission, own=terms),)

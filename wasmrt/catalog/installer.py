@@ -179,7 +179,7 @@ class Installer:
         required = self._policy.signers_for(fetched.resolved) if key is None else (key,)
         known = () if pinned is None else (pinned,)
         verified = verify(fetched, known, required, self._policy.trusted_root)
-        self._policy.check_signer(fetched.resolved, verified.signer)
+        self._policy.check_signer(fetched.resolved, verified.signer, verified.problem)
         return verified
 
     def accept(self, plan: InstallPlan, *, for_agents: bool | None = None) -> ToolVersion:

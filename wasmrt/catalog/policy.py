@@ -79,8 +79,8 @@ class InstallPolicy(NamedTuple):
         longest = max((len(prefix) for prefix, _ in found), default=0)
         return tuple(each.read() for prefix, each in found if len(prefix) == longest)
 
-    def check_signer(self, source: str, signer: Signer | None) -> None:
-        """Check the verified signer of the content of a source; None if it counts as unsigned.
+    def check_signer(self, source: str, signer: Signer | None, problem: str = "") -> None:
+        """Check the verified signer of the content of a source; None if it counts as unsigned because of a `problem`.
 
         Raises:
             SourceError: the policy requires a signature, or another signer.
@@ -93,8 +93,9 @@ class InstallPolicy(NamedTuple):
                 code="policy", hint="to show the rule: wasmrt config show install",
             )  # fmt: skip
         if self.require_signatures and signer is None:
+            got = f", got not signed ({problem})" if problem else ""
             raise SourceError(
-                "the operator requires that tools are signed", code="policy",
+                f"the operator requires that tools are signed{got}", code="policy",
                 hint="pass the publisher's public key with --key; to sign your own tools: wasmrt sign",
             )  # fmt: skip
 

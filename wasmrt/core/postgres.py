@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -164,6 +165,7 @@ class PostgresDatabase:
         self._unusable = unusable
         self._idle: list[tuple[int, psycopg.Connection[Row]]] = []
         """Open connections, each with the process that opened it: a connection must not be used after a fork."""
+        weakref.finalize(self, _close_idle, self._idle).atexit = False  # a part of a cycle is finalized in any order
 
     def now_ms(self, db: Any) -> int:
         """Return the time of the server in Unix milliseconds."""
@@ -171,11 +173,7 @@ class PostgresDatabase:
 
     def close(self) -> None:
         """Close the idle connections. The store can still be used."""
-        while (db := self._take()) is not None:
-            db.close()
-
-    def __del__(self) -> None:
-        self.close()
+        _close_idle(self._idle)
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -221,7 +219,7 @@ class PostgresDatabase:
 
     def _start(self, sql: str) -> psycopg.Connection[Row]:
         """Execute the first statement on an idle connection, or on a new one if the server closed the idle ones."""
-        while (db := self._take()) is not None:
+        while (db := _take(self._idle)) is not None:
             try:
                 with _close_on_failure(db):
                     self._check_version(db, sql)
@@ -258,14 +256,20 @@ class PostgresDatabase:
                 db.execute(_translate(_translate_tables(self._schema)))
                 db.execute(f"CREATE TABLE wasmrt_version AS SELECT {self._version} AS number".encode())
 
-    def _take(self) -> psycopg.Connection[Row] | None:
-        """Return an idle connection of this process, or None."""
-        with suppress(IndexError):
-            while True:
-                process, db = self._idle.pop()
-                if process == os.getpid():  # psycopg leaves a connection of the parent process open
-                    return db
-        return None
+
+def _take(idle: list[tuple[int, psycopg.Connection[Row]]]) -> psycopg.Connection[Row] | None:
+    """Return an idle connection of this process, or None."""
+    with suppress(IndexError):
+        while True:
+            process, db = idle.pop()
+            if process == os.getpid():  # psycopg leaves a connection of the parent process open
+                return db
+    return None
+
+
+def _close_idle(idle: list[tuple[int, psycopg.Connection[Row]]]) -> None:
+    while (db := _take(idle)) is not None:
+        db.close()
 
 
 @contextmanager

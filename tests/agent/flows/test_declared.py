@@ -156,8 +156,8 @@ def test_the_declaration_in_force_is_described_with_its_source() -> None:
         (found,) = describe_declarations(tools, "open_issue")
         assert found["declared_by"][0] == source and found["params"]["title"] == title
     tools = ToolRegistry()
-    tools.register(_Tool(Declaration("x.toml", False)), source=ToolSource.MCP_LOCAL)
-    (found,) = describe_declarations(tools, "open_issue")
+    tools.register(_Tool(Declaration("x.toml", False)), source=ToolSource.MCP_LOCAL, group="mcp:desk")
+    (found,) = describe_declarations(tools, "desk")
     assert found["declared_by"] == [
         "file: x.toml: does not apply, because the tool's schema is different", "derived from its schema and effects"
     ]  # fmt: skip

@@ -69,6 +69,10 @@ ENCODINGS: dict[str, Callable[[bytes], bytes]] = {
     "hex with blanks": lambda raw: raw.hex(" ").encode(),
     "decimal list": each("{}", ", "),
     "hexadecimal list": each("0x{:02x}", ","),
+    "decimals with dots": each("{}", "."),
+    "octal list": each("{:03o}", " "),
+    "binary list": each("{:08b}", " "),
+    "quoted-printable": each("={:02X}"),
     "percent": each("%{:02X}"),
     "backslash-x": each("\\x{:02x}"),
     "octal": each("\\{:03o}"),
@@ -102,6 +106,14 @@ def missed(inner: str, outer: str, random: Random) -> bool:
 def test_a_short_secret_in_two_encodings_is_found_or_withheld(inner: str, outer: str) -> None:
     random = Random(37)
     assert not any(missed(inner, outer, random) for _ in range(20))
+
+
+def test_the_last_line_of_base64_may_be_shorter_than_four_characters() -> None:
+    secret = "Zq9kT7ab" + "vX2mB4nC6pD8eF"
+    numbers = ".".join(str(byte) for byte in secret.encode()).encode()
+    for size in range(57):  # base64 in lines has 57 bytes in each line
+        packed = base64.encodebytes(b" " * size + numbers)
+        assert "secret:token" in {m.rule for m in DETECTOR.scanner({"token": secret}).scan_bytes(packed).matches}, size
 
 
 @pytest.mark.ci("slow")

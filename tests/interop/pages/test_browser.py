@@ -216,9 +216,9 @@ def test_a_long_request_can_be_denied_without_scrolling_and_allowed_behind_its_t
     tab.ask("Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True)
     tab.goto(tab.run("location.href") + f"requests/{asked.id}")
     assert tab.run(_ON_SCREEN) == ["Deny"]
-    tab.run("document.querySelector('.bar a').click()")
+    tab.run("scrollTo(0, document.body.scrollHeight)")
     assert tab.run(_ON_SCREEN)[-2:] == ["Deny", "Allow once"]
-    tab.run("document.querySelector('.bar button').click()")
+    tab.run("document.querySelector('.end button').click()")
     tab.settled("done=")
     assert site.store.get(asked.id).approved is False  # type: ignore[union-attr]
 

@@ -21,6 +21,7 @@ from tests.project.docs.fakes import fake_network, put_files
 from tests.project.docs.pages import PAGES, Block, blocks, named, spans
 from wasmrt.agent.builtin.plugins import read_manifest
 from wasmrt.agent.config import read_config_file
+from wasmrt.agent.flows import find_declaration
 from wasmrt.authoring.project import Project, read_cases
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.services import read_services
@@ -119,6 +120,8 @@ def _write(block: Block, folder: Path) -> None:
     elif file.name == "tools.toml":
         policy = InstallPolicy()
         assert not list_tools(str(file), registry_access(policy), download_with(policy)).problems
+    elif file.parent.name == "declarations":
+        assert find_declaration((file.stem.replace("+", ":"),), "create_page", {}) is not None
     elif file.parent.name == "plugins":
         assert read_manifest(block.text.encode(), name=file.stem)
     elif file.parent.name == "tests":

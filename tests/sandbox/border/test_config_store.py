@@ -80,6 +80,12 @@ def test_invalid_entries_are_refused(values: list[str]) -> None:
         file_of(*values)
 
 
+def test_a_value_whose_key_names_a_secret_is_a_warning() -> None:
+    part = file_of("API_KEY=abc", "units=metric", "token").config_store
+    assert part is not None
+    assert [warning.path for warning in part.warnings()] == ["config_store.values[0]"]
+
+
 def test_a_secret_in_a_value_does_not_reach_the_guest() -> None:
     used, shaped = "a secret that the call has used", "AKIA" + "Q3EGWV5XN7DLB2YT"
     call = a_call(file_of(f"used={used}", f"shaped={shaped}", "units=metric"))

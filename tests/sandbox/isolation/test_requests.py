@@ -48,6 +48,7 @@ SAMPLES: dict[object, tuple[object, ...]] = {
     HttpHead: (HttpHead(1, 200, HEADERS), HttpHead(2, 404, ())),
     DirectoryEntry: (DirectoryEntry("a", False, 3), DirectoryEntry("b", True, 0)),
     Sequence[DirectoryEntry]: ([DirectoryEntry("b", True, 0), DirectoryEntry("c", False, 9)], []),
+    list[tuple[str, str]]: ([("key", "value"), ("k", "")], []),
 }
 """Values of every type that a field of a request or a reply can have."""
 

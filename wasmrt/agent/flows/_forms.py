@@ -226,8 +226,8 @@ def find_short_words(plain: str) -> set[bytes]:
                  if len(part) < 2 * MIN_SQUEEZED and not part.isalnum()}  # fmt: skip
         return {run for run in runs if 0 < len(run) < MIN_SQUEEZED}
     words = set(_WORD.findall(plain))
-    parts = [run for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED]
-    words |= {_APART.sub("", run) for run in parts if not run.isalnum()}
+    pieces = {run for run in {*plain.split(), *_PIECES.split(plain)} if len(run) < 2 * MIN_SQUEEZED}
+    words |= {_APART.sub("", run) for run in pieces if not run.isalnum()}
     return {word.encode("utf-8", "replace") for word in words if 0 < len(word) < MIN_SQUEEZED}
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from wasmrt.agent.flows._addresses import Form, find_addresses
 from wasmrt.agent.flows._destinations import is_control
-from wasmrt.agent.flows._forms import find_likely_numbers, parse_number, skeleton
+from wasmrt.agent.flows._forms import find_likely_numbers, iter_readings, parse_number, skeleton
 from wasmrt.agent.flows._ids import iter_members
 from wasmrt.agent.flows._known import flow_texts, normalize_value
 from wasmrt.agent.flows._plans import Place, Plan
@@ -21,6 +21,8 @@ from wasmrt.core.limits import MAX_PLAN_RESULT_BYTES, MAX_PLANS
 
 _LABELLED = re.compile(r"^[ \t]*([^:\n]{1,100}?)[ \t]*:[ \t]+(\S[^\n]{0,1000}?)[ \t]*$", re.M)
 
+_CODE = re.compile(r"(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{5,34}")
+_WORD = re.compile(r"[^\W_]+")
 _IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{11,30}")
 
 
@@ -46,7 +48,7 @@ class _Result:
             return True
         if place.maximum is not None:
             return parse_number(value) in find_likely_numbers(skeleton(self._text))
-        return isinstance(value, str) and self._is_only_address(_squeeze(value))
+        return isinstance(value, str) and (self._is_only_address(_squeeze(value)) or self._is_only_code(value))
 
     def _is_only_address(self, value: str) -> bool:
         """Return whether the result has an address, and no other one.
@@ -55,6 +57,19 @@ class _Result:
         """
         found = self._addresses
         return value in found and all(each == value or _is_part_of_account(each, value) for each in found)
+
+    def _is_only_code(self, value: str) -> bool:
+        """Return whether a value is the only word of both letters and digits in the result, and no address.
+
+        SECURITY: as for addresses, an injected second code makes the result ambiguous, in any spelling.
+        """
+        plain = skeleton(value).strip()
+        return _CODE.fullmatch(plain) is not None and _squeeze(value) not in self._addresses and self._codes == {plain}
+
+    @cached_property
+    def _codes(self) -> frozenset[str]:
+        words = (word for plain in iter_readings(self._text) for word in _WORD.findall(plain))
+        return frozenset(word for word in words if not word.isalpha() and not word.isdigit())
 
     @cached_property
     def _addresses(self) -> frozenset[str]:

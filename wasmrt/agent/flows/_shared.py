@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,13 @@ CREATE TABLE labels (
 ) WITHOUT ROWID;
 CREATE INDEX labels_by_time ON labels (changed_ms);
 """
-_MS_STORED = 30 * 24 * 3600 * 1000
+_DAY_SECONDS = 24 * 3600
+_MS_STORED = 30 * _DAY_SECONDS * 1000
+"""Labels are deleted this long after the last content with them."""
+_INSERT = (
+    "INSERT INTO labels VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (user, trace, label, host) DO UPDATE SET changed_ms = excluded.changed_ms"
+)
 _SHARED = frozenset({Label.UNTRUSTED, Label.PRIVATE})
 
 
@@ -37,7 +44,8 @@ class SharedLabels:
         self._database: Store = place.open("traces", _SCHEMA, 1, unusable=_unusable_error)
         self._host = secrets.token_hex(16)
         self._lock = threading.Lock()
-        self._written: dict[tuple[str, str], frozenset[Label]] = {}
+        self._written: dict[tuple[str, str], tuple[frozenset[Label], float]] = {}
+        """The labels stored in the last day, and when."""
         self._pending: dict[tuple[str, str], frozenset[Label]] = {}
 
     def read(self, user: str, trace: str, flows: FlowTrace) -> None:
@@ -60,7 +68,8 @@ class SharedLabels:
             ToolError: the database cannot be written. `read` stores the labels later.
         """
         key, new = (user, trace), _SHARED.intersection(labels)
-        if new <= self._written.get(key, frozenset()):
+        written, at = self._written.get(key, (frozenset(), 0.0))
+        if new <= written and time.monotonic() - at < _DAY_SECONDS:
             return
         with self._lock:
             self._pending[key] = new = new | self._pending.get(key, frozenset())
@@ -68,10 +77,9 @@ class SharedLabels:
             now = self._database.now_ms(db)
             db.execute("DELETE FROM labels WHERE changed_ms < ?", (now - _MS_STORED,))
             for label in sorted(new):
-                insert = "INSERT INTO labels VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
-                db.execute(insert, (user, trace, label, self._host, now))
+                db.execute(_INSERT, (user, trace, label, self._host, now))
         with self._lock:
-            self._written[key] = self._written.get(key, frozenset()) | new
+            self._written[key] = (written | new if time.monotonic() - at < _DAY_SECONDS else new), time.monotonic()
             self._pending.pop(key, None)
 
     def remove(self, user: str, trace: str, labels: Iterable[Label] = _SHARED) -> None:

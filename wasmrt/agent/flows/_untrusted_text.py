@@ -142,7 +142,7 @@ class UntrustedText:
         self._pending_bytes = 0
         self._long: set[bytes] = set()
         """Digests of the long texts that are stored. A program that is resumed adds the same texts again."""
-        self._answers: dict[tuple[type, object], bool] = {}
+        self._answers: dict[str, bool] = {}
         """The recent answers of `contains`: one call asks several times for the same value."""
         self.seen = 0
         """The number of bytes that were added, including content that was not stored."""
@@ -197,10 +197,12 @@ class UntrustedText:
         If the value contains other values, such as an address after a name, one of these is sufficient.
         """
         self.index_pending()
-        known = self._answers.get(key := (type(value), value))
+        if not isinstance(value, str):
+            return self._contains(value)
+        known = self._answers.get(value)
         if known is None:
             known = self._contains(value) or any(map(self._contains, find_inner_values(value)))
-            self._answers[key] = known
+            self._answers[value] = known
         return known
 
     def _contains(self, value: object) -> bool:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 
 from blake3 import blake3
 
@@ -171,7 +170,7 @@ class ToolPolicy:
         'send_*'
     """
 
-    presets: Mapping[str, Preset] = field(default_factory=lambda: MappingProxyType({}), hash=False)
+    presets: Mapping[str, Preset] = field(default_factory=dict, hash=False)
     preset: str | None = None
     """The name of the active preset, or None."""
     filter: ExternalFilter = ExternalFilter()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Self
 
-from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text
+from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text, child
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, attempt
 from wasmrt.capabilities.model import set_tuple
@@ -20,6 +20,7 @@ from wasmrt.core.model import Addition, Decision, GrantList, Reason
 from wasmrt.core.url import Network
 
 _KEY = r"[A-Za-z0-9_.-]{1,128}"
+_SECRET = re.compile(r"(?i)key|token|secret|passw")
 _MAX_ENTRY_CHARS = 4096
 
 
@@ -124,7 +125,12 @@ class ConfigStoreCapability(PatternCapability):
             yield f"may read these configuration values: {join_words(self.values)}"
 
     def warnings(self) -> Iterator[FileWarning]:
-        return iter(())
+        for index, entry in enumerate(self.values):
+            key, has_value, _ = entry.partition("=")
+            if has_value and _SECRET.search(key):
+                yield FileWarning(
+                    child(self.grant_list, index), "the tool can read this value; use a credential instead"
+                )
 
     @classmethod
     def decide(cls, granted: Self | None, use: str) -> Decision:

@@ -107,6 +107,7 @@ def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: boo
                 hint=f"review its permissions, then run: wasmrt grant {name} --offer --yes",
                 asks=asks,
             )
+        print_message(describe_origin(version, version))
         print_request(describe_tool(f"{name} version {version.number}", version.description), asks)
         ask_to_offer(name)
     version = catalog.offer(version, for_agents=for_agents)
@@ -174,6 +175,8 @@ def _regrant(
         print_message(f"the capability file requests only a part of {text:.120}; only this part is granted")
     if not as_json and changes:
         new = [each for each in explain_more(granted_to(version), changed) if each not in more]
+        if more:
+            print_message(describe_origin(version, version))
         print_difference(f"the grant of {name} would change:", [*more, *new], [f"no longer: {each}" for each in less])
     if more and not yes:
         if as_json or not is_interactive():
@@ -184,11 +187,13 @@ def _regrant(
                 changes=more,
             )
         ask(name, for_agents=version.for_agents)
-    if changes:
+    # A value for a granted configuration key is a change, too, although the grant allows nothing more.
+    is_new = changed != granted_to(version)
+    if is_new:
         version = catalog.regrant(version, format_file(changed))
     if as_json:
         show_json(version.as_dict() | changes.as_dict() | {"granted": list(explain_grant(changed))})
-    elif changes:
+    elif is_new:
         print_message(f"changed the grant of {name}")
         print_offer(version.name, [version.name], version.offer)
     else:

@@ -115,6 +115,10 @@ _SCHEMAS: Mapping[str, Callable[[], tuple[Mapping[str, Any], Any]]] = {
         {"properties": {"x": {"uniqueItems": True}}},
         {"x": [10**400 + n for n in range(9_000)]},
     ),
+    "an error about many values": lambda: (
+        {"properties": {"x": {"maxItems": 1}}},
+        {"x": [{"a": n} for n in range(90_000)]},
+    ),
     "deep nesting": lambda: (_nested(), {}),
 }
 _TOML = {
@@ -128,6 +132,7 @@ _JSON: Mapping[str, Callable[[], str]] = {
     "names": lambda: "{" + ",".join(f'"k{n}":1' for n in range(380_000)) + "}",
     "objects": lambda: "[" + "{}," * (MAX_JSON_PARTS + 1) + "1]",
     "lists": lambda: "[" + "[]," * (MAX_JSON_PARTS + 1) + "1]",
+    "numbers before more text": lambda: "[" + "1," * 1_900_000 + "1]x",
     "brackets": lambda: "[" * MIB,
     "characters of four bytes": lambda: json.dumps("\U0001f600" + "a" * 3 * MIB, ensure_ascii=False),
 }

@@ -44,7 +44,8 @@ def find_columns(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     if (start := first.search(data)) is not None:
         lines = list(line.finditer(data, start.start()))
         if lines:
-            yield start.start(), lines[-1].end(), b" ".join(found[1] for found in lines)
+            # With commas, the numbers do not look like another dump.
+            yield start.start(), lines[-1].end(), b",".join(b",".join(found[1].split()) for found in lines)
 
 
 def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:

@@ -20,21 +20,21 @@ from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
 _PEEK_BYTES = 64 * KIB
 """Bytes that are decoded to check for another level of nesting."""
 
-_RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*"
+_RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{2,3}=)?"
 _NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
-_LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[,;]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
+_LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[ \t]?[,;.|/+:_\-]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
 """An expression for a list of bytes that a program printed as numbers."""
-_APART = rb"(?:[:.,;_\-]?[ \t\r\n]{0,16})"
+_APART = rb"(?:[:.,;_=|/+#$\-]?[ \t\r\n]{0,16})"
 _PAIRS = rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7,}"
 """An expression for hexadecimal digits with separators between bytes, or between groups of bytes."""
 LEAST_ENCODED = (
-    rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,; \t\r\n]+){7}[0-9]|"
+    rb"[A-Za-z0-9+/_\-]{24}|(?:" + _NUMBER.replace(rb"\b", b"") + rb"[,;.|/+:_\- \t\r\n]+){7}[0-9]|"
     rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7}|" + DUMP
 )
 """An expression that matches every text with a run, a list or a dump."""
 _PREFILTER = Prefilter((
     r"[A-Za-z0-9+/_\-]{24}",
-    r"[0-9A-Fa-fxX:.,;_\- \t\r\n]{16}",
+    r"[0-9A-Fa-fxX:.,;_=|/+#$\- \t\r\n]{16}",
     r"[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}[0-9A-Fa-f]{2}",
 ))  # fmt: skip
 """One of these expressions matches every text that `LEAST_ENCODED` matches, except a list of eight single digits, which
@@ -46,9 +46,10 @@ LEAST_RUN = 24
 """Minimum length of a run of encoded characters, unless a watched secret is short."""
 _LEAST_BINARY_RUN = 96
 """Minimum length of a run that is decoded even if it does not begin with text, since it may contain text later."""
-_BETWEEN = re.compile(rb"[,; \t\r\n]")
-_AS_BLANKS = bytes.maketrans(b",;", b"  ")
-_PAIR_SEPARATORS = b":.,;_- \t\r\n"
+_BETWEEN = re.compile(rb"[,;.|/+:_\- \t\r\n]")
+_AS_BLANKS = bytes.maketrans(b",;.|/+:_-", b" " * 9)
+_PAIR_SEPARATORS = b":.,;_=|/+#$- \t\r\n"
+_OCTAL_LIST = b"01234567,;.|/+:_- \t\r\n"
 _CONTROLS = bytes((*range(33), 127))
 _MOST_OF_WIDE = 3
 """A text is also read without zero bytes if at least one byte in this many is zero, as in UTF-16 and UTF-32."""
@@ -149,6 +150,9 @@ def _decode_readable(
         sound = _is_text(bytes.fromhex(digits[:_PROBE].decode()))
         if every or sound:
             yield Decoded(start, end, bytes.fromhex(digits.decode()), sound)
+        if not digits.strip(b"01"):
+            bits = digits[: len(digits) // 8 * 8]
+            yield Decoded(start, end, int(bits, 2).to_bytes(len(bits) // 8, "big"), sound=False)
     runs = [place for place in find_runs(data, least_run, check) if data[slice(*place)] not in known_runs]
     for start, end in runs:
         check()
@@ -199,6 +203,9 @@ def _find_lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
             inner += _parse_numbers(data[low:high])
             low = high
         yield *match.span(), bytes(inner)
+        if not match[0].translate(None, _OCTAL_LIST):
+            numbers = (int(number, 8) for number in match[0].translate(_AS_BLANKS).split())
+            yield *match.span(), bytes(number & 0xFF for number in numbers)
 
 
 def _find_pairs(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
@@ -247,7 +254,7 @@ def find_unfinished_run(text: bytes) -> int:
 
 def _decode_run(run: bytes, *, every: bool) -> Iterator[tuple[bytes, bool]]:
     """Yield the content of a run in each base, and whether it is sound."""
-    digits = run.translate(None, b" \t\r\n")
+    digits = run.translate(None, b" \t\r\n=")
     framed = len(digits) >= _LEAST_BINARY_RUN
     for inner in _decode_digits(digits):
         sound = _is_text(inner[:_PROBE])

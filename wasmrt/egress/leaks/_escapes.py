@@ -149,6 +149,7 @@ _NAMED |= {b"shy": b"\xc2\xad", b"Tab": b"\t", b"NewLine": b"\n"}
 _SINGLE = {bytes((92, a)): bytes((b,)) for a, b in zip(b"\\/\"'abfnrtv", b"\\/\"'\a\b\f\n\r\t\v", strict=True)}
 
 
+_ASCII_FAMILIES = tuple(family for family in _FAMILIES if family.isascii())
 _ALPHABETS = (b"\xd0", b"\xd1", b"\xce")
 """First bytes of Cyrillic and Greek letters that look like Latin letters."""
 _COMMON = (b"%", b"\\", b"&")
@@ -160,7 +161,8 @@ def iterate_unescaped(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iter
 
     A secret that contains `%41` or `&lt;` literally is only found if the kinds are decoded separately.
     """
-    present = [family for family in _FAMILIES if family in data and (family in _COMMON or _holds_family(data, family))]
+    families = _ASCII_FAMILIES if data.isascii() else _FAMILIES
+    present = [family for family in families if family in data and (family in _COMMON or _holds_family(data, family))]
     if not present:
         return
     everything = _unescape(data, present, budget)

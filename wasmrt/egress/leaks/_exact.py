@@ -188,7 +188,8 @@ class ExactMatcher:
     ) -> Iterator[tuple[str, int, int]]:
         """Search the decoded content of a text, and yield the places of its encoded form in the text.
 
-        With `remember`, runs without a secret are not decoded again in the text before its escapes were decoded.
+        SECURITY: with `remember`, runs are not decoded again in the text before its escapes were decoded, but only if
+        no secret was found here. A run may occur again where an escape joined other characters to it.
         """
         known = budget.clean_runs[nesting]
         pieces = decode(data, budget, runs=runs, least_run=self._least_run, every=True, known_runs=known)

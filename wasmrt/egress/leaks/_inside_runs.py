@@ -49,7 +49,9 @@ def _decode_parts(
     """Decode many parts together, since most of them contain nothing."""
     for group in _gather(parts):
         budget.check()
-        content, sizes = decode([b"".join(data[part.start : part.end].split())[part.skipped :] for part in group])
+        content, sizes = decode(
+            [b"".join(data[part.start : part.end].split()).rstrip(b"=")[part.skipped :] for part in group]
+        )
         ends = list(accumulate(sizes))
         position = 0
         broken: set[bytes] = set()

@@ -280,7 +280,9 @@ class PatternSet:
             return MayMatch()
         searches = tuple(self._expressions)
         hits = {searches[hit] for hit in compiled.Match(data) or ()}
-        return MayMatch(*(search in hits for search in MayMatch._fields[:-1]), encoded or "encoded" in hits)
+        if encoded:
+            hits.add("encoded")
+        return MayMatch(*(search in hits for search in MayMatch._fields))
 
     def _compile(self, encoded: bool) -> Any:
         expressions = list(self._expressions.values())

@@ -100,11 +100,7 @@ def full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
     SECURITY: a request that is too long for the list is allowed behind its text, so that the text is passed first.
     """
     warnings = [_caution(each, whole=True)[0] for each in shown.cautions]
-    deny, allow = answer_buttons(shown)
-    link = tag("a", "Allow: below the text", href="#end", class_="more")
-    user = hidden("user", shown.user)
-    bar = frame.form(shown.action, user, tag("div", deny, allow if sticky else link, class_="acts"), class_="bar")
-    end = None if sticky else frame.form(shown.action, user, tag("div", allow, class_="acts"), class_="end", id="end")
+    acts = tag("div", *answer_buttons(shown), class_="acts")
     return tag(
         "article",
         kind_line(shown),
@@ -112,8 +108,7 @@ def full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
         shown.about,
         tag("ul", *warnings, class_="warn", aria_label="What is unusual") if warnings else None,
         *content,
-        bar,
-        end,
+        frame.form(shown.action, hidden("user", shown.user), acts, class_="bar" if sticky else "end"),
         aria_labelledby=shown.title,
         class_="card stop" if shown.has_severe_caution else "card",
         data_request=shown.id,

@@ -175,7 +175,7 @@ class CallServices:
             return None
         return dict(self._config_list(ConfigList())).get(request.key)
 
-    def _config_list(self, _request: ConfigList) -> list[tuple[str, str]]:
+    def _config_list(self, request: ConfigList) -> list[tuple[str, str]]:
         granted, redact = self._call.grant.config_store, self._call.scanner.redact
         values = {} if granted is None else granted.by_key
         # SECURITY: a guest never receives a secret, even if the grant contains one by mistake.

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from blake3 import blake3
 
 from wasmrt.agent.builtin.code_mode._journal import USER_CHARS, Journal, JournalFiles, Journals
+from wasmrt.agent.builtin.code_mode._table import JournalTable
 from wasmrt.core.errors import BudgetExceededError, RunReplayError
 from wasmrt.core.limits import MAX_CODE_CALLS, MAX_CODE_RUN_BYTES
 from wasmrt.core.strict_json import parse_json
@@ -247,11 +248,7 @@ class CodeRuns:
 
 def open_journals(place: Path | Postgres) -> Journals:
     """Return the journals in a folder or a database."""
-    if isinstance(place, Path):
-        return JournalFiles(place)
-    from wasmrt.agent.builtin.code_mode._table import JournalTable  # most installations have no database
-
-    return JournalTable(place)
+    return JournalFiles(place) if isinstance(place, Path) else JournalTable(place)
 
 
 def call_digest(name: str, params: str) -> str:

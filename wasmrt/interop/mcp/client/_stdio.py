@@ -187,6 +187,8 @@ def _hint(said: str) -> str:
         return "it may need older dependencies, such as the MCP SDK before version 2: uvx --with 'mcp<2' PACKAGE"
     if "ERR_UNKNOWN_BUILTIN_MODULE" in said:
         return "it requires a newer Node.js: install the current version, and add the server again"
+    if ": No module named " in said:
+        return "install its package for this Python, or add it by its package: -- uvx PACKAGE"
     return "check whether it needs a folder (--read, --write), a variable, or the network"
 
 
