@@ -113,7 +113,7 @@ def test_a_section_of_the_same_name_by_the_author_is_left_alone(tmp_path: Path) 
     path.write_text(new_package_file("weather", "c") + "\n[built]\nworld = 'mine'\n")
     before = path.read_bytes()
 
-    with pytest.raises(BuildError, match="cannot be completed"):
+    with pytest.raises(BuildError, match="cannot add the section"):
         complete_package_file(path, "w", (), {})
     assert path.read_bytes() == before
 

@@ -194,7 +194,7 @@ def test_unknown_tool_fails_the_case_and_lists_the_tools(c_project: Project, wri
         ({"name": "x", "input": {}, "expected_output": 1, "expected_error": "x"}, "one of the keys"),
         (FIELDS | {"expected_fields": []}, "expected_fields must have 1 to 1000 entries"),
         (FIELDS | {"expected_fields": [{"path": "a..b"}]}, "path must have keys and indexes separated by dots"),
-        (FIELDS | {"expected_fields": [{"path": "a", "exists": False, "value": 1}]}, "an entry with false has no"),
+        (FIELDS | {"expected_fields": [{"path": "a", "exists": False, "value": 1}]}, "must not have a"),
         (FIELDS | {"expected_fields": [{"path": "a", "equals": 1}]}, "unknown key 'equals'"),
         (FIELDS | {"timeout": 0}, "timeout must be a number of seconds above 0"),
         (FIELDS | {"description": 1}, "description must be a string"),

@@ -117,7 +117,7 @@ def test_browser_command_line_does_not_contain_the_link(home: Path, tmp_path: Pa
         (("--web", "--host", "example.com"), "is not an IP address"),
         (("--web", "--port", "70000"), "70000"),
         (("--web", "--origin", "example.com"), "is not an origin"),
-        (("--web", "--host", "::", "--unsafe-beyond-loopback"), "needs its origin"),
+        (("--web", "--host", "::", "--unsafe-beyond-loopback"), "needs the origin"),
     ],
 )
 def test_invalid_option_is_reported_with_a_hint(wasmrt: Run, home: Path, arguments: tuple[str, ...], said: str) -> None:

@@ -145,7 +145,7 @@ def test_a_truncated_tool_and_one_of_200_megabytes_are_refused(wasmrt: Run, tool
 @pytest.mark.parametrize("name", ["../up", "a/b", "dotted.name", "Upper", "bell\x07", "a" * 65, ""])
 def test_invalid_name_error_states_the_rule(wasmrt: Run, tool_file: Write, name: str) -> None:
     result = wasmrt("install", tool_file(), "--name", name, code=2)
-    assert "cannot name a tool" in result.stderr
+    assert "is not a valid tool name" in result.stderr
     assert "lower-case letters" in result.stderr
     assert "\x07" not in result.stderr
 

@@ -77,7 +77,7 @@ def test_the_form_of_vs_code_asks_for_its_inputs_as_secrets(file: Path) -> None:
     data = {"servers": {"demo": entry}, "inputs": [{"id": "api-key", "type": "promptString", "password": True}]}
     done, (row,) = bring(file, data)
     assert done.exit_code == 1
-    assert row["problem"] == "the other client asks for its input 'api-key'"
+    assert row["problem"] == "the value of the input 'api-key' is missing: the other client asks its user for it"
     assert row["hint"].endswith("wasmrt secret set mcp_demo_key")
     open_secrets().set("local", "mcp_demo_key", Secret(VALUE))
     done, (row,) = bring(file, data)

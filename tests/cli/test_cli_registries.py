@@ -116,7 +116,7 @@ def test_a_component_without_a_capability_file_gets_the_named_one(
     assert "api.example.com" in wasmrt("inspect", "parrot").stdout
     registry.publish(config_of(REQUEST), (COMPONENT, WASM))
     told = wasmrt("install", registry.url(), "--capabilities", tmp_path / "own.json", "--yes", code=2).stderr
-    assert "has its own capability file" in told
+    assert "contains its capability file, so a separate one cannot be used" in told
 
 
 def test_wassettes_policy_layer_becomes_a_request(wasmrt: Run, registry: FakeRegistry) -> None:

@@ -63,7 +63,9 @@ def test_an_encrypted_key_and_wrong_arguments_are_explained(wasmrt: Run, tool_fi
     private = load_pem_private_key(key.read_bytes(), None)
     key.write_bytes(private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word")))
     assert "is encrypted" in wasmrt("sign", path, "--key", key, code=2).stderr
-    assert "not a private key" in wasmrt("sign", path, "--key", key.with_suffix(".pub"), code=2).stderr
+    assert (
+        "expected an ECDSA P-256 private key" in wasmrt("sign", path, "--key", key.with_suffix(".pub"), code=2).stderr
+    )
     assert "already exists" in wasmrt("sign", "--new-key", key.with_suffix(""), code=2).stderr
     assert "either FILE with --key" in wasmrt("sign", path, code=2).stderr
     assert "expected ECDSA" in wasmrt("install", path, "--key", key, code=2).stderr

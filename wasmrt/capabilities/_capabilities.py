@@ -100,7 +100,7 @@ class Capabilities:
         tools: tuple[ToolGrant, ...] | None = None,
         logins: tuple[LoginCapability, ...] = (),
     ) -> Capabilities:
-        """Return the set of these capabilities, of which each must be of a different kind."""
+        """Return the set of these capabilities, at most one of each kind."""
         found = cls(limits=limits or ToolLimits(), tools=tools, logins=logins)
         for part in parts:
             found = found.with_part(part)

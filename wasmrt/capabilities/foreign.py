@@ -112,16 +112,16 @@ def import_policy(text: str) -> Imported:
     for section, value in permissions.items():
         match section:
             case "network":
-                found = [_endpoint(*item, left) for item in _allowed(section, value, left)]
+                found = [_read_endpoint(*item, left) for item in _iter_allowed(section, value, left)]
                 hosts += [entry for entry in found if entry is not None]
             case "storage":
-                read = [_prefix(*item, left) for item in _allowed(section, value, left)]
+                read = [_read_folder_prefix(*item, left) for item in _iter_allowed(section, value, left)]
                 folders += [path for path in read if path is not None]
             case "resources" | "memory":
-                limits = _limits(section, value, left)
+                limits = _read_limits(section, value, left)
             case "environment":
                 instead = "tools have no environment variables; the host adds credentials through http.credentials"
-                left += [f"{at}: {instead}" for at, _ in _allowed(section, value, left)]
+                left += [f"{at}: {instead}" for at, _ in _iter_allowed(section, value, left)]
             case _:
                 left.append(f"permissions.{section}: has no equivalent in a capability file")
     requested = Capabilities.none().with_limits(limits)
@@ -134,7 +134,7 @@ def import_policy(text: str) -> Imported:
     )
 
 
-def _allowed(section: str, value: Any, left: list[str]) -> Iterator[tuple[str, Any]]:
+def _iter_allowed(section: str, value: Any, left: list[str]) -> Iterator[tuple[str, Any]]:
     """Yield the path and the value of each allowed entry of a section, but nothing if the section denies anything."""
     at = f"permissions.{section}"
     if not isinstance(value, dict):
@@ -152,7 +152,7 @@ def _allowed(section: str, value: Any, left: list[str]) -> Iterator[tuple[str, A
     yield from ((f"{at}.allow[{index}]", entry) for index, entry in enumerate(entries))
 
 
-def _endpoint(at: str, entry: Any, left: list[str]) -> EndpointPattern | None:
+def _read_endpoint(at: str, entry: Any, left: list[str]) -> EndpointPattern | None:
     host = entry.get("host") if isinstance(entry, dict) and entry.keys() == {"host"} else None
     match = _HOST.match(host) if isinstance(host, str) else None
     if match is None:
@@ -171,7 +171,7 @@ def _endpoint(at: str, entry: Any, left: list[str]) -> EndpointPattern | None:
         return None
 
 
-def _prefix(at: str, entry: Any, left: list[str]) -> str | None:
+def _read_folder_prefix(at: str, entry: Any, left: list[str]) -> str | None:
     uri = entry.get("uri") if isinstance(entry, dict) else None
     access = entry.get("access") if isinstance(entry, dict) else None
     if not isinstance(uri, str) or not uri.startswith("fs://") or not isinstance(access, list) or "read" not in access:
@@ -195,7 +195,7 @@ def _prefix(at: str, entry: Any, left: list[str]) -> str | None:
         return None
 
 
-def _limits(section: str, value: Any, left: list[str]) -> ToolLimits:
+def _read_limits(section: str, value: Any, left: list[str]) -> ToolLimits:
     at, memory = f"permissions.{section}", None
     tree = value.get("limits", value) if isinstance(value, dict) else {}
     for key, amount in tree.items() if isinstance(tree, dict) else ():

@@ -154,7 +154,10 @@ FILES = BundledTool("files", "files", "")
 
 
 def bundled_tool(name: str) -> BundledTool | None:
-    """Return the bundled tool with a name or alias, in any spelling that models use, or None. `files` means `FILES`."""
+    """Return the bundled tool with a name or alias, in any spelling that models use, or None.
+
+    For the name `files`, return `FILES`, the component with all file tools.
+    """
     return next((tool for tool in (*TOOLS, FILES) if _answers_to(tool, name)), None)
 
 

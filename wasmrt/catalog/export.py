@@ -161,7 +161,7 @@ def read_export(data: bytes) -> tuple[ExportedTool, ...]:
         tools = tuple(_read_tool(row, files) for row in tree["tools"])
         listed = [name for tool in tools for name in _names(tool)]
         if len(set(listed)) < len(listed) or {*listed, _INDEX, DIGESTS} != {*files.names()}:
-            raise ValueError("it must contain exactly the files of the listed tools, and each tool once")
+            raise ValueError("expected exactly the files of the listed tools, and each tool only once")
     except (JsonError, ValueError, TypeError) as error:
         raise PackageError(f"the export is not valid: {error}", code="export") from None
     return tools
@@ -214,7 +214,7 @@ def _read_kept(row: Any) -> Kept:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS or not value.isprintable():
-        raise ValueError(f"expected a printable text of at most {_MAX_TEXT_CHARS} characters")
+        raise ValueError(f"expected printable text of at most {_MAX_TEXT_CHARS} characters")
     return value
 
 

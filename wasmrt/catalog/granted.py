@@ -1,4 +1,4 @@
-"""Read the capabilities that a stored version requests, and the capabilities that it has."""
+"""Read the requested and the granted capabilities of a stored version."""
 
 from __future__ import annotations
 

@@ -129,5 +129,5 @@ def _entry(values: Any) -> LockEntry:
     signer = values["signer"]
     texts = [*(value for key, value in values.items() if key != "signer"), *(signer or {}).values()]
     if not all(isinstance(each, str) or each is None for each in texts):
-        raise ValueError("expected texts")
+        raise ValueError("expected strings")
     return LockEntry(**values | {"signer": None if signer is None else Signer(**signer)})

@@ -115,8 +115,9 @@ def check_list(text: str) -> None:
         is_valid = text.endswith(INDEX_SUFFIXES)
     if not is_valid or "#" in rest:
         raise SourceError(
-            f"expected the path or https:// URL of a .json or .toml file, https://HOST or oci://HOST/PREFIX, "
-            f"got {text!r:.200}"
+            f"{text!r:.200} is not a list of tools",
+            hint="pass a .json or .toml file (a path or an https:// URL), a host (https://HOST) or a registry "
+            "(oci://HOST/PREFIX)",
         )
 
 

@@ -129,7 +129,9 @@ def read_signature(path: Path) -> bytes:
     try:
         return read_source(path, "signature", max_bytes=MAX_BUNDLE_BYTES)
     except ComponentTooLargeError:
-        raise SourceError(f"{path.name!r} has more than {MAX_BUNDLE_BYTES} bytes, the limit of signatures") from None
+        raise SourceError(
+            f"{path.name!r} has more than {MAX_BUNDLE_BYTES} bytes, the limit for a signature file"
+        ) from None
 
 
 def failed_build_mark(component: Path) -> Path:
@@ -183,7 +185,7 @@ def read_capability_file(path: Path) -> bytes:
         return read_source(path, "capability file", max_bytes=MAX_CAPABILITY_FILE_BYTES)
     except ComponentTooLargeError as error:
         raise SourceError(
-            f"{path.name!r} has more than {MAX_CAPABILITY_FILE_BYTES} bytes, the limit of capability files",
+            f"{path.name!r} has more than {MAX_CAPABILITY_FILE_BYTES} bytes, the limit for a capability file",
             hint="write fewer, wider entries",
         ) from error
 

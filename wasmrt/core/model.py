@@ -91,7 +91,7 @@ class Reason(StrEnum):
 
 
 class GrantList(str):
-    """The path of a list of a capability file that an addition can extend, such as `http.allowlist`.
+    """The path of an extensible list in a capability file, such as `http.allowlist`.
 
     Each kind of capability declares its list. `is_map` is true if the list is an object, to which the members of an
     entry are added. `everything` is the JSON of the entry that is written as `true` instead of the section, if any.

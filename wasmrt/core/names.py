@@ -39,7 +39,7 @@ def check_installed_name(name: str) -> str:
     """
     if not re.fullmatch(_INSTALLED, name):
         shown = ascii(name[:MAX_NAME_LENGTH]) + ("..." if len(name) > MAX_NAME_LENGTH else "")
-        raise InvalidNameError(f"{shown} cannot name a tool", hint=_INSTALLED_RULE)
+        raise InvalidNameError(f"{shown} is not a valid tool name", hint=_INSTALLED_RULE)
     return name
 
 
@@ -72,7 +72,7 @@ def check_project_name(name: str) -> str:
     if any(mark in name for mark in "/\\"):
         raise InvalidNameError(f"{name!r:.60} contains a separator", hint=f"change the folder first; {_PROJECT_RULE}")
     if len(name) > MAX_PROJECT_NAME_LENGTH or not re.fullmatch(_PROJECT, name):
-        raise InvalidNameError(f"{name!r:.60} cannot name a tool", hint=_PROJECT_RULE)
+        raise InvalidNameError(f"{name!r:.60} is not a valid tool name", hint=_PROJECT_RULE)
     return name
 
 

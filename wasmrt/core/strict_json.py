@@ -116,9 +116,9 @@ def parse_json(
     except RecursionError as error:
         raise JsonError("nested too deep", JsonFault.DEPTH) from error
     except TooMuchMemoryError as error:
-        raise JsonError("of over 14 MiB in memory", JsonFault.PARTS) from error
+        raise JsonError("too large: over 14 MiB in memory", JsonFault.PARTS) from error
     except ValueError as error:
-        detail = "a number of too many digits" if "int_max_str_digits" in str(error) else error
+        detail = "a number has too many digits" if "int_max_str_digits" in str(error) else error
         raise JsonError(f"not JSON: {detail}") from error
 
 
@@ -131,7 +131,7 @@ def write_json(value: Any, *, check: Callable[[], object] | None = None) -> str:
     try:
         return encode_json(_encoder, value, check=check)
     except RecursionError as error:
-        raise JsonError("nested too deep, or in itself", JsonFault.DEPTH) from error
+        raise JsonError("nested too deep, or contained in itself", JsonFault.DEPTH) from error
     except (TypeError, ValueError) as error:
         raise JsonError(f"not JSON: {error}") from error
 
@@ -214,7 +214,7 @@ def check_text(value: Any, *, check: Callable[[], object] | None = None) -> None
     try:
         write_json(value, check=check).encode("utf-8")
     except UnicodeEncodeError as error:
-        raise JsonError("not valid Unicode: it contains half a surrogate pair", JsonFault.ENCODING) from error
+        raise JsonError("not valid Unicode: a string contains half a surrogate pair", JsonFault.ENCODING) from error
 
 
 def check_size(text: str | bytes | bytearray, *, max_bytes: int) -> None:
@@ -247,7 +247,7 @@ def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) ->
     if opened <= max_depth:
         return
     if max_parts is not None and opened > max_parts:
-        raise JsonError(f"of over {max_parts:,} lists and objects", JsonFault.PARTS)
+        raise JsonError(f"too large: over {max_parts:,} lists and objects", JsonFault.PARTS)
     data = text.encode("utf-8", "surrogatepass")
     if b"\\" in data:
         data = data.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -266,7 +266,7 @@ def check_nesting(text: str, *, max_depth: int, max_parts: int | None = None) ->
 
 def _check_width(text: str) -> None:
     if len(text) > _MAX_WIDE_CHARS and _is_wide(text):
-        message = f"of over {_MAX_WIDE_CHARS:,} characters, with characters beyond U+FFFF"
+        message = f"too large: over {_MAX_WIDE_CHARS:,} characters, some of them beyond U+FFFF"
         raise JsonError(message, JsonFault.SIZE)
 
 
@@ -301,20 +301,20 @@ def _exact_float(text: str) -> float:
     number = float(text)
     # Check the exponent first: Decimal raises a different error for extreme exponents.
     if len(text) > _MAX_NUMBER_CHARS or abs(_exponent(text)) > _MAX_EXPONENT or Decimal(text) != Decimal(repr(number)):
-        raise JsonError("a number that a double cannot represent exactly")
+        raise JsonError("invalid: a double cannot represent one of the numbers exactly")
     return number
 
 
 def _exact_integer(text: str) -> int:
     if len(text) > _MAX_NUMBER_CHARS:
-        raise JsonError("a number of too many digits")
+        raise JsonError("invalid: a number has too many digits")
     return int(text)
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
-        raise JsonError("an object with a duplicate name")
+        raise JsonError("invalid: an object has a duplicate name")
     return fields
 
 

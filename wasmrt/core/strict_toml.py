@@ -43,7 +43,7 @@ def read_toml(data: bytes) -> dict[str, Any]:
         if any(line.count(".") > _MAX_LINE_DOTS for line in text.split("\n")):
             raise TomlError(f"it has more than {_MAX_LINE_DOTS} dots in a line")
         if _LONG_NUMBER.search(text):
-            raise TomlError("it has a number of more than 4,300 digits")
+            raise TomlError("it has a number with more than 4,300 digits")
         return tomllib.loads(text)
     except TomlError:
         raise

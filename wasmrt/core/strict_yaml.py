@@ -84,9 +84,9 @@ class _EventReader:
             if isinstance(event, yaml.DocumentStartEvent):
                 documents += 1
                 if event.version or event.tags:
-                    self._refuse(event, "a directive")
+                    self._forbid(event, "a directive")
                 if documents > 1:
-                    self._refuse(event, "another document")
+                    self._forbid(event, "another document")
                     break
             elif isinstance(event, yaml.NodeEvent):
                 value = self._read_node(loader, event, 1)
@@ -96,12 +96,12 @@ class _EventReader:
         import yaml
 
         if isinstance(event, yaml.AliasEvent):
-            self._refuse(event, "an alias")
+            self._forbid(event, "an alias")
             return ""
         if event.anchor is not None:
-            self._refuse(event, "an anchor")
+            self._forbid(event, "an anchor")
         if event.tag is not None:
-            self._refuse(event, "a tag")
+            self._forbid(event, "a tag")
         if isinstance(event, yaml.ScalarEvent):
             return self._read_scalar(event)
         if depth > self._max_depth:
@@ -112,7 +112,7 @@ class _EventReader:
                 items.append(self._read_node(loader, event, depth + 1))
             return items
         if event.flow_style:
-            self._refuse(event, "a flow mapping ({...})")
+            self._forbid(event, "a flow mapping ({...})")
         entries: dict[str, Any] = {}
         folded: dict[str, str] = {}  # the keys by their case-folded forms
         while not isinstance(event := loader.get_event(), yaml.MappingEndEvent):
@@ -129,17 +129,17 @@ class _EventReader:
         try:  # a JSON string may spell one character as two escaped surrogates
             return str(event.value).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
         except UnicodeDecodeError:
-            self._refuse(event, "an escape that is not a character")
+            self._forbid(event, "an escape that is not a character")
             return ""
 
     def _check_key(self, event: Any, key: object, folded: dict[str, str]) -> str | None:
         """Return the key and add it to `folded`, or report it and return None."""
         if not isinstance(key, str):
-            self._refuse(event, "a key that is not a string")
+            self._forbid(event, "a key that is not a string")
         elif not 0 < len(key) <= _MAX_KEY_CHARS or not key.isprintable():
-            self._refuse(event, f"a key that is empty, not printable or over {_MAX_KEY_CHARS} characters long")
+            self._forbid(event, f"a key that is empty, not printable or over {_MAX_KEY_CHARS} characters long")
         elif key == "<<":
-            self._refuse(event, "a merge key (<<)")
+            self._forbid(event, "a merge key (<<)")
         elif twin := folded.get(key.casefold()):
             differs = "" if key == twin else f" differs from {twin} only in case"
             self.report(event.start_mark.line + 1, f"duplicate key: {key}{differs}")
@@ -148,5 +148,5 @@ class _EventReader:
             return key
         return None
 
-    def _refuse(self, event: Any, part: str) -> None:
+    def _forbid(self, event: Any, part: str) -> None:
         self.report(event.start_mark.line + 1, f"{part} is not allowed")

@@ -117,7 +117,7 @@ class VaultSecrets(EntryStore):
         if response.status == 404:
             return None
         if response.status != 200:
-            raise _refused(response.status, path)
+            raise _status_error(response.status, path)
         return Entry(self._value(response, name), self._now())
 
     def _path(self, user: str, name: str) -> str:
@@ -177,7 +177,9 @@ class VaultSecrets(EntryStore):
         value = fields.get(self._settings.field)
         if not isinstance(value, str):
             hint = "store the value in this field, or set secrets.vault_field"
-            raise SecretBackendError(f"the secret {name} in Vault has no text in {self._settings.field!r}", hint=hint)
+            raise SecretBackendError(
+                f"the secret {name} in Vault has no field {self._settings.field!r} that contains text", hint=hint
+            )
         return Secret(value)
 
     def _names(self, user: str) -> Iterable[str]:
@@ -192,7 +194,7 @@ class VaultSecrets(EntryStore):
         raise SecretBackendError("secrets from Vault are read-only", hint="delete it with Vault's own client")
 
 
-def _refused(status: int, path: str) -> SecretBackendError:
+def _status_error(status: int, path: str) -> SecretBackendError:
     if status == 403:
         hint = f"the token must be valid, and its policy must allow read on {path}"
         return SecretBackendError("Vault denied access to the secret", hint=hint)

@@ -334,7 +334,7 @@ def _read_isolation(value: Any, _: Path) -> dict[str, Any]:
         raise ConfigurationError(f"isolation must be one of {known}", hint='write it like "required"') from None
 
 
-def _read_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
+def _read_max_segment_bytes(value: Any, _: Path) -> dict[str, Any]:
     if not isinstance(value, int) or isinstance(value, bool) or value < MIN_SEGMENT_BYTES:
         raise ConfigurationError(
             f"max_segment_bytes must be a whole number, at least {MIN_SEGMENT_BYTES:,}",
@@ -363,7 +363,7 @@ _SECTIONS: dict[str, dict[str, ValueReader]] = {
         "enabled": boolean_reader("enabled"),
         "path": path_in("path", "folder", "/var/lib/wasmrt/receipts"),
         "record": boolean_reader("record"),
-        "max_segment_bytes": _read_segment_bytes,
+        "max_segment_bytes": _read_max_segment_bytes,
     },
     "code_mode": {"enabled": boolean_reader("enabled")},
     "telemetry": {"enabled": boolean_reader("enabled")},

@@ -138,7 +138,7 @@ class PreparedTool(ToolDefaults):
         return rendered | ({"annotations": self.traits.annotations()} if provider == "mcp" else {})
 
     def definitions(self, provider: Provider) -> list[dict[str, Any]]:
-        """Return the `definition` of each of the component's tools that is offered to models."""
+        """Return the definitions of the component's tools that are offered to models."""
         return [part.definition(provider) for part in self.offered]
 
     @property

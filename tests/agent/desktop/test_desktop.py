@@ -81,7 +81,7 @@ def test_write_fails_if_the_text_cannot_be_read_back(tmp_path: Path, monkeypatch
     fake_xclip(tmp_path, monkeypatch, 'case "$*" in *-out*) echo old;; *) cat > /dev/null;; esac')
     monkeypatch.setattr(_clipboard, "_WRITE_SECONDS", 0.5)
     assert (
-        "the clipboard does not have the text after 0.5 s: it has a different text"
+        "the clipboard still does not contain the text after 0.5 s: it has a different text"
         in refusal("clipboard.write", None, text="new").message
     )
     fake_xclip(tmp_path, monkeypatch, 'case "$*" in *-out*) echo broken >&2; exit 1;; *) cat > /dev/null;; esac')

@@ -246,7 +246,7 @@ def test_covered_window_gets_no_click(windows: Windows) -> None:
     over = subprocess.Popen([sys.executable, Path(__file__).with_name("window_program.py")], stdout=subprocess.PIPE)
     assert over.stdout is not None and b"ready" in over.stdout.readline()
     try:
-        with pytest.raises(ToolError, match="is now at this point"):
+        with pytest.raises(ToolError, match="at this point, got"):
             plan.apply(ToolContext())
     finally:
         over.terminate()

@@ -19,7 +19,7 @@ def test_one_or_two_greedy_users_leave_slots_for_others(total: int) -> None:
     assert len(taken) < total
     assert shares.take("ann")
     for user in (*taken, "ann"):
-        shares.give_back(user)
+        shares.release_slot(user)
     assert shares.empty
 
 
@@ -27,7 +27,7 @@ def test_every_slot_can_be_taken_and_released() -> None:
     shares = Shares(4)
     assert [shares.take(user) for user in "abcde"] == [True] * 4 + [False]
     for user in "abcd":
-        shares.give_back(user)
+        shares.release_slot(user)
     assert shares.empty and shares.take("e")
 
 

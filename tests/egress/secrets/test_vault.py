@@ -111,7 +111,7 @@ def test_refusals_name_the_cause_and_the_next_step(world: World) -> None:
         "the token must be valid, and its policy must allow read on secret/data/wasmrt/token",
     )
     assert "set secrets.vault_field" in refusal(world.store(field="password"))[1]
-    assert "no text in 'number'" in refusal(world.store(field="number"))[0]
+    assert "no field 'number' that contains text" in refusal(world.store(field="number"))[0]
     world.server.sealed = True
     assert refusal(world.store()) == ("Vault is sealed or in maintenance", "unseal it, then try again")
 

@@ -90,7 +90,7 @@ def test_user_can_edit_parameters_in_a_graph() -> None:
 
 def test_graph_tools_outside_a_graph_raise_a_clear_error() -> None:
     tool = next(each for each in langgraph.tools_for(Desk().registry) if each.name == "write_it")
-    with pytest.raises(ConfigurationError, match="an approval interrupts a graph"):
+    with pytest.raises(ConfigurationError, match="an approval interrupts a LangGraph graph"):
         tool.invoke({"to": "bob"})
 
 

@@ -182,7 +182,7 @@ def test_a_command_line_with_wasmrts_own_files_is_refused(own_home: Path) -> Non
     kept = own_home / "data" / "secrets.json"
     kept.parent.mkdir(parents=True)
     kept.write_text("x")
-    with World(hostile_server("counts", str(kept))) as world, pytest.raises(ToolError, match="no server may have"):
+    with World(hostile_server("counts", str(kept))) as world, pytest.raises(ToolError, match="a server may not access"):
         world.call()
 
 

@@ -166,5 +166,5 @@ def test_a_server_cannot_be_granted_wasmrts_own_folder(own_home: Path, part: str
     (own_home / "data").mkdir(parents=True)
     for folder in (own_home / "data", own_home, Path("/")):
         given: Any = str(folder) if part == "workspace" else (str(folder),)
-        with pytest.raises(ConfigurationError, match="no server may have"):
+        with pytest.raises(ConfigurationError, match="a server may not access"):
             find_program(McpServerConfig(name="a", command=(sys.executable,), **{part: given}))

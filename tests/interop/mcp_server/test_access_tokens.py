@@ -337,7 +337,7 @@ def test_local_pages_are_not_served_under_the_public_origin(tmp_path: Path) -> N
         serving = loop.create_task(
             serve_http(
                 Server(), Entrance(UserTokens(tmp_path / "tokens.json")), host="127.0.0.1", port=0, ended=ended,
-                started=urls.put_nowait, beside=MountedHandler("/approvals/", gate, page), origin=f"https://{HOST}",
+                started=urls.put_nowait, mounted=MountedHandler("/approvals/", gate, page), origin=f"https://{HOST}",
             )
         )  # fmt: skip
         url = await urls.get()

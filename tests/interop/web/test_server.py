@@ -281,7 +281,7 @@ def test_used_ports_and_public_hosts_are_refused() -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.com"):
         with pytest.raises(ConfigurationError):
             WebServer(hello, host=host)
-    with pytest.raises(ConfigurationError, match="needs its origin"):
+    with pytest.raises(ConfigurationError, match="needs the origin"):
         WebServer(hello, host="0.0.0.0", unsafe_beyond_loopback=True)
     for origin in ("example.com", "https://a/b", "https://user@a", "ftp://a", "https://a:99999", "null", "*"):
         with pytest.raises(ConfigurationError, match="is not an origin"):

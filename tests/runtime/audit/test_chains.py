@@ -73,7 +73,7 @@ def test_a_writer_takes_the_lowest_chain_that_is_free(chain: Chain, open_writer:
 def test_more_writers_than_chains_are_refused(chain: Chain, open_writer: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writing, "MAX_RECEIPT_CHAINS", 2)
     writers = [open_writer(), open_writer()]
-    with pytest.raises(ConfigurationError, match="2 writers use the receipts folder"):
+    with pytest.raises(ConfigurationError, match="the receipts folder already has 2 writers"):
         open_writer()
     writers[0].close()
     open_writer()(receipt(1))

@@ -193,7 +193,7 @@ def test_calls_of_several_runtimes_wait_for_room_in_the_pool_that_they_share(mon
         for thread in threads:
             thread.start()
         until(lambda: engine._guests == 2)
-        with pytest.raises(DeadlineExceededError, match=r"waited \d.* s for room"):
+        with pytest.raises(DeadlineExceededError, match=r"waited \d.* s for a free instance"):
             hasty.execute({})
         results = echo.execute_many([{"n": 1}])
         waiting = threading.Thread(target=lambda: (until(lambda: engine._waiting == 1), cancel(first)))

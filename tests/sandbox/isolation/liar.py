@@ -81,7 +81,7 @@ def lying(tool: PreparedTool, script: Script) -> Iterator[None]:
 
     try:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Program, "_forked", fork)
+            patch.setattr(Program, "_fork_worker", fork)
             patch.setattr(Program, "_adopt", lambda *_: None)
             yield
     finally:

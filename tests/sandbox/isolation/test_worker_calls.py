@@ -109,7 +109,7 @@ def test_a_new_worker_that_says_it_was_idle_has_broken_the_rules(
         raise WorkerGoneError("the worker has already exited", idle=True)
 
     monkeypatch.setattr(Worker, "run", say_bye)
-    with pytest.raises(WorkerCrashedError, match="broke the rules: a new worker ended"):
+    with pytest.raises(WorkerCrashedError, match="violated the protocol: it was new, but ended"):
         echo.execute({"a": 1}, user="bob")
     assert len(calls) == 1 + kept
     monkeypatch.undo()

@@ -46,7 +46,7 @@ class Widening:
     def __post_init__(self) -> None:
         if self.kind is Wide.ANY:
             if self.text:
-                raise ConfigurationError("expected no text for a parameter that may have any value")
+                raise ConfigurationError("a pattern that allows any value must not have a text")
         elif not self.text:
             raise ConfigurationError("an empty text would match every string", hint='to allow any value, write "any"')
         elif self.kind is Wide.BELOW and not _split_path(self.text):
@@ -111,7 +111,7 @@ class ParamsPattern:
         pointer = place if place.startswith("/") else f"/{_escape_pointer(place)}"
         if not widening.matches(_find_value(self.params, pointer)):
             raise ConfigurationError(
-                f"the call's own value of {pointer[1:]!r:.80} does not match {widening.words:.80}",
+                f"the value of {pointer[1:]!r:.80} in this call does not match {widening.words:.80}",
                 hint="choose a pattern that matches this call, too",
             )
         return ParamsPattern(self.params, {**self.widened, pointer: widening})

@@ -136,63 +136,63 @@ def headline_text(request: ApprovalRequest) -> str:
 def _find_headline(request: ApprovalRequest, targets: Targets) -> Phrase | None:
     effects = frozenset(request.effects)
     makers: tuple[tuple[Effect, Callable[[Targets, frozenset[Effect]], Phrase | None]], ...] = (
-        (Effect.FINANCIAL, _pay),
-        (Effect.DELETE_FILESYSTEM, _delete),
+        (Effect.FINANCIAL, _describe_payment),
+        (Effect.DELETE_FILESYSTEM, _describe_deletion),
         (Effect.MODIFY_TOOLS, lambda *_: None),
         (Effect.CONTROL_DESKTOP, lambda *_: None),
-        (Effect.SPAWN_PROCESS, _run),
-        (Effect.EXECUTE_CODE, _run),
-        (Effect.EXTERNAL_WRITE, _send),
-        (Effect.WRITE_FILESYSTEM, lambda targets, _: _on_files("Change", targets)),
+        (Effect.SPAWN_PROCESS, _describe_command),
+        (Effect.EXECUTE_CODE, _describe_command),
+        (Effect.EXTERNAL_WRITE, _describe_sending),
+        (Effect.WRITE_FILESYSTEM, lambda targets, _: _describe_files("Change", targets)),
         (Effect.WRITE_MEMORY, lambda *_: None),
         (Effect.WRITE_DESKTOP, lambda *_: None),
         (Effect.READ_DESKTOP, lambda *_: None),
-        (Effect.NETWORK, _fetch),
-        (Effect.READ_FILESYSTEM, lambda targets, _: _on_files("Read", targets)),
+        (Effect.NETWORK, _describe_fetching),
+        (Effect.READ_FILESYSTEM, lambda targets, _: _describe_files("Read", targets)),
     )
     make = next((make for effect, make in makers if effect in effects), None)
     return None if make is None or targets.cut else make(targets, effects)
 
 
-def _pay(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
+def _describe_payment(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
     payees = (*targets.recipients, *targets.others)
     if len(targets.amounts) != 1 or len(payees) != 1 or targets.hosts:
         return None
     return "Pay ", Quoted(start_of(targets.amounts[0], 24)), " to ", Quoted(start_of(payees[0], 45))
 
 
-def _delete(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
+def _describe_deletion(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
     if targets.hosts or targets.recipients or Effect.EXTERNAL_WRITE in effects:
         return None
-    return _on_files("Change or delete" if Effect.WRITE_FILESYSTEM in effects else "Delete", targets)
+    return _describe_files("Change or delete" if Effect.WRITE_FILESYSTEM in effects else "Delete", targets)
 
 
-def _run(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
+def _describe_command(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
     if not targets.command.strip():
         return None
     return "Run ", Quoted(start_of(targets.command.strip().split("\n")[0], 90))
 
 
-def _send(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
+def _describe_sending(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
     if targets.hosts and not targets.recipients:
         verb = f"{targets.method} to " if targets.method else "Send data to "
-        return verb, *_counted(targets.hosts, end_of)
+        return verb, *_name_first(targets.hosts, end_of)
     if targets.recipients and not targets.urls:
-        return "Send mail to ", *_counted((*targets.recipients, *targets.others), end_of)
+        return "Send mail to ", *_name_first((*targets.recipients, *targets.others), end_of)
     if targets.others and not targets.urls:
-        return "Send to ", *_counted(targets.others, end_of)
+        return "Send to ", *_name_first(targets.others, end_of)
     return None
 
 
-def _fetch(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
+def _describe_fetching(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
     if not targets.hosts:
         return None
     if targets.method and targets.method not in _READING_METHODS:
-        return f"{targets.method} to ", *_counted(targets.hosts, end_of)
-    return "Read from ", *_counted(targets.hosts, end_of)
+        return f"{targets.method} to ", *_name_first(targets.hosts, end_of)
+    return "Read from ", *_name_first(targets.hosts, end_of)
 
 
-def _on_files(verb: str, targets: Targets) -> Phrase | None:
+def _describe_files(verb: str, targets: Targets) -> Phrase | None:
     if not targets.paths:
         return None
     if len(targets.paths) == 1:
@@ -200,10 +200,10 @@ def _on_files(verb: str, targets: Targets) -> Phrase | None:
     folders = {posixpath.dirname(path.rstrip("/")) for path in targets.paths}
     if len(folders) == 1 and (folder := folders.pop()):
         return f"{verb} {len(targets.paths)} files in ", Quoted(middle_of(f"{folder.rstrip('/')}/"))
-    return f"{verb} {len(targets.paths)} files: ", *_counted(targets.paths, middle_of)
+    return f"{verb} {len(targets.paths)} files: ", *_name_first(targets.paths, middle_of)
 
 
-def _counted(values: tuple[str, ...], shorten: Callable[[str], str]) -> Phrase:
+def _name_first(values: tuple[str, ...], shorten: Callable[[str], str]) -> Phrase:
     more = f" and {len(values) - 1} more" if len(values) > 1 else ""
     return (Quoted(shorten(values[0])), *((more,) if more else ()))
 
@@ -231,7 +231,7 @@ def _describe_reach(request: ApprovalRequest, targets: Targets) -> Phrase:
         verb = f"{targets.method} to " if targets.method else "to "
         amount = " with the same amount" if targets.amounts else ""
         others = "The rest of the address and texts" if targets.hosts else "Texts"
-        return tool, ": ", verb, *_counted(places, end_of), f"{amount}. {others} may differ"
+        return tool, ": ", verb, *_name_first(places, end_of), f"{amount}. {others} may differ"
     if targets.paths and effects <= FILE_EFFECTS:
         return tool, " with files in the same folders. Other parameters may differ"
     return tool, " with the same action, targets and identifiers. Other parameters may differ"

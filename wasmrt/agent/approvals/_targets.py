@@ -54,15 +54,15 @@ def find_targets(params: Mapping[str, Any]) -> Targets:
     by_kind = {kind: [each for each in found.destinations if each.kind is kind] for kind in Kind}
     addresses = [each for each in by_kind[Kind.ADDRESS] if isinstance(each.value, str)]
     mails = [each for each in addresses if is_email(each.value.strip()) and each.param.lower() in _RECIPIENTS]
-    urls = tuple(url for url in _values(by_kind[Kind.URL]) if not _LOCAL_FILE.fullmatch(url))
+    urls = tuple(url for url in _distinct_values(by_kind[Kind.URL]) if not _LOCAL_FILE.fullmatch(url))
     return Targets(
         method=_find_method(params),
         hosts=tuple(dict.fromkeys(host_of(url) for url in urls)),
         urls=urls,
-        recipients=_values(mails),
-        others=_values(each for each in by_kind[Kind.ADDRESS] if each not in mails),
-        paths=_values(by_kind[Kind.PATH]),
-        amounts=_values(by_kind[Kind.AMOUNT]),
+        recipients=_distinct_values(mails),
+        others=_distinct_values(each for each in by_kind[Kind.ADDRESS] if each not in mails),
+        paths=_distinct_values(by_kind[Kind.PATH]),
+        amounts=_distinct_values(by_kind[Kind.AMOUNT]),
         command=_find_command(params),
         cut=found.cut,
     )
@@ -139,5 +139,5 @@ def _find_command(params: Mapping[str, Any]) -> str:
     return ""
 
 
-def _values(found: Any) -> tuple[str, ...]:
+def _distinct_values(found: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(each.value if isinstance(each.value, str) else json.dumps(each.value) for each in found))

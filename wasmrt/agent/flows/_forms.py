@@ -156,7 +156,7 @@ def split_blocks(text: str) -> Iterator[tuple[str, str]]:
 
 
 def iter_readings(text: str) -> Iterator[str]:
-    """Yield the skeletons of a text, of its decoded words and lines, and of other ways to read the text.
+    """Yield the skeletons of a text: as it is, with decoded words and lines, and in its other readings.
 
     A long text is read in blocks.
     """

@@ -166,7 +166,7 @@ class ApprovedPlans:
         with self._lock:
             if len(self._plans) >= MAX_PLANS:
                 hint = "close the trace and open another one"
-                raise ConfigurationError(f"the trace has {MAX_PLANS} approved plans", hint=hint)
+                raise ConfigurationError(f"the trace already has {MAX_PLANS} approved plans, the maximum", hint=hint)
             empty: list[list[_Result]] = [[] for _ in plan.steps]
             self._plans.append(_Approved(plan, by, tuple(tools), [step.times for step in plan.steps], empty))
 
@@ -182,7 +182,7 @@ class ApprovedPlans:
         effects: frozenset[Effect],
         is_untrusted: Callable[[Any], bool],
     ) -> PlannedCall | None:
-        """Return the first step that a call fits and that may still run, or None. The call is not counted.
+        """Return the first step that may still run and that matches the call, or None. The call is not counted.
 
         `is_untrusted` returns whether a value was found only in untrusted text.
         """

@@ -266,7 +266,9 @@ def _read_place(data: Any, where: str, earlier: list[PlanStep]) -> Place:
     many, bounds = record.count("many", MAX_FLOW_VALUES), [key for key in _BOUNDS if key in data]
     if "value" in data:
         if data.keys() - {"value", "many"}:
-            raise ConfigurationError(f"{where}: a fixed value has no bounds", hint="remove value, or the other keys")
+            raise ConfigurationError(
+                f"{where}: expected either a value or bounds, got both", hint="remove value, or the other keys"
+            )
         return Place(fixed=True, value=data["value"], many=many)
     if not bounds or len([key for key in bounds if key != "from"]) > 1 or {"text", "from"} <= {*bounds}:
         problem = "expected value, from, max, matches, below or text; only from can have one of max, matches and below"

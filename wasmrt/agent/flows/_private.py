@@ -104,7 +104,7 @@ class PrivateText:
         return (self.blind and bool(text)) or bool(self.find_marks(text))
 
     def find_marks(self, text: str) -> frozenset[bytes]:
-        """Return the parts of the added texts (runs of characters, and significant words) that occur in `text`."""
+        """Return the runs of characters and the significant words of the added texts that also occur in `text`."""
         self._store_pending()
         marks = self._marks_to_find(text) if self._marks else ()
         return frozenset(mark for mark in marks if mark in self._marks)
@@ -158,7 +158,7 @@ _HOST = re.compile(  # every repetition is bounded, to bound the time
 
 
 class WrittenText(PrivateText):
-    """Marks of untrusted or private texts that calls wrote, so that every trace recognizes them. Thread-safe.
+    """Marks of untrusted or private text that calls wrote. Every trace recognizes the text by its marks. Thread-safe.
 
     In addition to the runs and significant words, the hosts of links are stored, and each short text as a whole. A
     single word of fewer than eight letters is not stored, because it would match many other texts.

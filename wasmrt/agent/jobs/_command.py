@@ -39,7 +39,7 @@ class CommandRunner:
 
     def __init__(self, command: Sequence[str], settings: ShellSettings) -> None:
         if not command or not all(command):
-            raise ConfigurationError("expected a command of a job, got none", hint='pass ["/usr/bin/agent"]')
+            raise ConfigurationError("expected the command that runs a job, got none", hint='pass ["/usr/bin/agent"]')
         # SECURITY: a job never runs on the host without confinement, and shares no shell session.
         self._settings = settings._replace(unsafe_host=False, session=False, network=())
         self._text = shlex.join(command)

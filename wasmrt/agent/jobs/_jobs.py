@@ -221,7 +221,8 @@ class Jobs:
         """
         if state in (JobState.PENDING, JobState.IN_PROGRESS, JobState.STUCK):
             raise ConfigurationError(
-                f"only a run sets the state {state}", hint="use a state that follows a run, such as submitted"
+                f"expected a state that follows a run, got {state}",
+                hint="set submitted, accepted, failed or cancelled",
             )
         job = self.find(job_id, user=user)
         self._store.move(job.id, state, reason, unless_ended=unless_ended)

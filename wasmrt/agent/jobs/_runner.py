@@ -56,7 +56,7 @@ class JobContext(Protocol):
         """
 
     def events(self) -> Sequence[JobEvent]:
-        """Return the events of this run and of earlier ones, for a runner that continues a job."""
+        """Return the events of all runs of the job so far, for a runner that continues it."""
 
     def begin_iteration(self) -> None:
         """Count one turn of the model.

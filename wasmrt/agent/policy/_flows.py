@@ -129,7 +129,7 @@ def _is_unsaid_name(traced: Traced) -> bool:
 
 
 def _is_unsaid_time(traced: Traced) -> bool:
-    """Return whether a value is an *unsaid* date or time, which cannot be a recipient or an amount."""
+    """Return whether a value is an unsaid date or time (`Provenance.UNSAID`). It cannot be a recipient or an amount."""
     return traced.destination.kind is Kind.TIME and traced.provenance is Provenance.UNSAID
 
 

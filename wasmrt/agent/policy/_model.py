@@ -121,7 +121,7 @@ class ExternalFilter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExfiltrationGuard:
-    """A guard that denies tools that use the network, except the tools in `allow_tools`."""
+    """A guard that denies every tool that uses the network, except the tools in `allow_tools`."""
 
     enabled: bool = False
     allow_tools: tuple[str, ...] = ()
@@ -343,7 +343,7 @@ class ToolPolicy:
             if dot and space in spaces and not any(fits(name, (rule.tool,)) for name in names):
                 near = did_you_mean(rule.tool, [name for name in names if folded(name).startswith(f"{space}.")])
                 raise ConfigurationError(
-                    f"[{dotted(('tools', 'rules', rule.tool))}] matches no tool of {space}",
+                    f"[{dotted(('tools', 'rules', rule.tool))}] matches no tool of the server {space}",
                     code="rule-without-tool",
                     hint=f"did you mean {near}?" if near else "wasmrt tools list shows the names; correct the rule",
                 )

@@ -229,7 +229,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
 
 
 def _has_stated_labels(state: CallState) -> bool:
-    """Return whether the operator's rules, or a tool of the program, set the labels of all results of the tool."""
+    """Return whether the labels of results are fixed by the operator's rules, or by a tool of the program itself."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
     return own or _declared_labels(state) is not None
 

@@ -47,9 +47,10 @@ def refuse_call(
 
 
 def nested_registry(registry: ToolRegistry, runtime: WasmToolRuntime, approver: Approver) -> ToolRegistry:
-    """Return an empty registry for the calls that a tool of `registry` makes, with separate tools and approvals.
+    """Return a new, empty registry for a tool that makes calls itself.
 
-    It shares the policy, the rate limits, the leak and safety rules, and the receipts.
+    The new registry has its own tools and approver. It shares the policy, the rate limits, the leak and safety rules,
+    and the receipts of `registry`, which contains the tool.
     """
     services = registry._services
     nested = ToolRegistry(

@@ -61,7 +61,7 @@ class Steps(NamedTuple):
 
 
 class _Waiting(NamedTuple):
-    """The call of a program that waits for an answer of the user."""
+    """A call by a program that waits until the user answers its request."""
 
     state: CallState
     asked: str

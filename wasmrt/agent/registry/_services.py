@@ -67,7 +67,7 @@ class Trace:
         if self._parent:
             # SECURITY: the text that an agent writes for a sub-agent can repeat untrusted content.
             hint = f"add the message to the trace {self._parent}; for the task of a sub-agent, use add_content"
-            raise ConfigurationError("the trace of a sub-agent has no messages of the user", hint=hint)
+            raise ConfigurationError("user messages cannot be added to the trace of a sub-agent", hint=hint)
         self._flows.user_said(text)
 
     def user_said(self, text: str) -> None:
@@ -96,7 +96,7 @@ class Trace:
         """
         if not by:
             hint = 'for example: clear(by="ann")'
-            raise ConfigurationError("clearing labels requires the name of a person", hint=hint)
+            raise ConfigurationError("clearing labels requires `by`, the name of the person who decided it", hint=hint)
         cleared = self._flows.clear(*sorted(read_labels(labels)) if labels else ())
         if self._traces.shared is not None:
             self._traces.shared.remove(self.user, self.root, cleared)
@@ -200,7 +200,7 @@ class Traces:
             if found is not None and above is not None and found._flows is not above._flows:
                 hint = "use another name for the trace of the sub-agent"
                 raise ConfigurationError(
-                    f"the trace {name!r:.80} is already open, with another parent or none", hint=hint
+                    f"the trace {name!r:.80} is already open, with a different parent or with none", hint=hint
                 )
             if found is None:
                 if len(self._open) >= MAX_FLOW_TRACES:

@@ -66,8 +66,8 @@ class RoutineContext:
         self.lifetime.check()
         if self._left < 1:
             raise BudgetExceededError(
-                f"the run has used all its {self._turns} turns", limit=self._turns, used=self._turns,
-                setting="max_tool_rounds", hint="create the routine with more max_tool_rounds",
+                f"the run has used all of its {self._turns} turns", limit=self._turns, used=self._turns,
+                setting="max_tool_rounds", hint="update the routine with a larger max_tool_rounds",
             )  # fmt: skip
         self._left -= 1
 

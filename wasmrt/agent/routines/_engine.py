@@ -64,7 +64,7 @@ class _Active(NamedTuple):
 
 
 class RoutineEngine:
-    """Runs the routines of a store with the runner of the embedding program, or all of them as jobs.
+    """Runs the routines of a store, either with the embedding program's runner or as jobs.
 
     Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages, and
     `system_event` those of structured events. `notify` receives each run that needs attention or has failed; it sends
@@ -146,8 +146,8 @@ class RoutineEngine:
             raise InvalidParametersError(f"payload: expected JSON data: {error}") from None
         if len(text) > MAX_EVENT_CHARS or max(len(source), len(event_type)) > MAX_EVENT_NAME_CHARS:
             raise InvalidParametersError(
-                f"expected at most {MAX_EVENT_CHARS} characters of a payload and {MAX_EVENT_NAME_CHARS} of a source "
-                "and of a type; shorten them"
+                f"expected a payload of at most {MAX_EVENT_CHARS} characters, and a source and an event type of at "
+                f"most {MAX_EVENT_NAME_CHARS} characters each; shorten the longer ones"
             )
         slot = f"system_event {source!r} {event_type!r} {event_id or secrets.token_hex(16)}"
         trigger = Trigger(TriggerType.SYSTEM_EVENT, slot, f"{source}: {event_type}")
@@ -184,7 +184,9 @@ class RoutineEngine:
                     future = self._pool.submit(self._perform, routine, run, text, lifetime)
                 except RuntimeError:  # the engine was closed
                     self.store.finish(run, RunState.FAILED, "the engine was closed")
-                    raise FireRefusedError("the engine of the routines is closed", hint="start it again") from None
+                    raise FireRefusedError(
+                        "the engine of the routines is closed", hint="create a new RoutineEngine"
+                    ) from None
                 self._active = {key: each for key, each in self._active.items() if not each.future.done()}
                 self._active[run.id] = _Active(future, lifetime)
             self._keeper.wake()
@@ -353,5 +355,5 @@ def _judge(result: JobResult) -> tuple[RunState, str]:
 
 
 def _is_same(found: object, expected: object) -> bool:
-    """Return whether a value of an event is that of a filter. In JSON, true is not 1."""
+    """Return whether a value of an event equals the value of its filter. In JSON, true is not 1."""
     return found == expected and isinstance(found, bool) == isinstance(expected, bool)

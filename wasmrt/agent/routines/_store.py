@@ -204,7 +204,7 @@ class RoutineStore:
         """
         now, scheduled = self._now_ms(), trigger.kind in SCHEDULED
         with self._database.writing() as db:
-            self._fail_ended(db)
+            self._fail_runs_without_lease(db)
             row = db.execute(f"{ROUTINE} WHERE id = ?", (routine.id,)).fetchone()
             if row is None:
                 raise not_found(routine.name)
@@ -243,7 +243,7 @@ class RoutineStore:
     def finish(self, run: Run, state: RunState, summary: str, *, tokens: int | None = None) -> None:
         """Record the result of a run. The oldest runs beyond the limit are deleted."""
         with self._database.writing() as db:
-            self._finish(db, run.id, run.routine_id, state, summary, tokens)
+            self._finish_run(db, run.id, run.routine_id, state, summary, tokens)
 
     def check_lease(self, run: Run) -> None:
         """Check that a run has not ended.
@@ -265,21 +265,21 @@ class RoutineStore:
         if not self._database.exists:
             return
         with self._database.reading() as db:
-            if not self._ended(db):
+            if not self._runs_without_lease(db):
                 return
         with self._database.writing() as db:
-            self._fail_ended(db)
+            self._fail_runs_without_lease(db)
 
-    def _fail_ended(self, db: Connection) -> None:
-        for run_id, routine_id in self._ended(db):
-            self._finish(db, run_id, routine_id, RunState.FAILED, ENDED_WITH_PROCESS, None)
+    def _fail_runs_without_lease(self, db: Connection) -> None:
+        for run_id, routine_id in self._runs_without_lease(db):
+            self._finish_run(db, run_id, routine_id, RunState.FAILED, ENDED_WITH_PROCESS, None)
 
-    def _ended(self, db: Connection) -> list[tuple[str, str]]:
+    def _runs_without_lease(self, db: Connection) -> list[tuple[str, str]]:
         """Return the IDs of running runs whose leases have ended, with their routines."""
         query = f"SELECT id, routine FROM runs WHERE state = 'running' AND {WITHOUT_LEASE}"  # noqa: S608 - a constant
         return [(run_id, routine_id) for run_id, routine_id in db.execute(query, (self.leases.now_ms(db),)).fetchall()]
 
-    def _finish(
+    def _finish_run(
         self, db: Connection, run_id: str, routine_id: str, state: RunState, summary: str, tokens: int | None
     ) -> None:
         text = storable_text(summary[:MAX_SUMMARY_CHARS])

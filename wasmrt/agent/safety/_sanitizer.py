@@ -53,7 +53,7 @@ _LEVELS: dict[Threat, ThreatLevel] = {
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """A kind of threat that was found in a text, and the number of its occurrences."""
+    """A kind of threat found in a text, with the number of occurrences."""
 
     threat: Threat
     count: int

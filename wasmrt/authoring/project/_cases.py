@@ -176,7 +176,7 @@ def _parse_field(value: Any) -> FieldCheck:
     given = _check_table(value, "an entry of expected_fields", {"path", "value", "exists"})
     path, exists = _check_text(given.get("path"), "path"), given.get("exists", True)
     if not isinstance(exists, bool) or (not exists and "value" in given):
-        raise _CaseError('"exists" must be true or false, and an entry with false has no "value"')
+        raise _CaseError('"exists" must be true or false; an entry with "exists": false must not have a "value"')
     parts = tuple(path.removeprefix("$").removeprefix(".").split("."))
     if not all(parts):
         raise _CaseError(f"path must have keys and indexes separated by dots, such as items.0.name, not {path!r:.60}")

@@ -225,10 +225,11 @@ def complete_package_file(path: Path, world: str, tools: Iterable[BuiltTool], fi
             replace_file(path, text.encode(), mode=None, durable=False)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
-        raise BuildError(f"{path.name} cannot be completed ({reason})", hint="check the file") from None
+        raise BuildError(f"cannot add the section [built] to {path.name} ({reason})", hint="check the file") from None
     except ManifestError as error:
         raise BuildError(
-            f"{path.name} cannot be completed: {error.message}", hint="only wasmrt build may write a section [built]"
+            f"cannot add the section [built] to {path.name}: {error.message}",
+            hint="only wasmrt build may write a section [built]",
         ) from None
 
 

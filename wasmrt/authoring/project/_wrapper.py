@@ -67,7 +67,7 @@ def write_wrapper(project: Project, template: Template, wasm_tools: WasmTools, v
 
 
 def _escape_json(value: Any) -> str:
-    """Return JSON text for a string literal of Python or JavaScript."""
+    """Return the JSON of a value, escaped so that it can be put between the quotes of a Python or JavaScript string."""
     return json.dumps(json.dumps(value))[1:-1]
 
 

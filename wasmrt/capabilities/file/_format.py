@@ -17,38 +17,38 @@ _WIDTH = 110
 
 def format_file(file: CapabilityFile | Capabilities) -> str:
     """Return the text of a capability file, with a newline at the end. `parse` reads the text as an equal value."""
-    return f"{_write(as_tree(file), 0)}\n"
+    return f"{_format(as_tree(file), 0)}\n"
 
 
 def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
     """Return the file as JSON data, in canonical order."""
     if isinstance(file, Capabilities):
-        tree = _capabilities(file)
-        return tree | ({"logins": {login.vendor: _login(login) for login in file.logins}} if file.logins else {})
+        tree = _capabilities_tree(file)
+        return tree | ({"logins": {login.vendor: _login_tree(login) for login in file.logins}} if file.logins else {})
     tree = {}
     if "$schema" in file.sections:
         tree["$schema"] = file.sections["$schema"]
     for key in ("description", "version", "wit_version"):
         if (value := getattr(file, key)) is not None:
             tree[key] = value
-    tree |= _capabilities(file.capabilities)
+    tree |= _capabilities_tree(file.capabilities)
     if file.auth is not None:
-        tree["auth"] = _auth(file.auth)
+        tree["auth"] = _auth_tree(file.auth)
     if file.logins:
-        tree["logins"] = {login.vendor: _auth(replace(login, provider=None)) for login in file.logins}
+        tree["logins"] = {login.vendor: _auth_tree(replace(login, provider=None)) for login in file.logins}
     return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
 
 
-def _capabilities(capabilities: Capabilities) -> dict[str, Any]:
+def _capabilities_tree(capabilities: Capabilities) -> dict[str, Any]:
     tree = {part.section: part.as_json(None) for part in capabilities.parts}
     if overrides := capabilities.limits.overrides():
         tree["limits"] = {name: whole(value) for name, value in overrides.items()}
     if capabilities.tools is not None:
-        tree["tools"] = {tool.name: _tool(tool, capabilities) for tool in capabilities.tools}
+        tree["tools"] = {tool.name: _tool_tree(tool, capabilities) for tool in capabilities.tools}
     return tree
 
 
-def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
+def _tool_tree(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     """Return the section of a tool as JSON data. It lists credentials of the component by name."""
     tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
     theirs = () if component.http is None else component.http.credentials
@@ -58,11 +58,11 @@ def _tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     return first | tree | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
 
 
-def _login(login: LoginCapability) -> dict[str, Any]:
-    return _auth(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
+def _login_tree(login: LoginCapability) -> dict[str, Any]:
+    return _auth_tree(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
 
 
-def _auth(auth: AuthSection) -> dict[str, Any]:
+def _auth_tree(auth: AuthSection) -> dict[str, Any]:
     names = [f.name for f in fields(auth) if f.name not in ("oauth", "validation_endpoint")]
     tree = _changed(auth, *names)
     for key in ("oauth", "validation_endpoint"):
@@ -84,22 +84,24 @@ def _as_json(name: str, value: Any) -> Any:
     return value
 
 
-def _depth(value: Any) -> int:
+def _measure_depth(value: Any) -> int:
     if not isinstance(value, (dict, list)):
         return 0
     members = value.values() if isinstance(value, dict) else value
-    return 1 + max((_depth(member) for member in members), default=0)
+    return 1 + max((_measure_depth(member) for member in members), default=0)
 
 
-def _write(value: Any, indent: int) -> str:
+def _format(value: Any, indent: int) -> str:
     flat = json.dumps(value, ensure_ascii=False)
     if not isinstance(value, (dict, list)) or not value:
         return flat
-    if indent > 2 and _depth(value) <= 2 and indent + len(flat) < _WIDTH:
+    if indent > 2 and _measure_depth(value) <= 2 and indent + len(flat) < _WIDTH:
         return flat
     inner, pad = " " * (indent + 2), " " * indent
     if isinstance(value, list):
-        lines = [f"{inner}{_write(item, indent + 2)}" for item in value]
+        lines = [f"{inner}{_format(item, indent + 2)}" for item in value]
         return "[\n" + ",\n".join(lines) + f"\n{pad}]"
-    lines = [f"{inner}{json.dumps(key, ensure_ascii=False)}: {_write(item, indent + 2)}" for key, item in value.items()]
+    lines = [
+        f"{inner}{json.dumps(key, ensure_ascii=False)}: {_format(item, indent + 2)}" for key, item in value.items()
+    ]
     return "{\n" + ",\n".join(lines) + f"\n{pad}}}"

@@ -276,7 +276,7 @@ class ListedCapability(Capability, Generic[E]):
         return {}
 
     def added_settings(self, before: Self | None) -> Iterator[Change]:
-        """Yield a change for each permission that `before` lacks and that is neither an entry nor a number."""
+        """Yield a change for each permission that `before` lacks, except for entries and numbers."""
         return iter(())
 
     def is_empty(self) -> bool:

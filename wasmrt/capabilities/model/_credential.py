@@ -155,7 +155,8 @@ class CredentialLocation:
                     _check_header(self.timestamp_name, "")
                 if self.encoding not in ("", *_ENCODINGS) or self.timestamp_name.lower() == self.name.lower():
                     raise ConfigurationError(
-                        f"a signature needs another header than the time, and the encoding {' or '.join(_ENCODINGS)}"
+                        "a signature and its timestamp need different headers, and the encoding must be "
+                        f"{' or '.join(_ENCODINGS)}"
                     )
                 object.__setattr__(self, "encoding", self.encoding or _ENCODINGS[0])
             case LocationType.AWS_SIGV4 if not _AWS_WORD.match(self.region) or not _AWS_WORD.match(self.service):

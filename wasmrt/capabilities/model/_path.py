@@ -93,7 +93,7 @@ class PathPattern(NamedTuple):
 
 
 def _is_within(inner: str | None, outer: str | None) -> bool:
-    """Return whether a segment, or each segment that `*` (None) matches, is a segment that `outer` matches."""
+    """Return whether `outer` matches a segment. For None, which stands for `*`: whether it matches every segment."""
     # SECURITY: `*` matches only what every server reads as one segment, so that the segments after it are compared
     # with the same segments of the path that the server uses.
     return inner == outer or (outer is None and inner is not None and is_plain_segment(inner))

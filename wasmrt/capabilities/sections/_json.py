@@ -19,7 +19,7 @@ def read_json(data: str | bytes, problems: Problems) -> Any:
         return None
     try:
         value = json.loads(
-            text, object_pairs_hook=_Object, parse_int=_read_int, parse_float=_read_float, parse_constant=_refuse
+            text, object_pairs_hook=_Object, parse_int=_read_int, parse_float=_read_float, parse_constant=_deny_constant
         )
     except json.JSONDecodeError as error:
         problems.add("$", f"not JSON: {error.msg} at line {error.lineno}, column {error.colno}")
@@ -76,7 +76,7 @@ def _read_float(digits: str) -> float:
     return value
 
 
-def _refuse(name: str) -> None:
+def _deny_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 

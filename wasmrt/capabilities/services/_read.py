@@ -47,19 +47,19 @@ def read_services(data: bytes) -> tuple[Service, ...]:
         raise ConfigurationError(
             f"the services file has more than {_MAX_SERVICES} services", hint="remove some of them"
         )
-    found = tuple(_service(item, index, mistakes) for index, item in enumerate(listed))
+    found = tuple(_read_service(item, index, mistakes) for index, item in enumerate(listed))
     if mistakes:
         lines = lines_of(text)
-        told = "; ".join(f"{m.key} {m.problem}{_line(lines, m.key)}" for m in mistakes)
+        told = "; ".join(f"{m.key} {m.problem}{_format_line_number(lines, m.key)}" for m in mistakes)
         raise ConfigurationError(f"invalid services file: {told}", hint=mistakes[0].hint)
     return found
 
 
-def _line(lines: Mapping[str, int], key: str) -> str:
+def _format_line_number(lines: Mapping[str, int], key: str) -> str:
     return f" (line {lines[key]})" if key in lines else ""
 
 
-def _service(tree: dict[str, Any], index: int, mistakes: list[Mistake]) -> Service:
+def _read_service(tree: dict[str, Any], index: int, mistakes: list[Mistake]) -> Service:
     place = Place((f"service[{index}]",))
     values = read_table(tree, place, _SERVICE, mistakes, example=_EXAMPLE)
     for key in ("name", "hosts"):
@@ -73,13 +73,13 @@ def _service(tree: dict[str, Any], index: int, mistakes: list[Mistake]) -> Servi
     return Service(**{"name": "", "hosts": ()} | values, can=tuple(made))
 
 
-def _words(value: Any) -> str:
+def _read_words(value: Any) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= 200 or not value.isprintable():
         raise ConfigurationError("must be a string of up to 200 printable characters")
     return value
 
 
-def _hosts(value: Any) -> tuple[str, ...]:
+def _read_hosts(value: Any) -> tuple[str, ...]:
     found = texts(value)
     for host in found:
         if not _HOST.match(host):
@@ -87,14 +87,14 @@ def _hosts(value: Any) -> tuple[str, ...]:
     return found
 
 
-def _paths(value: Any) -> tuple[PathPattern, ...]:
+def _read_paths(value: Any) -> tuple[PathPattern, ...]:
     found = texts(value)
     return tuple(
         path_pattern(read_path_pattern(path.removesuffix(_ENDS)), is_exact=path.endswith(_ENDS)) for path in found
     )
 
 
-def _methods(value: Any) -> tuple[str, ...]:
+def _read_methods(value: Any) -> tuple[str, ...]:
     found = texts(value)
     for method in found:
         if method not in METHODS:
@@ -102,17 +102,21 @@ def _methods(value: Any) -> tuple[str, ...]:
     return found
 
 
-def _powers(value: Any) -> tuple[Any, ...]:
+def _read_powers(value: Any) -> tuple[Any, ...]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value) or len(value) > 100:
         raise ConfigurationError("must be a list of up to 100 tables", hint='like { as_you = "read your notes" }')
     return tuple(value)
 
 
-def _scopes(value: Any) -> dict[str, str]:
+def _read_scopes(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > 1000:
         raise ConfigurationError("must be a table of up to 1000 scopes", hint='like { "notes" = "read your notes" }')
-    return {scope: _words(words) for scope, words in value.items()}
+    return {scope: _read_words(words) for scope, words in value.items()}
 
 
-_SERVICE: dict[str, Reader] = {"name": _words, "hosts": _hosts, "can": _powers, "login": _hosts, "scopes": _scopes}
-_POWER: dict[str, Reader] = {"methods": _methods, "paths": _paths, "as_you": _words, "anybody": _words}
+_SERVICE: dict[str, Reader] = {
+    "name": _read_words, "hosts": _read_hosts, "can": _read_powers, "login": _read_hosts, "scopes": _read_scopes,
+}  # fmt: skip
+_POWER: dict[str, Reader] = {
+    "methods": _read_methods, "paths": _read_paths, "as_you": _read_words, "anybody": _read_words,
+}  # fmt: skip

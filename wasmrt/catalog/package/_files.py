@@ -131,7 +131,7 @@ def missing(name: str) -> PackageError:
 
 
 def open_files(path: Path) -> FolderFiles | ArchiveFiles:
-    """Open a package at the path of a folder, of the manifest in a folder, or of an archive (zip, tar.gz).
+    """Open a package, given the path of its folder, of its manifest, or of an archive (zip, tar.gz).
 
     Raises:
         SourceError: the package cannot be read.

@@ -34,10 +34,10 @@ def request_of_tools(tools: Iterable[Mapping[str, Any]], instead: Mapping[str, s
     known: dict[CredentialMapping, str] = {}
     for tool in tools:
         effects = effects_of(tool)
-        credentials = tuple(_named(_credential(item, instead), known) for item in tool.get("credentials", ()))
-        http = _http(tool, effects, credentials)
+        credentials = tuple(_set_name(_build_credential(item, instead), known) for item in tool.get("credentials", ()))
+        http = _build_http(tool, effects, credentials)
         sections.append(ToolGrant(tool["id"].partition(".")[2], Capabilities(http=http), tuple(effects)))
-    return Capabilities(http=_union(sections), tools=tuple(sections))
+    return Capabilities(http=_unite_sections(sections), tools=tuple(sections))
 
 
 def effects_of(tool: Mapping[str, Any]) -> frozenset[Effect]:
@@ -50,24 +50,24 @@ def effects_of(tool: Mapping[str, Any]) -> frozenset[Effect]:
     return frozenset(effects)
 
 
-def _http(
+def _build_http(
     tool: Mapping[str, Any], effects: frozenset[Effect], credentials: tuple[CredentialMapping, ...]
 ) -> HttpCapability | None:
     if Effect.NETWORK not in effects:
         return None
     methods = READ_METHODS if effects <= READING else ()
     places = [*tool.get("network_targets", ()), *(item["audience"] for item in tool.get("credentials", ()))]
-    entries = [_endpoint(place, methods) for place in places]
+    entries = [_build_endpoint(place, methods) for place in places]
     size = tool.get("max_egress_bytes", DEFAULT_MAX_REQUEST_BYTES)
     return HttpCapability(tuple(widest(entries, endpoint_within)), credentials, max_request_bytes=size)
 
 
-def _endpoint(place: Mapping[str, Any], methods: tuple[str, ...]) -> EndpointPattern:
+def _build_endpoint(place: Mapping[str, Any], methods: tuple[str, ...]) -> EndpointPattern:
     ports = (place["port"],) if "port" in place else ()
     return EndpointPattern(place["host"], None, methods, ports, (place.get("scheme", "https"),))
 
 
-def _credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> CredentialMapping:
+def _build_credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> CredentialMapping:
     injection = item["injection"]
     match injection["type"]:
         case "query_param":
@@ -77,7 +77,7 @@ def _credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> Credenti
         case "path_placeholder":
             location = CredentialLocation.url_path(injection["placeholder"])
         case _:
-            location = _header(injection["name"], injection.get("prefix", ""))
+            location = _build_header(injection["name"], injection.get("prefix", ""))
     return CredentialMapping(
         secret_name=instead.get(item["handle"], item["handle"]),
         location=location,
@@ -87,12 +87,12 @@ def _credential(item: Mapping[str, Any], instead: Mapping[str, str]) -> Credenti
     )
 
 
-def _header(name: str, prefix: str) -> CredentialLocation:
+def _build_header(name: str, prefix: str) -> CredentialLocation:
     is_bearer = name.lower() == "authorization" and prefix == "Bearer "
     return CredentialLocation.bearer() if is_bearer else CredentialLocation.header(name, prefix)
 
 
-def _named(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> CredentialMapping:
+def _set_name(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> CredentialMapping:
     """Set the name of a credential. Equal credentials get equal names, and different credentials different names."""
     if mapping not in known:
         count = sum(other.secret_name == mapping.secret_name for other in known)
@@ -100,7 +100,7 @@ def _named(mapping: CredentialMapping, known: dict[CredentialMapping, str]) -> C
     return replace(mapping, name=known[mapping])
 
 
-def _union(sections: Iterable[ToolGrant]) -> HttpCapability | None:
+def _unite_sections(sections: Iterable[ToolGrant]) -> HttpCapability | None:
     parts = [section.capabilities.http for section in sections if section.capabilities.http is not None]
     if not parts:
         return None

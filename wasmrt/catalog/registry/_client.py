@@ -328,7 +328,7 @@ class Registry:
         # for the login. Without a login, a token permits nothing that is not public.
         if not self._is_own(realm) and login is not None:
             raise SourceError(
-                f"the registry {self._reference.host} requests the login for another host or port",
+                f"the registry {self._reference.host} asked to send the login to another host or port",
                 code="registry-realm", hint="wasmrt sends a login only to the registry itself; pull without a login",
             )  # fmt: skip
         query = {"service": challenge.get("service", ""), "scope": self._scope}

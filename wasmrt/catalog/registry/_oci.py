@@ -70,7 +70,10 @@ class OciSource:
             sidecar, warnings = _fetch_request(registry, artifact)
             data = registry.get_blob(*_limited(artifact, max_bytes))
         if self.sidecar is not None and (sidecar is not None or artifact.is_package):
-            raise SourceError("the tool has its own capability file", hint="to grant less, use --grant FILE")
+            raise SourceError(
+                "the tool contains its capability file, so a separate one cannot be used",
+                hint="to grant less, use --grant FILE",
+            )
         if artifact.is_package:
             fetched = fetch_archive(data, str(reference), max_bytes=max_bytes)
         else:
@@ -114,7 +117,7 @@ def push_package(url: str, access: Access, archive: bytes, *, sign: Sign | None 
 def _push(url: str, access: Access, content: bytes, written: tuple[bytes, bytes], sign: Sign | None) -> str:
     reference = parse_reference(url)
     if reference.is_pinned:
-        raise SourceError("a tool is published under a tag", hint="write oci://HOST/NAME:TAG")
+        raise SourceError("expected a tag to publish the tool under, got a digest", hint="write oci://HOST/NAME:TAG")
     config, manifest = written
     (digest,) = digests_to_sign(manifest)
     bundle = None if sign is None else sign(digest)

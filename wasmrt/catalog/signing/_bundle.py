@@ -72,13 +72,13 @@ def read_bundle(data: bytes) -> Bundle:
     tree = _read_object(data, "bundle")
     if tree.get("mediaType") not in _BUNDLE_TYPES:
         raise BundleError(f"expected a bundle of type {BUNDLE_TYPE}")
-    key = _table(tree, "verificationMaterial").get("publicKey")
-    hint = None if key is None else _text(_table({"publicKey": key}, "publicKey"), "hint")
+    key = _read_table(tree, "verificationMaterial").get("publicKey")
+    hint = None if key is None else _read_string(_read_table({"publicKey": key}, "publicKey"), "hint")
     if "messageSignature" in tree:
-        message = _table(tree, "messageSignature")
-        digest = _decode(_table(message, "messageDigest"), "digest")
+        message = _read_table(tree, "messageSignature")
+        digest = _decode(_read_table(message, "messageDigest"), "digest")
         return Bundle(hint, _decode(message, "signature"), digest, frozenset({digest.hex()}))
-    envelope = _table(tree, "dsseEnvelope")
+    envelope = _read_table(tree, "dsseEnvelope")
     signatures = envelope.get("signatures")
     if not isinstance(signatures, list) or len(signatures) != 1 or not isinstance(signatures[0], dict):
         raise BundleError("expected exactly one signature")
@@ -100,7 +100,9 @@ def read_statement(statement: bytes) -> frozenset[str]:
     subjects = tree.get("subject")
     if not isinstance(subjects, list) or not 0 < len(subjects) <= _MAX_SUBJECTS:
         raise BundleError(f"expected 1 to {_MAX_SUBJECTS} subjects")
-    found = [_text(_table(_table({"subject": each}, "subject"), "digest"), "sha256") for each in subjects]
+    found = [
+        _read_string(_read_table(_read_table({"subject": each}, "subject"), "digest"), "sha256") for each in subjects
+    ]
     if not all(map(_DIGEST.fullmatch, found)):
         raise BundleError("expected SHA-256 digests of the subjects")
     return frozenset(found)
@@ -116,14 +118,14 @@ def _read_object(data: bytes, what: str) -> dict[str, Any]:
     return tree
 
 
-def _table(table: dict[str, Any], key: str) -> dict[str, Any]:
+def _read_table(table: dict[str, Any], key: str) -> dict[str, Any]:
     found = table.get(key)
     if not isinstance(found, dict):
         raise BundleError(f"{key}: expected an object, got {type(found).__name__}")
     return found
 
 
-def _text(table: dict[str, Any], key: str) -> str:
+def _read_string(table: dict[str, Any], key: str) -> str:
     found = table.get(key)
     if not isinstance(found, str):
         raise BundleError(f"{key}: expected a string, got {type(found).__name__}")
@@ -132,7 +134,7 @@ def _text(table: dict[str, Any], key: str) -> str:
 
 def _decode(table: dict[str, Any], key: str) -> bytes:
     try:
-        return base64.b64decode(_text(table, key), validate=True)
+        return base64.b64decode(_read_string(table, key), validate=True)
     except (binascii.Error, ValueError):
         raise BundleError(f"{key}: expected base64") from None
 

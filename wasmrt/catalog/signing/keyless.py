@@ -62,7 +62,7 @@ def find_root(configured: Path | None) -> Root:
     try:
         data = read_source(path, "trusted root", max_bytes=MAX_TRUSTED_ROOT_BYTES)
         tree = read_json(data, max_bytes=MAX_TRUSTED_ROOT_BYTES, max_depth=16)
-        newest = max(datetime.fromisoformat(text) for text in _starts(tree))
+        newest = max(datetime.fromisoformat(text) for text in _iter_start_times(tree))
     except (ComponentTooLargeError, JsonError, AttributeError, KeyError, TypeError, ValueError):
         raise _invalid_root(path) from None
     return Root(path, newest, is_packaged=configured is None)
@@ -93,14 +93,14 @@ def verify_keyless(data: bytes, signed: Sequence[str], root: Root) -> tuple[Sign
 
 def _verify_content(verifier: Verifier, bundle: Bundle, signed: Sequence[str]) -> frozenset[str]:
     if bundle._inner.dsse_envelope is None:
-        verifier.verify_artifact(_hashed(signed), bundle, _AnyIdentity())
+        verifier.verify_artifact(_digest_to_verify(signed), bundle, _AnyIdentity())
         return frozenset(signed[:1])
     # SECURITY: the digests come from the verified bytes; another parser could have read other ones.
     _, statement = verifier.verify_dsse(bundle, _AnyIdentity())
     return read_statement(statement)
 
 
-def _hashed(signed: Sequence[str]) -> Hashed:
+def _digest_to_verify(signed: Sequence[str]) -> Hashed:
     if not signed:
         raise BundleError("the signature is for different content")
     return Hashed(algorithm=HashAlgorithm.SHA2_256, digest=bytes.fromhex(signed[0]))
@@ -117,7 +117,7 @@ def read_signer(certificate: Certificate) -> Signer:
     """Return the signer that a verified certificate names.
 
     Raises:
-        BundleError: the certificate does not name exactly one email address or URI, or no issuer.
+        BundleError: the certificate names no email address or URI, or more than one, or it names no issuer.
     """
     names = certificate.extensions.get_extension_for_class(SubjectAlternativeName).value
     uris = names.get_values_for_type(UniformResourceIdentifier)
@@ -125,17 +125,17 @@ def read_signer(certificate: Certificate) -> Signer:
     if len(found) != 1 or len(names) != 1:
         raise BundleError("expected one email address or URI in the certificate")
     values = {each.oid: each.value for each in certificate.extensions}
-    texts = [_text(values.get(oid)) for oid in (_ISSUER, _REPOSITORY, _WORKFLOW)]
+    texts = [_read_extension(values.get(oid)) for oid in (_ISSUER, _REPOSITORY, _WORKFLOW)]
     if not texts[0]:
         raise BundleError("the certificate does not name the issuer of its identity")
     return Signer("", found[0], texts[0], texts[1], without_tag(texts[2]))
 
 
-def _text(value: object) -> str:
+def _read_extension(value: object) -> str:
     return decode_der(str, value.value) if isinstance(value, UnrecognizedExtension) else ""
 
 
-def _starts(tree: Any) -> Iterator[str]:
+def _iter_start_times(tree: Any) -> Iterator[str]:
     """Yield the times from which each certificate and key of a trusted root is valid."""
     for kind in ("tlogs", "ctlogs"):
         yield from (each["publicKey"]["validFor"]["start"] for each in tree.get(kind, ()))

@@ -105,11 +105,15 @@ def sign_with(key: Path, subjects: dict[str, str]) -> tuple[bytes, Signer]:
             return make_signature(subjects, pem)
         except TypeError:  # the key is encrypted
             if not is_interactive():
-                raise SourceError(f"{key.name!r} is encrypted", code="key", hint="run it in a terminal") from None
+                raise SourceError(
+                    f"the private key {key.name!r} is encrypted, and its password can only be entered in a terminal",
+                    code="key",
+                    hint="run the command in a terminal, or pass a key without a password",
+                ) from None
             password: str = click.prompt("Password of the key", hide_input=True, err=True)
             return make_signature(subjects, pem, password.encode())
     except ValueError:
         raise SourceError(
-            f"{key.name!r} is not a private key: expected ECDSA P-256 as PEM, or the password is wrong",
+            f"expected an ECDSA P-256 private key as PEM in {key.name!r}, or its password is wrong",
             code="key", hint="create a pair of keys: wasmrt sign --new-key NAME",
         ) from None  # fmt: skip

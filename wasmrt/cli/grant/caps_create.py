@@ -44,7 +44,7 @@ def init(tool: str, as_json: bool) -> None:
 
 
 def import_names(tool: str) -> list[str]:
-    """Return the names of the interfaces that a tool imports, and of their functions, as `interface#function`."""
+    """Return the names of all functions that a tool imports, as `interface#function`, and of their interfaces."""
     found = find_tool_of(tool)
     with open_runtime() as runtime:
         imports = imports_of(prepare(runtime, found.name, found.component))

@@ -34,7 +34,7 @@ class ProgramSource:
         try:
             check_header(fetched.data, max_bytes=max_bytes)
         except CoreModuleError:
-            fetched = self._adapt(fetched)
+            fetched = self._adapt_to_component(fetched)
         found = WasmValidator(max_bytes=max_bytes).validate(fetched.data)
         found.raise_first()
         if worlds.exported_program(found.exports) is None:
@@ -44,7 +44,7 @@ class ProgramSource:
             )
         return fetched
 
-    def _adapt(self, fetched: Fetched) -> Fetched:
+    def _adapt_to_component(self, fetched: Fetched) -> Fetched:
         from wasmrt.authoring.project import adapt_program, find_adapter  # loads the build modules
         from wasmrt.cli.author.progress import confirm_with, showing_output
         from wasmrt.cli.shared.progress import report_progress

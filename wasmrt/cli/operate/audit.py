@@ -117,7 +117,9 @@ def verify(folders: tuple[Path, ...], head: str | None, from_segment: str, as_js
       wasmrt audit verify collected/host-1 collected/host-2
     """
     if len(folders) > 1 and head is not None:
-        raise ConfigurationError("a head belongs to one folder", hint="verify each folder with its own head")
+        raise ConfigurationError(
+            "--head can only be combined with one folder", hint="verify each folder with its own head"
+        )
     expected, first = () if head is None else parse_heads(head), parse_first_segments(from_segment)
     keys, results = installation_keys(), dict[Path, Verification]()
     for folder in folders or (receipts_folder(None),):
@@ -165,8 +167,8 @@ def acknowledge(segment: int, chain: int, note: str, as_json: bool) -> None:
     cuts = verify_chains(receipts_folder(None), installation_keys()).cuts
     cut = next((cut for cut in cuts if (cut.chain, cut.segment) == (chain, segment)), None)
     if cut is None:
-        hint = "for the segments that do, run: wasmrt audit verify"
-        raise NotInstalledError(f"segment {segment} does not follow a possible cut", hint=hint)
+        hint = "to list possible cuts, run: wasmrt audit verify"
+        raise NotInstalledError(f"the receipts show no possible cut before segment {segment}", hint=hint)
     with receipt_writer() as writer:
         if writer is None:
             raise ConfigurationError("receipts are disabled", hint=set_command("audit.enabled", True))

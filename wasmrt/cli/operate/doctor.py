@@ -96,7 +96,7 @@ def _isolation() -> list[Check]:
     ]
 
 
-def _versions(_: Places) -> tuple[str, str]:
+def _check_versions(_: Places) -> tuple[str, str]:
     from importlib.metadata import version
 
     from wasmrt.sandbox.guest.engine import VERSION
@@ -115,11 +115,11 @@ def _wasm_tools(_: Places) -> tuple[str, str]:
     return "ok", f"{found.version_text}, {found.source}"
 
 
-def _machine(_: Places) -> tuple[str, str]:
+def _check_machine(_: Places) -> tuple[str, str]:
     return "ok", f"{platform.system()} {platform.machine()}, {os.cpu_count()} processors"
 
 
-def _allocator(_: Places) -> tuple[str, str]:
+def _check_allocator(_: Places) -> tuple[str, str]:
     from wasmrt.sandbox.guest.settings import Allocator, best_allocator
 
     found = best_allocator()
@@ -128,7 +128,7 @@ def _allocator(_: Places) -> tuple[str, str]:
     return "warning", "on demand: calls start slower, because this process may not reserve address space (ulimit -v)"
 
 
-def _engine(_: Places) -> tuple[str, str]:
+def _check_engine(_: Places) -> tuple[str, str]:
     from wasmrt.catalog.bundled import bundled_names
     from wasmrt.catalog.find import find_bundled
     from wasmrt.cli.shared.runtime import open_runtime
@@ -163,7 +163,7 @@ def _folders(places: Places) -> tuple[str, str]:
 
 
 def _configuration(places: Places) -> tuple[str, str]:
-    """Read the configuration file; its network settings are checked by `_network`."""
+    """Read the configuration file; its network settings are checked by `_check_network`."""
     from wasmrt.agent.config import read_config_file
 
     read_config_file(places.config)
@@ -174,7 +174,7 @@ def _configuration(places: Places) -> tuple[str, str]:
     return "ok", str(places.config)
 
 
-def _network(places: Places) -> tuple[str, str]:
+def _check_network(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities import RateLimitConfig
     from wasmrt.egress.gateway import EgressGateway
@@ -199,7 +199,7 @@ def _network(places: Places) -> tuple[str, str]:
     return "warning", "; ".join([f"unsafe_allowed_networks lets tools reach {opened}", *found])
 
 
-def _cache(places: Places) -> tuple[str, str]:
+def _check_cache(places: Places) -> tuple[str, str]:
     from wasmrt.sandbox.guest.artifacts import DiskCache
 
     folder = places.compiled
@@ -212,7 +212,7 @@ def _cache(places: Places) -> tuple[str, str]:
     return "ok", f"{format_counted(len(sizes), 'file')}, {format_size(sum(sizes))}"
 
 
-def _catalog(places: Places) -> tuple[str, str]:
+def _check_catalog(places: Places) -> tuple[str, str]:
     from wasmrt.catalog import Catalog
 
     catalog = Catalog(places.data)
@@ -237,7 +237,7 @@ def _signatures(places: Places) -> tuple[str, str]:
     return "ok", f"key pairs and keyless; {find_root(read_config_file(places.config).install.trusted_root)}"
 
 
-def _needed_secrets(places: Places) -> tuple[str, str]:
+def _check_needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities.file import parse
     from wasmrt.catalog import Catalog
@@ -338,7 +338,7 @@ def _desktop(places: Places) -> tuple[str, str]:
     return ("warning", "; ".join(lacking)) if lacking else ("ok", f"on: {', '.join(found)}")
 
 
-def _secrets(places: Places) -> tuple[str, str]:
+def _check_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.egress.secrets import DEFAULT_USER, EntryStore, backend_of
 
@@ -348,7 +348,7 @@ def _secrets(places: Places) -> tuple[str, str]:
     return "ok", f"backend {backend_of(store)}, {len(store.list(DEFAULT_USER))} of {DEFAULT_USER}"
 
 
-def _clock(_: Places) -> tuple[str, str]:
+def _check_clock(_: Places) -> tuple[str, str]:
     if time.time() < _EARLIEST_TIME:
         return "failed", "the clock is years behind, so certificates and expiry dates cannot be checked"
     step = time.get_clock_info("monotonic").resolution
@@ -356,22 +356,22 @@ def _clock(_: Places) -> tuple[str, str]:
 
 
 _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
-    "versions": _versions,
+    "versions": _check_versions,
     "wasm-tools": _wasm_tools,
-    "machine": _machine,
-    "allocator": _allocator,
-    "engine": _engine,
+    "machine": _check_machine,
+    "allocator": _check_allocator,
+    "engine": _check_engine,
     "folders": _folders,
     "configuration": _configuration,
-    "network": _network,
-    "cache": _cache,
-    "catalog": _catalog,
+    "network": _check_network,
+    "cache": _check_cache,
+    "catalog": _check_catalog,
     "signatures": _signatures,
-    "secrets": _secrets,
-    "needed secrets": _needed_secrets,
+    "secrets": _check_secrets,
+    "needed secrets": _check_needed_secrets,
     "database": _database,
     "memory": _memory,
     "shell": _shell,
     "desktop": _desktop,
-    "clock": _clock,
+    "clock": _check_clock,
 }

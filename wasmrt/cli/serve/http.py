@@ -80,7 +80,7 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
     async with AsyncExitStack() as stack:
         access, origin = _access(config, stack)
         transport = serve_http(
-            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, beside=mounted,
+            server, Entrance(users, access), host=host, port=port, ended=ended, started=started, mounted=mounted,
             origin=origin,
         )  # fmt: skip
         if options.metrics is not None and metrics is not None:

@@ -92,8 +92,8 @@ def _check_inputs(entry: ForeignServer, store: SecretsStore) -> None:
     for secret, asked in entry.inputs.items():
         if not _is_set(store, secret):
             raise WasmrtError(
-                f"the other client asks for its input {asked!r:.60}",
-                hint=f"set it, and import the file again; {store.hint_to_set(DEFAULT_USER, secret)}",
+                f"the value of the input {asked!r:.60} is missing: the other client asks its user for it",
+                hint=f"set the value, and import the file again; {store.hint_to_set(DEFAULT_USER, secret)}",
             )
 
 

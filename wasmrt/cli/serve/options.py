@@ -84,7 +84,7 @@ def client_config(client: str, options: Sequence[str]) -> ClientConfig:
 
 
 def serve_command() -> tuple[str, list[str]]:
-    """Return the absolute path and the first arguments of the command that starts this installation of wasmrt."""
+    """Return the command that starts this installation of wasmrt: an absolute path, and the first arguments."""
     script = Path(sys.executable).with_name("wasmrt")
     if script.is_file():
         return str(script), []
@@ -92,45 +92,46 @@ def serve_command() -> tuple[str, list[str]]:
     return (found, []) if found else (sys.executable, ["-m", "wasmrt"])
 
 
-def _mcp_servers(command: str, arguments: list[str], environment: dict[str, str]) -> str:
-    return _json({"mcpServers": {NAME: _entry(command, arguments, environment)}})
+def _write_servers(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    return _to_json({"mcpServers": {NAME: _build_entry(command, arguments, environment)}})
 
 
-def _vscode(command: str, arguments: list[str], environment: dict[str, str]) -> str:
-    return _json({"servers": {NAME: {"type": "stdio"} | _entry(command, arguments, environment)}})
+def _write_vscode(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    return _to_json({"servers": {NAME: {"type": "stdio"} | _build_entry(command, arguments, environment)}})
 
 
-def _codex(command: str, arguments: list[str], environment: dict[str, str]) -> str:
-    lines = [f"[mcp_servers.{NAME}]", f"command = {_toml(command)}", f"args = [{', '.join(map(_toml, arguments))}]"]
+def _write_codex(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+    given = ", ".join(map(_to_toml, arguments))
+    lines = [f"[mcp_servers.{NAME}]", f"command = {_to_toml(command)}", f"args = [{given}]"]
     if environment:
-        pairs = ", ".join(f"{name} = {_toml(value)}" for name, value in environment.items())
+        pairs = ", ".join(f"{name} = {_to_toml(value)}" for name, value in environment.items())
         lines.append(f"env = {{ {pairs} }}")
     return "\n".join(lines)
 
 
-def _claude(command: str, arguments: list[str], environment: dict[str, str]) -> str:
+def _write_claude(command: str, arguments: list[str], environment: dict[str, str]) -> str:
     given = [part for name, value in environment.items() for part in ("--env", f"{name}={value}")]
     return shlex.join(["claude", "mcp", "add", NAME, *given, "--", command, *arguments])
 
 
-def _entry(command: str, arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
+def _build_entry(command: str, arguments: list[str], environment: dict[str, str]) -> dict[str, Any]:
     return {"command": command, "args": arguments} | ({"env": environment} if environment else {})
 
 
-def _json(value: Any) -> str:
+def _to_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
-def _toml(text: str) -> str:
+def _to_toml(text: str) -> str:
     return json.dumps(text)  # TOML's basic strings have the same escapes as JSON
 
 
 _WRITERS: dict[str, tuple[str, Callable[[str, list[str], dict[str, str]], str]]] = {
-    "claude": ("run this once in the folder of your project:", _claude),
-    "claude-desktop": ("put this into claude_desktop_config.json (Settings, Developer, Edit Config):", _mcp_servers),
-    "cursor": ("put this into .cursor/mcp.json of your project, or ~/.cursor/mcp.json:", _mcp_servers),
-    "vscode": ("put this into .vscode/mcp.json of your project:", _vscode),
-    "codex": ("put this into ~/.codex/config.toml:", _codex),
-    "gemini": ("put this into .gemini/settings.json of your project, or ~/.gemini/settings.json:", _mcp_servers),
+    "claude": ("run this once in the folder of your project:", _write_claude),
+    "claude-desktop": ("put this into claude_desktop_config.json (Settings, Developer, Edit Config):", _write_servers),
+    "cursor": ("put this into .cursor/mcp.json of your project, or ~/.cursor/mcp.json:", _write_servers),
+    "vscode": ("put this into .vscode/mcp.json of your project:", _write_vscode),
+    "codex": ("put this into ~/.codex/config.toml:", _write_codex),
+    "gemini": ("put this into .gemini/settings.json of your project, or ~/.gemini/settings.json:", _write_servers),
 }
 CLIENTS = tuple(_WRITERS)

@@ -26,7 +26,7 @@ def configured_policy() -> InstallPolicy:
 
 
 def download_with(policy: InstallPolicy) -> Download:
-    """Return a function that downloads a URL, also after redirects only from hosts that `policy` allows."""
+    """Return a function that downloads a URL. Every host, also after a redirect, must be allowed by `policy`."""
     return partial(_download, policy=policy)
 
 

@@ -82,7 +82,9 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
         from wasmrt.agent.builtin.desktop import desktop_tool  # few commands need it
 
         if own.name not in file.desktop.tools:
-            raise ConfigurationError(f"{own.name} is off, like all desktop tools", hint=missing_part(own, ()))
+            raise ConfigurationError(
+                f"{own.name} is disabled; desktop tools have to be enabled one by one", hint=missing_part(own, ())
+            )
         return [desktop_tool(own.name, file.desktop, runtime.open_gateway)]
     if runtime.config.workspace is None:
         raise ConfigurationError("the shell needs a workspace", hint="pass one with --workspace DIR")

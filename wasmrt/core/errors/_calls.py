@@ -227,7 +227,7 @@ class BudgetExceededError(LimitError):
 
 
 class NotAuthorizedError(ToolError):
-    """The call needs access that is not granted, or a credential that is not set or not valid."""
+    """The call needs access that was not granted, or a credential that is missing or invalid."""
 
     code = "not-authorized"
     kind = ToolErrorKind.NOT_AUTHORIZED

@@ -188,7 +188,7 @@ class Operation:
             self._sdk.detach(attached)
 
     def measure(self, metric: Name, seconds: float, names: tuple[Name, ...], *, failed: bool = False) -> None:
-        """Record the duration of the operation, or of a part of it, with the named attributes."""
+        """Record how long the operation, or a part of it, took, with the named attributes."""
         values = {name: self._values[name] for name in names if name in self._values}
         self._sdk.record(metric, seconds, values | ({ERROR_TYPE: TOOL_ERROR} if failed else {}))
 

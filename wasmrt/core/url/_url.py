@@ -71,7 +71,7 @@ def is_plain_segment(segment: str) -> bool:
     """
     for _ in range(_MAX_DECODINGS):
         read = _lenient_reading(segment)
-        if _ENDS_SEGMENT.search(read) or not _name(read).strip("."):
+        if _ENDS_SEGMENT.search(read) or not _read_name(read).strip("."):
             return False
         decoded = decode(segment)
         if decoded == segment:
@@ -91,10 +91,10 @@ def _is_dots(piece: str) -> bool:
     if "." not in piece:
         return False
     # Some readers end a name at NUL, others treat NUL as a blank.
-    return any(_name(text) in (".", "..") for text in (piece, piece.partition("\0")[0]))
+    return any(_read_name(text) in (".", "..") for text in (piece, piece.partition("\0")[0]))
 
 
-def _name(piece: str) -> str:
+def _read_name(piece: str) -> str:
     return _END_OF_NAME.split("".join(c for c in piece if c > " "), maxsplit=1)[0]
 
 

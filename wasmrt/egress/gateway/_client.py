@@ -59,7 +59,7 @@ class StreamedBody:
                     if piece := self._decode(chunk):
                         yield piece
                 self._finish()
-                self._give_back(healthy=True)
+                self._return_connection(healthy=True)
         finally:
             self.close()
 
@@ -70,12 +70,12 @@ class StreamedBody:
 
     def close(self) -> None:
         """Release the connection. It is reused only if this response was read completely."""
-        self._give_back(healthy=self._connection is not None and self._connection.skip_rest())
+        self._return_connection(healthy=self._connection is not None and self._connection.skip_rest())
 
-    def _give_back(self, *, healthy: bool) -> None:
+    def _return_connection(self, *, healthy: bool) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            self._pool.give_back(self._route, connection, healthy=healthy)
+            self._pool.return_connection(self._route, connection, healthy=healthy)
 
     def _decode(self, chunk: bytes | bytearray) -> bytes | bytearray:
         piece = chunk
@@ -158,7 +158,7 @@ class Client:
                     body.check_length()
                 return WireResponse(head.status_code, head.headers.raw_items(), body)
             except BaseException as error:
-                self._pool.give_back(route, connection, healthy=False)
+                self._pool.return_connection(route, connection, healthy=False)
                 if not isinstance(error, DeadConnectionError):
                     raise
             if not reused or request.method not in _IDEMPOTENT:

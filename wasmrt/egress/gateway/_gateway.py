@@ -119,7 +119,7 @@ class EgressGateway:
             return self._transport
 
     def _find_exception(self, url: ParsedUrl, response: WireResponse) -> str | None:
-        """Return the operator's setting that passes on a response that cannot be scanned, or None."""
+        """Return the operator's setting that allows this response although it cannot be scanned, or None."""
         if url.host in self._config.unsafe_unscanned_hosts:
             return "network.unsafe_unscanned_hosts"
         kind = find_content_type(response.headers)

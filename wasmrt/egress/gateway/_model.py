@@ -1,4 +1,4 @@
-"""Requests, responses and failures of the gateway, and the interface of the call that they belong to."""
+"""Requests, responses and failures of the gateway, and the interface through which it uses the call."""
 
 from __future__ import annotations
 

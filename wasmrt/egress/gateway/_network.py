@@ -54,7 +54,7 @@ class Shares:
         self._of[user] = mine + 1
         return True
 
-    def give_back(self, user: Hashable) -> None:
+    def release_slot(self, user: Hashable) -> None:
         """Release a slot of a user."""
         self._held -= 1
         self._of[user] -= 1
@@ -125,10 +125,10 @@ class LookupSlots:
         with self._changed:
             return self._changed.wait_for(lambda: self._shares.take(user), timeout_seconds)
 
-    def give_back(self, user: str) -> None:
+    def release_slot(self, user: str) -> None:
         """Release a slot."""
         with self._changed:
-            self._shares.give_back(user)
+            self._shares.release_slot(user)
             self._changed.notify_all()
 
 
@@ -145,7 +145,7 @@ class _UserResolver:
         try:
             threading.Thread(target=lookup.run, name="wasmrt-resolve", daemon=True).start()
         except RuntimeError:
-            self._slots.give_back(self._user)
+            self._slots.release_slot(self._user)
             raise ResolveError("no thread is available for a name lookup") from None
         if not lookup.done.wait(max(0.0, ends_at - time.monotonic())):
             raise ResolveError("the name server did not respond in time")
@@ -176,7 +176,7 @@ class _Lookup:
         except (OSError, UnicodeError):
             self.problem = "the host name is unknown"
         finally:
-            self._slots.give_back(self._user)
+            self._slots.release_slot(self._user)
             self.done.set()
 
 

@@ -81,7 +81,7 @@ class Pool:
             self._users[connection] = budget.user
         return connection, False
 
-    def give_back(self, route: Route, connection: Connection, *, healthy: bool) -> None:
+    def return_connection(self, route: Route, connection: Connection, *, healthy: bool) -> None:
         """Return a connection to the pool if it can be reused, otherwise close it."""
         keep = healthy and connection.become_idle()
         with self._changed:
@@ -104,7 +104,7 @@ class Pool:
     def _release(self, route: Route, user: str, connection: Connection | None = None) -> None:
         dead: list[Connection] = []
         with self._changed:
-            self._in_use[route].give_back(user)
+            self._in_use[route].release_slot(user)
             if self._in_use[route].empty:
                 del self._in_use[route]
             if connection is not None:

@@ -130,7 +130,7 @@ class Response:
         return report
 
     def _record(self, unscanned: str | None, secret: str | None) -> None:
-        """Record once that a response was passed on without a complete scan, and once that a secret was redacted."""
+        """Record, each at most once, that a response was not completely scanned and that a secret was redacted."""
         if unscanned == DECODE_LIMIT_RULE:
             unscanned = self._pass_unopened or unscanned
         for reason, rule in ((Reason.NOT_SCANNED, unscanned), (Reason.LEAK, secret)):

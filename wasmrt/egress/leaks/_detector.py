@@ -66,7 +66,7 @@ class LeakDetector:
             if name in known:
                 continue
             hint = nearest_hint(name, known, "run `wasmrt leaks rules` to list them")
-            raise ConfigurationError(f"an override is for the unknown rule {name!r}", hint=hint)
+            raise ConfigurationError(f"an override names the unknown rule {name!r}", hint=hint)
 
     def scanner(self, secrets: Mapping[str, str] | None = None, *, check: Check | None = None) -> LeakScanner:
         """Create the scanner of one call, which also finds the values of `secrets`, a mapping of names to values.

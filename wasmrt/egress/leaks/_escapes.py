@@ -201,7 +201,10 @@ def unescape(data: bytes, check: Check = no_check) -> Unescaped | None:
 
 
 def _find_places(data: bytes, families: list[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
-    """Yield the places of escapes, searching from one first byte to the next, as far as the budget allows."""
+    """Yield the start and end of each escape, until the budget is used up.
+
+    `families` are the bytes with which an escape can begin; the search jumps from one such byte to the next.
+    """
     look = _escape_expression(tuple(families))
     if sum(map(data.count, families)) * _CROWDED > len(data):
         yield from _find_crowded_places(data, look, budget)
@@ -227,7 +230,7 @@ def _find_places(data: bytes, families: list[bytes], budget: DecodeBudget) -> It
 
 
 def _find_crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
-    """Yield the places of escapes in a text full of them, piece by piece, with one expression."""
+    """Yield the start and end of each escape in a text with many escapes, piece by piece, with one expression."""
     position = steps = 0
     while position < len(data):
         edge = position + _PIECE_OF_ESCAPES

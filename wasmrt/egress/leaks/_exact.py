@@ -59,7 +59,7 @@ _LOWER = bytes(range(256)).lower()
 
 
 class ScanHints:
-    """Results of one search that spare the next search of the same text a pass."""
+    """Results of a search that make the next search of the same text faster."""
 
     __slots__ = ("nothing_encoded",)
 
@@ -313,7 +313,7 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
 
 
 def _find_possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
-    """Return the start of the longest beginning of a pattern at the end of a text, or the text's length if none is."""
+    """Return where a pattern may start that continues after the text, or the length of the text if there is none."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
     size = longest * _SPREAD
     tail = data[-size:] if longest else b""

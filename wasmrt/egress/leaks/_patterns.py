@@ -250,7 +250,7 @@ class MayMatch(NamedTuple):
 
 
 class PatternSet:
-    """An automaton that finds a piece of every pattern, even between bytes that the normal form drops.
+    """An automaton that searches for a piece of each pattern, also if the piece is interrupted by ignored bytes.
 
     It takes 0.3 ms to build and makes three passes over a text unnecessary. It does not hold the GIL. If the beginning
     of a large text is encoded, a second automaton without `LEAST_ENCODED` is used, which is four times as fast then.

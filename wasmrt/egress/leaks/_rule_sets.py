@@ -120,7 +120,7 @@ def check_rule(rule: Rule) -> None:
     engine = RuleEngine((rule,))
     for number, text in enumerate(rule.matching, start=1):
         if not any(True for _ in engine.find(text.encode("utf-8"))):
-            raise ConfigurationError(f'rule {rule.id}: the rule does not find example {number} of "matching"')
+            raise ConfigurationError(f'rule {rule.id} does not match example {number} of "matching"')
     for number, text in enumerate(rule.not_matching, start=1):
         if any(True for _ in engine.find(text.encode("utf-8"))):
-            raise ConfigurationError(f'rule {rule.id}: the rule finds false positive {number} of "not_matching"')
+            raise ConfigurationError(f'rule {rule.id} matches example {number} of "not_matching"')

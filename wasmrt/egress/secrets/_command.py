@@ -77,7 +77,9 @@ class CommandSecrets(EntryStore):
         return f"store {name} where the command in secrets.command reads it (wasmrt config get secrets.command)"
 
     def _delete(self, user: str, name: str) -> NoReturn:
-        raise SecretBackendError("secrets from a command are read-only", hint="delete it where the command reads it")
+        raise SecretBackendError(
+            "secrets from a command are read-only", hint="delete the secret where the command reads it"
+        )
 
 
 def read_command_output(
@@ -109,19 +111,19 @@ def read_command_output(
             process.stdin.write(stdin)
         output = _read_output(process, time.monotonic() + timeout_seconds)
         if output is not None and len(output) > _MAX_OUTPUT_BYTES:
-            raise _failed(label, f"printed more than {MAX_SECRET_BYTES:,} bytes")
+            raise _command_error(label, f"printed more than {MAX_SECRET_BYTES:,} bytes")
         status = None if output is None else process.wait(timeout_seconds)
     except subprocess.TimeoutExpired:
         output = None
     finally:
         _end(process)
     if output is None:
-        raise _failed(label, f"did not end within {timeout_seconds:g} seconds")
+        raise _command_error(label, f"did not end within {timeout_seconds:g} seconds")
     if status != 0:
-        raise _failed(label, f"failed with exit status {status}")
+        raise _command_error(label, f"failed with exit status {status}")
     text = output.decode(errors="replace")  # SECURITY: a decoding error would contain the value
     if text.encode() != output:
-        raise _failed(label, "printed something other than UTF-8 text")
+        raise _command_error(label, "printed something other than UTF-8 text")
     return text
 
 
@@ -157,5 +159,5 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.stdout.close()
 
 
-def _failed(label: str, how: str) -> SecretBackendError:
+def _command_error(label: str, how: str) -> SecretBackendError:
     return SecretBackendError(f"{label} {how}", hint="run the command yourself to see its error")

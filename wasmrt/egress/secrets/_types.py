@@ -182,7 +182,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
 
 
 def check_usable(name: str, secret: Secret) -> str | None:
-    """Return a sentence with the only places of a request that can contain the value of `secret`, or None if all can.
+    """Return None if a secret's value fits everywhere in a request, otherwise a sentence that lists where it fits.
 
     SECURITY: the sentence contains the position and kind of an invalid character, but never the character.
 

@@ -112,7 +112,7 @@ class QuestionsShown:
             return bool(question.version) and question.version in self._answered
 
     def pass_on(self, token: str, response: Mapping[str, Any]) -> None:
-        """Store an answer that arrived with a different call than that of its question, which `token` names."""
+        """Store an answer that arrived with another call than the question; `token` names the call of the question."""
         with self._lock:
             _put(self._passed_on, token, response)
 

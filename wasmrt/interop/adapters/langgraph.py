@@ -83,7 +83,9 @@ def _interrupt(question: Question) -> Any:
         raise
     except (RuntimeError, KeyError) as error:
         hint = "run the tool in a graph with a checkpointer, or use wasmrt.adapters.langchain"
-        raise ConfigurationError("an approval interrupts a graph, and none runs here", hint=hint) from error
+        raise ConfigurationError(
+            "an approval interrupts a LangGraph graph, but no graph is running", hint=hint
+        ) from error
 
 
 def _read_answer(response: Mapping[str, Any], framework: str) -> ApprovalAnswer:

@@ -33,7 +33,7 @@ def tag(name: str, /, *children: Part, **attributes: str | bool | None) -> Html:
     Attributes that are None or False are omitted; True means an attribute without a value.
     """
     given = "".join(
-        f" {_name(key)}" if value is True else f' {_name(key)}="{_escape(value)}"'
+        f" {_attribute_name(key)}" if value is True else f' {_attribute_name(key)}="{_escape(value)}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -89,7 +89,7 @@ def _escape(text: str) -> str:
     return escape(printable(text), quote=True)
 
 
-def _name(key: str) -> str:
+def _attribute_name(key: str) -> str:
     return key.removesuffix("_").replace("_", "-")
 
 

@@ -30,7 +30,7 @@ class RayTool:
         component: The bytes of the component.
         capabilities: The grant; by default, nothing is granted.
         limits: The limits of a call; by default those of the grant, then those of the actor's runtime.
-        tools: The tools that the component's package declares, if they replace the ones that the component describes.
+        tools: The tools that the package declares; by default, those that the component itself describes.
     """
 
     name: str

@@ -196,6 +196,6 @@ def _lost(name: str) -> ToolError:
 
 def _no_actors() -> ToolError:
     return ExternalServiceError(
-        "no actor of the pool runs, and none started again in time", code="no-actors",
+        "no actor of the pool is running, and none restarted in time", code="no-actors",
         hint="check the nodes with: ray status",
     )  # fmt: skip

@@ -83,15 +83,15 @@ class Connection:
             refusal = await self._service.gate(request)
             if refusal is None:
                 self.admitted = True
-                request = replace(request, body=await self._body())
+                request = replace(request, body=await self._read_body())
         except Refused as refused:
             self._service.on_refusal(refused.status)
-            return await self._refuse(request, plain(refused.status))
+            return await self._send_refusal(request, plain(refused.status))
         except h11.RemoteProtocolError as error:
             self._service.on_refusal(error.error_status_hint)
-            return await self._refuse(request, plain(error.error_status_hint))
+            return await self._send_refusal(request, plain(error.error_status_hint))
         if refusal is not None and (length or request.has("transfer-encoding")):
-            return await self._refuse(request, refusal)
+            return await self._send_refusal(request, refusal)
         await self._answer_while_connected(request, refusal)
         self._ahead = self._h11.trailing_data[0]
         return self._h11.our_state is h11.DONE and self._h11.their_state is h11.DONE
@@ -115,7 +115,7 @@ class Connection:
                     if len(data) > self._bounds.head_bytes:
                         raise Refused(431)
                     looked = max(0, len(data) - 2)
-                    data += await self._some()
+                    data += await self._receive_some()
         except TimeoutError:
             raise Refused(408) from None
         self._ahead = bytes(data[end.end() :])
@@ -131,11 +131,11 @@ class Connection:
             self._h11.receive_data(self._ahead)
         return parse(event, self.client)
 
-    async def _body(self) -> bytes:
+    async def _read_body(self) -> bytes:
         body = bytearray()
         try:
             async with asyncio.timeout(self._bounds.body_seconds):
-                while not isinstance(event := await self._event(), h11.EndOfMessage):
+                while not isinstance(event := await self._next_event(), h11.EndOfMessage):
                     body += event.data
                     if len(body) > self._bounds.body_bytes:
                         raise Refused(413)
@@ -145,15 +145,15 @@ class Connection:
             raise Refused(400)
         return bytes(body)
 
-    async def _event(self) -> h11.Data | h11.EndOfMessage:
+    async def _next_event(self) -> h11.Data | h11.EndOfMessage:
         while (event := self._h11.next_event()) is h11.NEED_DATA:
             if self._h11.they_are_waiting_for_100_continue:
                 await self._write(h11.InformationalResponse(status_code=100, headers=[]))
-            self._h11.receive_data(await self._some())
+            self._h11.receive_data(await self._receive_some())
         assert isinstance(event, (h11.Data, h11.EndOfMessage))
         return event
 
-    async def _some(self) -> bytes:
+    async def _receive_some(self) -> bytes:
         if not (data := await self.reader.read(_READ_BYTES)):
             raise GoneError
         return data
@@ -214,7 +214,7 @@ class Connection:
         else:
             await self._writer.drain()  # does not wait here; raises if the client has disconnected
 
-    async def _refuse(self, request: Request | None, response: Response) -> bool:
+    async def _send_refusal(self, request: Request | None, response: Response) -> bool:
         """Refuse a request without reading its rest, and let the client read the refusal. Return False."""
         await self._send(request, self._response_head(request, response, close=True), response)
         with suppress(OSError, TimeoutError):

@@ -192,7 +192,10 @@ def _checked_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str
             f"{address} can be reached by other machines", hint="listen at 127.0.0.1, behind a TLS proxy"
         )
     if address.is_unspecified and not origins:
-        raise ConfigurationError("a server that listens at all addresses needs its origin", hint="pass its origin")
+        raise ConfigurationError(
+            "a server that listens at all addresses needs the origin that clients use",
+            hint="pass the origin: https://HOST",
+        )
     return str(address)
 
 

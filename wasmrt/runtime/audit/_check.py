@@ -102,7 +102,7 @@ class ChainCheck:
         self._keys = keys.of_chain(chain)
         self._expected = expected
         self._first = first
-        self._head_name = self._name(self._folder / HEAD_FILE)
+        self._head_name = self._relative_name(self._folder / HEAD_FILE)
         self._found = take_snapshot(self._folder, self._keys)
         self._links_end = None if before == self._found.head else before.number if before else 0
         """The last record whose links are checked: later records may refer to records beyond the other chains'
@@ -147,7 +147,7 @@ class ChainCheck:
             return False
         return line is not None and line.hash.hex() == link.hash
 
-    def _name(self, path: Path) -> str:
+    def _relative_name(self, path: Path) -> str:
         return str(path.relative_to(self._top))
 
     def _segments_in_order(self) -> Iterator[int]:
@@ -160,13 +160,15 @@ class ChainCheck:
 
     def _raise_missing(self, segment: int) -> None:
         path = segment_path(self._folder, segment)
-        raise BreakError(Break(BreakKind.MISSING_SEGMENT, self._name(path), 0, f"segment {segment} is missing"))
+        raise BreakError(
+            Break(BreakKind.MISSING_SEGMENT, self._relative_name(path), 0, f"segment {segment} is missing")
+        )
 
     # -- one segment -----------------------------------------------------------------------------------------------
 
     def _check_segment(self, segment: int) -> None:
         path = segment_path(self._folder, segment)
-        name = self._name(path)
+        name = self._relative_name(path)
         newest = self._found.newest_bytes if segment == self._found.known[-1] else None
         with open_file(path, follow_link=False) as (file, status):
             size = status.st_size if newest is None else min(newest, status.st_size)
@@ -313,8 +315,8 @@ class ChainCheck:
                 self._raise_missing(head.segment)
             lost = head.number - self._number
             message = f"the newest {lost} records are missing: the head counts {head.number} records"
-            line = self._last[1] + 1 if self._last[0] == self._name(newest) else 1
-            raise BreakError(Break(BreakKind.TRUNCATED, self._name(newest), line, message))
+            line = self._last[1] + 1 if self._last[0] == self._relative_name(newest) else 1
+            raise BreakError(Break(BreakKind.TRUNCATED, self._relative_name(newest), line, message))
         if head.number == self._number and head.hash != self._hash:
             raise BreakError(Break(BreakKind.HEAD, self._head_name, 0, "the head belongs to a different chain"))
         if head.number + 1 < self._number:

@@ -168,7 +168,7 @@ class ReceiptWriter:
     # -- the chain -------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Check that the files are those that this writer left, and record the other chains' heads if it is time."""
+        """Check that no one else changed the files, and record the heads of the other chains if that is due."""
         if self._head == _CLOSED or not os.fstat(self._head).st_nlink:
             self._take_chain()
         if (
@@ -185,7 +185,7 @@ class ReceiptWriter:
         self._look_at = now + LOOK_SECONDS
 
     def _take_chain(self) -> None:
-        """Lock the head of the chain that this writer had, or of the lowest free one."""
+        """Lock a chain's head: this writer's earlier chain if it has one, otherwise the lowest free chain."""
         self._close_files()
         for chain in (self._chain, *range(MAX_RECEIPT_CHAINS)):
             folder = chain_folder(self._folder, chain)
@@ -201,8 +201,8 @@ class ReceiptWriter:
                 return
             os.close(head)
         raise ConfigurationError(
-            f"{MAX_RECEIPT_CHAINS} writers use the receipts folder",
-            hint=f"close some, or choose another folder: {set_command('audit.path', 'FOLDER')}",
+            f"the receipts folder already has {MAX_RECEIPT_CHAINS} writers, the maximum",
+            hint=f"close some runtimes, or choose another folder: {set_command('audit.path', 'FOLDER')}",
         )
 
     def _link_chains(self) -> None:

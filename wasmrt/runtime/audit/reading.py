@@ -103,7 +103,7 @@ def _merge(chains: Iterable[Iterator[tuple[int, Record]]]) -> Iterator[Record]:
 
 
 def _with_times(records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
-    """Yield each record of a chain with the latest time so far, so that a clock that is set back changes no order."""
+    """Yield each record of a chain with the latest time so far. This keeps the order if the clock was set back."""
     latest = 0
     for record in records:
         latest = max(latest, record["ended_ms"])

@@ -190,7 +190,7 @@ class Admission:
         raise TooManyCallsError(
             f"{count:,} calls {whose} wait for a permit, the maximum with max_concurrent_calls = {self._per_user:,}",
             limit=limit, used=count, setting="max_concurrent_calls",
-            hint="call again when fewer calls wait, or make fewer calls at once: execute_many has parallel",
+            hint="call again when fewer calls wait, or make fewer calls at once: execute_many has a parameter parallel",
         )  # fmt: skip
 
     def _late(self, lifetime: Lifetime) -> DeadlineExceededError:

@@ -250,7 +250,7 @@ class CallServices:
 
     # -- denials ---------------------------------------------------------------------------------------------------
 
-    def _refuse(self, request: Refuse) -> None:
+    def _record_guest_refusal(self, request: Refuse) -> None:
         self.record_denial(denial_of(request))
 
     def record_denial(self, decision: Decision) -> None:
@@ -291,7 +291,7 @@ _HANDLERS: dict[type[object], Callable[..., object]] = {
     ConfigList: CallServices._config_list,
     InvokeTool: CallServices._invoke_tool,
     ReportProgress: CallServices._report_progress,
-    Refuse: CallServices._refuse,
+    Refuse: CallServices._record_guest_refusal,
 }
 _FILE_HANDLERS: dict[type[object], Callable[..., object]] = {
     WorkspaceRead: CallFiles.read,

@@ -275,7 +275,7 @@ class Call:
         return decision._replace(rule=f"the call is limited to its effects ({effects})", suggestion=step)
 
     def _explain_withheld(self, decision: Decision) -> Decision:
-        """Explain a denial of access that the capability file requests, but that the operator did not grant."""
+        """Explain the denial: the capability file requests this access, but the operator did not grant it."""
         suggestion = decision.suggestion
         if decision.allowed or self._find_amendment is None or not isinstance(suggestion, Addition):
             return decision

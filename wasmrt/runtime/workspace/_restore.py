@@ -130,7 +130,7 @@ class Restorer:
             (os.rmdir if folder else os.unlink)(name, dir_fd=walk.here)
 
     def _check_unchanged(self, path: str, folder: int, name: str) -> None:
-        """Check that a name is unused, or still has the state that it had when the undo was planned.
+        """Check that an entry is still in the state in which the undo was planned, or that it is missing.
 
         Raises:
             UndoError: the name has changed.
@@ -187,7 +187,7 @@ class Restorer:
         content = self._read_file(self._places[step.to.digest]) if saved is None else read_content(self._journal, saved)
         if blake3(content).hexdigest() != step.to.digest:
             raise UndoError("the call's undo journal is damaged", code="undo-damaged")
-        return drafts.enter_context(draft(walk.here, content, _make_finish(step.to)))
+        return drafts.enter_context(draft(walk.here, content, _make_attribute_setter(step.to)))
 
     def _find_moved_file(self, to: State) -> str | None:
         """Return a file to remove, not used yet, with the state `to`, preferably with the same time, or None."""
@@ -218,7 +218,7 @@ def _remove_draft(folder: int, name: str) -> None:
         os.unlink(name, dir_fd=folder)
 
 
-def _make_finish(to: State) -> Callable[[int], None]:
+def _make_attribute_setter(to: State) -> Callable[[int], None]:
     def finish(handle: int) -> None:
         set_owner(handle, to.uid, to.gid)
         os.fchmod(handle, to.mode)

@@ -61,31 +61,31 @@ def read_surface(data: bytes) -> Surface:
             raise InvalidComponentError(
                 f"the component's imports and exports take over {MAX_COMPONENT_NAMES_BYTES} bytes"
             )
-        for item in _items(kind, content):
+        for item in _read_items(kind, content):
             found[kind].append(item)
             if len(found[IMPORT]) + len(found[EXPORT]) > MAX_COMPONENT_NAMES:
                 raise InvalidComponentError(f"the component has over {MAX_COMPONENT_NAMES} imports and exports")
     return Surface(tuple(found[IMPORT]), tuple(found[EXPORT]))
 
 
-def _items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
+def _read_items(kind: int, content: Reader) -> Iterator[SurfaceItem]:
     for _ in range(content.u32()):  # each item takes bytes, so an excessive count fails at the end of the section
-        yield _import(content) if kind == IMPORT else _export(content)
+        yield _read_import(content) if kind == IMPORT else _read_export(content)
     if content.left:
         raise content.malformed("bytes that belong to no import or export")
 
 
-def _import(content: Reader) -> SurfaceItem:
-    return SurfaceItem(_name(content), read_extern_type(content))
+def _read_import(content: Reader) -> SurfaceItem:
+    return SurfaceItem(_read_printable_name(content), read_extern_type(content))
 
 
-def _export(content: Reader) -> SurfaceItem:
-    name, kind = _name(content), read_sort(content)
+def _read_export(content: Reader) -> SurfaceItem:
+    name, kind = _read_printable_name(content), read_sort(content)
     content.u32()  # the index of the exported item
     if read_flag(content):  # an ascribed type follows
         read_extern_type(content)
     return SurfaceItem(name, kind)
 
 
-def _name(content: Reader) -> str:
+def _read_printable_name(content: Reader) -> str:
     return printable_line(read_name(content), _NAME_BYTES)

@@ -234,7 +234,8 @@ class _NoRoomError(Exception):
 def _late(lifetime: Lifetime, began: float) -> DeadlineExceededError:
     waited = time.monotonic() - began
     return DeadlineExceededError(
-        f"the call waited {waited:.3g} s for room in the engine's pool, and its deadline passed before it could start",
+        f"the call waited {waited:.3g} s for a free instance in the engine's pool, "
+        "and its deadline passed before it could start",
         limit=round(lifetime.deadline - lifetime.started, 6), used=waited, setting="max_concurrent_calls",
         hint="make fewer calls at once in this process, or run guests in workers",
     )  # fmt: skip

@@ -174,4 +174,4 @@ def read_head(data: object) -> HttpHead:
 
 def malformed(expected: str) -> ValueError:
     """Return the error for a malformed reply."""
-    return ValueError(f"malformed reply of the host: expected {expected}")
+    return ValueError(f"malformed reply from the host: expected {expected}")

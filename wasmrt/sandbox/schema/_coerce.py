@@ -34,9 +34,9 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
         value = read
         applying = list(_applying(schemas, value))
     if isinstance(value, dict):
-        return _object(applying, value)
+        return _coerce_object(applying, value)
     if isinstance(value, list):
-        return _array(applying, value)
+        return _coerce_array(applying, value)
     return value
 
 
@@ -45,7 +45,7 @@ def _convert(schemas: Schemas, text: str) -> Any:
     types = _types(schemas, text)
     if "string" in types:
         return _UNCHANGED
-    value = _read(text, types)
+    value = _read_text(text, types)
     if value is _UNCHANGED:
         value = _case(schemas, text)
     allowed = [options for options in map(_options, schemas) if options is not None]
@@ -146,7 +146,7 @@ def _type_of(value: Any) -> str:
     return "array" if isinstance(value, list) else "object"
 
 
-def _read(text: str, types: frozenset[str]) -> Any:
+def _read_text(text: str, types: frozenset[str]) -> Any:
     if "boolean" in types and text in ("True", "False"):
         return text == "True"  # Python's spelling
     try:
@@ -160,18 +160,18 @@ def _read(text: str, types: frozenset[str]) -> Any:
     return value
 
 
-def _object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:
+def _coerce_object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:
     required = {name for schema in schemas for name in schema.get("required", ())}
     changed: dict[str, Any] = {}
     for name, item in value.items():
-        inner = [schema for each in schemas for schema in _property(each, name)]
+        inner = [schema for each in schemas for schema in _schemas_of_property(each, name)]
         if item is None and name not in required and inner and "null" not in _types(inner, None):
             continue
         changed[name] = _coerce(inner, item) if inner else item
     return changed
 
 
-def _property(schema: Mapping[str, Any], name: str) -> list[Any]:
+def _schemas_of_property(schema: Mapping[str, Any], name: str) -> list[Any]:
     if name in schema.get("properties", {}):
         return [schema["properties"][name]]
     # Patterns are not matched here, so it is unknown whether additionalProperties applies if there are patterns.
@@ -182,14 +182,16 @@ def _property(schema: Mapping[str, Any], name: str) -> list[Any]:
     )
 
 
-def _array(schemas: Schemas, value: list[Any]) -> list[Any]:
+def _coerce_array(schemas: Schemas, value: list[Any]) -> list[Any]:
     return [
-        _coerce(inner, item) if (inner := [schema for each in schemas for schema in _item(each, index)]) else item
+        _coerce(inner, item)
+        if (inner := [schema for each in schemas for schema in _schemas_of_item(each, index)])
+        else item
         for index, item in enumerate(value)
     ]
 
 
-def _item(schema: Mapping[str, Any], index: int) -> list[Any]:
+def _schemas_of_item(schema: Mapping[str, Any], index: int) -> list[Any]:
     items = schema.get("items")
     first = schema.get("prefixItems", items if isinstance(items, list) else [])
     if index < len(first):

@@ -45,7 +45,7 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
     problems: list[str] = []
     seen: set[tuple[str, str]] = set()
     for error in islice(errors, _MAX_READ):
-        where, what = _at(error, schema)
+        where, what = _locate_and_describe(error, schema)
         if (where, what) not in seen:
             seen.add((where, what))
             problems.append(f"{where}: {what}" if where else what)
@@ -73,37 +73,37 @@ def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[di
     return f"{describe(params)} does not match the tool's schema; it is too large for details"
 
 
-def _at(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
+def _locate_and_describe(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
     keyword = error.kind.name
     if keyword in ("anyOf", "oneOf") and (inner := _closest(error)) is not None:
-        return _at(inner, schema)
+        return _locate_and_describe(inner, schema)
     where = field_path(error.instance_path)
     describe_error = _DESCRIBERS.get(keyword)
     if describe_error is not None:
         return where, describe_error(error, schema)
     if keyword in _BOUNDS:
-        return where, f"expected {_wanted(error)}, got {_given(keyword, error.instance)}"
+        return where, f"expected {_describe_wanted(error)}, got {_describe_given(keyword, error.instance)}"
     return where, printable_line(error.message, 200)
 
 
-def _given(keyword: str, value: Any) -> str:
+def _describe_given(keyword: str, value: Any) -> str:
     if keyword in ("minLength", "maxLength") and isinstance(value, str):
         return f"{len(value)}"
     return describe(value)
 
 
-def _type(error: ValidationError, _schema: Mapping[str, Any]) -> str:
-    return f"expected {_wanted(error)}, got {describe(error.instance)}"
+def _describe_type(error: ValidationError, _schema: Mapping[str, Any]) -> str:
+    return f"expected {_describe_wanted(error)}, got {describe(error.instance)}"
 
 
-def _required(error: ValidationError, schema: Mapping[str, Any]) -> str:
-    wanted = _lookup(schema, error.schema_path)
+def _describe_missing(error: ValidationError, schema: Mapping[str, Any]) -> str:
+    wanted = _look_up(schema, error.schema_path)
     given = error.instance if isinstance(error.instance, dict) else {}
     if not isinstance(wanted, list):
         return f"missing required field {names([str(error.kind.value)])}"
     missing = [str(name) for name in wanted if name not in given]
     plural = "" if len(missing) == 1 else "s"
-    hint = _misspelled_field(missing, given, _lookup(schema, error.schema_path[:-1]))
+    hint = _misspelled_field(missing, given, _look_up(schema, error.schema_path[:-1]))
     return f"missing required field{plural} {names(missing)} (required: {names(map(str, wanted))}){hint}"
 
 
@@ -118,10 +118,10 @@ def _misspelled_field(missing: list[str], given: Mapping[str, Any], owner: Any) 
     return ""
 
 
-def _unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
+def _describe_unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
     unknown = [str(name) for name in error.kind.value]
     applied = _MAX_APPLIED if error.kind.name == "unevaluatedProperties" else 0
-    return _unknown_fields(unknown, _lookup(schema, error.schema_path[:-1]), applied)
+    return _unknown_fields(unknown, _look_up(schema, error.schema_path[:-1]), applied)
 
 
 def _unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
@@ -156,17 +156,17 @@ def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
     return list(known), has_patterns
 
 
-def _enum(error: ValidationError, _schema: Mapping[str, Any]) -> str:
+def _describe_enum(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     options = _option_names(error)
     hint = nearest(error.instance, options)
     return f"expected one of {names(options)}, got {describe(error.instance)}{hint}"
 
 
-def _const(error: ValidationError, _schema: Mapping[str, Any]) -> str:
+def _describe_const(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     return f"expected {describe(error.kind.value)}, got {describe(error.instance)}"
 
 
-def _choice(error: ValidationError, _schema: Mapping[str, Any]) -> str:
+def _describe_choice(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     branches: list[list[ValidationError]] = error.kind.value
     given = describe(error.instance)
     if not all(branches):
@@ -180,9 +180,9 @@ def _choice(error: ValidationError, _schema: Mapping[str, Any]) -> str:
         known = list(dict.fromkeys(options))
         found = error.instance.get(name)
         return f"expected {names([name])} to be one of {names(known)}, got {describe(found)}{nearest(found, known)}"
-    wanted = [_wanted(branch[0]) for branch in branches if branch[0].instance_path == error.instance_path]
+    wanted = [_describe_wanted(branch[0]) for branch in branches if branch[0].instance_path == error.instance_path]
     if len(wanted) == len(branches):
-        return f"expected {_or(dict.fromkeys(wanted))}, got {given}"
+        return f"expected {_join_with_or(dict.fromkeys(wanted))}, got {given}"
     return f"{given} matches none of the {len(branches)} allowed forms"
 
 
@@ -209,10 +209,10 @@ def _option_names(failure: ValidationError) -> list[str]:
     return [option if isinstance(option, str) else describe(option) for option in options]
 
 
-def _wanted(failure: ValidationError) -> str:
+def _describe_wanted(failure: ValidationError) -> str:
     keyword = failure.kind.name
     if keyword == "type":
-        return _or(_A_TYPE.get(name, name) for name in sorted(failure.kind.value, key="null".__eq__))
+        return _join_with_or(_A_TYPE.get(name, name) for name in sorted(failure.kind.value, key="null".__eq__))
     if keyword in ("enum", "const"):
         return f"one of {names(_option_names(failure))}"
     if keyword in _BOUNDS:
@@ -220,12 +220,12 @@ def _wanted(failure: ValidationError) -> str:
     return "a different form"
 
 
-def _or(words: Iterable[str]) -> str:
+def _join_with_or(words: Iterable[str]) -> str:
     listed = list(words)
     return " or ".join([", ".join(listed[:-1]), listed[-1]] if len(listed) > 1 else listed)
 
 
-def _lookup(schema: Any, path: Iterable[str | int]) -> Any:
+def _look_up(schema: Any, path: Iterable[str | int]) -> Any:
     for part in path:
         try:
             schema = schema[part]
@@ -235,14 +235,14 @@ def _lookup(schema: Any, path: Iterable[str | int]) -> Any:
 
 
 _DESCRIBERS: dict[str, Callable[[ValidationError, Mapping[str, Any]], str]] = {
-    "type": _type,
-    "required": _required,
-    "additionalProperties": _unknown,
-    "unevaluatedProperties": _unknown,
-    "enum": _enum,
-    "const": _const,
-    "anyOf": _choice,
-    "oneOf": _choice,
+    "type": _describe_type,
+    "required": _describe_missing,
+    "additionalProperties": _describe_unknown,
+    "unevaluatedProperties": _describe_unknown,
+    "enum": _describe_enum,
+    "const": _describe_const,
+    "anyOf": _describe_choice,
+    "oneOf": _describe_choice,
     "uniqueItems": lambda error, _: f"expected unique items, got {describe(error.instance)} with a duplicate",
     "falseSchema": lambda error, _: f"no value is allowed here, got {describe(error.instance)}",
     "not": lambda error, _: f"{describe(error.instance)} is not allowed here",

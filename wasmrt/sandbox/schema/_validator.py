@@ -182,7 +182,7 @@ def coerce(schema: Mapping[str, Any], params: Any) -> Any:
     return Validator(schema).coerce(params)
 
 
-def _refuse(uri: str) -> Any:
+def _refuse_reference(uri: str) -> Any:
     raise ValueError(f"references are not supported: {printable_line(uri, 100)}")
 
 
@@ -207,7 +207,7 @@ def _compile_checked(schema: dict[str, Any], count: int) -> jsonschema_rs.Valida
     return jsonschema_rs.validator_for(
         schema,
         validate_formats=False,
-        retriever=_refuse,
+        retriever=_refuse_reference,
         pattern_options=jsonschema_rs.RegexOptions(size_limit=size, dfa_size_limit=16 * _PATTERN_BYTES),
     )
 

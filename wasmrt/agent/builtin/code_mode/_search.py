@@ -22,15 +22,15 @@ _SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean
 def stub(tool: DescribedTool) -> str:
     """Return a tool's TypeScript declaration with its description as a comment. Types that are too long are omitted."""
     returns = "unknown" if tool.output_schema is None else type_of(tool.output_schema)
-    head, name = _comment(tool.description), tool.name if _IDENTIFIER.match(tool.name) else json.dumps(tool.name)
+    head, name = _format_comment(tool.description), tool.name if _IDENTIFIER.match(tool.name) else json.dumps(tool.name)
     declared = f"{head}\n{name}(params: {type_of(tool.schema)}): Promise<{returns}>;"
-    if _size(declared) <= MAX_STUB_BYTES:
+    if _count_bytes(declared) <= MAX_STUB_BYTES:
         return declared
     shorter = f"{name}(params: {type_of(tool.schema, 2)}): Promise<unknown>;"
-    if _size(shorter) > MAX_STUB_BYTES // 2:
+    if _count_bytes(shorter) > MAX_STUB_BYTES // 2:
         shorter = f"{name}(params: object): Promise<unknown>;"
-    space = MAX_STUB_BYTES - _size(shorter) - 1
-    truncated = _comment(tool.description.encode("utf-8", "replace")[: space // 2].decode("utf-8", "ignore"))
+    space = MAX_STUB_BYTES - _count_bytes(shorter) - 1
+    truncated = _format_comment(tool.description.encode("utf-8", "replace")[: space // 2].decode("utf-8", "ignore"))
     return f"{truncated}\n{shorter}"
 
 
@@ -39,9 +39,11 @@ def type_of(schema: Any, depth: int = _MAX_DEPTH) -> str:
     if not isinstance(schema, Mapping) or depth <= 0:
         return "unknown"
     if isinstance(values := schema.get("enum"), list) and values:
-        return " | ".join([*map(_literal, values[:_MAX_VALUES]), *(["unknown"] if len(values) > _MAX_VALUES else [])])
+        return " | ".join(
+            [*map(_format_literal, values[:_MAX_VALUES]), *(["unknown"] if len(values) > _MAX_VALUES else [])]
+        )
     if "const" in schema:
-        return _literal(schema["const"])
+        return _format_literal(schema["const"])
     for key in ("anyOf", "oneOf"):
         if isinstance(several := schema.get(key), list) and several:
             return " | ".join(dict.fromkeys(type_of(each, depth - 1) for each in several[:_MAX_VALUES]))
@@ -52,11 +54,11 @@ def type_of(schema: Any, depth: int = _MAX_DEPTH) -> str:
         item = type_of(schema.get("items"), depth - 1)
         return f"({item})[]" if " " in item and not item.startswith("{") else f"{item}[]"
     if kind == "object" or "properties" in schema:
-        return _object(schema, depth)
+        return _format_object(schema, depth)
     return _SIMPLE.get(kind, "unknown") if isinstance(kind, str) else "unknown"
 
 
-def _object(schema: Mapping[str, Any], depth: int) -> str:
+def _format_object(schema: Mapping[str, Any], depth: int) -> str:
     properties = schema.get("properties")
     if not isinstance(properties, Mapping) or not properties:
         return "object" if schema.get("additionalProperties") is not False else "{}"
@@ -65,35 +67,35 @@ def _object(schema: Mapping[str, Any], depth: int) -> str:
     members = []
     for key, value in list(properties.items())[:_MAX_MEMBERS]:
         name = key if _IDENTIFIER.match(key) else json.dumps(key)
-        words = _words(value.get("description")) if isinstance(value, Mapping) else ""
+        words = _format_inline_comment(value.get("description")) if isinstance(value, Mapping) else ""
         members.append(f"{name}{'' if key in required else '?'}: {type_of(value, depth - 1)}{words}")
     more = ["..."] if len(properties) > _MAX_MEMBERS else []
     return f"{{ {'; '.join([*members, *more])} }}"
 
 
-def _size(text: str) -> int:
+def _count_bytes(text: str) -> int:
     return len(text.encode("utf-8", "replace"))
 
 
-def _literal(value: Any) -> str:
+def _format_literal(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_WORDS_CHARS else "unknown"
 
 
-def _words(text: Any) -> str:
+def _format_inline_comment(text: Any) -> str:
     """Return a description as an inline comment, which the text cannot end."""
     if not isinstance(text, str) or not text.strip():
         return ""
     line = " ".join(text.split())
     line = line if len(line) <= _MAX_WORDS_CHARS else f"{line[:_MAX_WORDS_CHARS]}..."
-    return f" /* {_inside(line)} */"
+    return f" /* {_escape_comment_end(line)} */"
 
 
-def _comment(text: str) -> str:
-    return f"/** {_inside(' '.join(text.split())) or 'No description.'} */"
+def _format_comment(text: str) -> str:
+    return f"/** {_escape_comment_end(' '.join(text.split())) or 'No description.'} */"
 
 
-def _inside(text: str) -> str:
+def _escape_comment_end(text: str) -> str:
     # SECURITY: untrusted text must not end its comment, after which it would look like one of wasmrt's declarations.
     return text.replace("*/", "* /")
 
@@ -112,16 +114,16 @@ def search_tool() -> HostTool:
             "query": {"type": "string", "maxLength": 500, "description": "Words to search for."},
             "page": {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE, "description": "From 1; 1 by default."},
         },
-        _search,
+        _search_tools,
         untrusted=any_result,
     )
 
 
-def _search(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
+def _search_tools(params: Mapping[str, Any], context: ToolContext) -> dict[str, Any]:
     words = params.get("query", "").casefold().split()[:_MAX_WORDS]
     known = () if context.tools is None else context.tools.described()
-    found = sorted((tool for tool in known if _matches(tool, words)), key=lambda tool: _order(tool, words))
-    pages = _pages(found)
+    found = sorted((tool for tool in known if _matches(tool, words)), key=lambda tool: _sort_key(tool, words))
+    pages = _split_into_pages(found)
     page = params.get("page", 1)
     shown = pages[page - 1] if page <= len(pages) else []
     answer: dict[str, Any] = {"tools": "\n".join(shown), "total": len(found), "page": page, "pages": len(pages)}
@@ -135,13 +137,13 @@ def _matches(tool: DescribedTool, words: list[str]) -> bool:
     return all(word in text for word in words)
 
 
-def _order(tool: DescribedTool, words: list[str]) -> tuple[int, str]:
+def _sort_key(tool: DescribedTool, words: list[str]) -> tuple[int, str]:
     """Return a sort key that puts tools with more matching words in their names first."""
     name = tool.name.casefold()
     return -sum(word in name for word in words), tool.name
 
 
-def _pages(found: list[DescribedTool]) -> list[list[str]]:
+def _split_into_pages(found: list[DescribedTool]) -> list[list[str]]:
     """Return the declarations in pages that do not exceed the limits."""
     pages: list[list[str]] = []
     size = 0

@@ -35,7 +35,7 @@ class WaitingRun(NamedTuple):
 
 def waiting_runs(place: Path | Postgres) -> list[WaitingRun]:
     """Return the stored runs, oldest first. If a journal cannot be read, its run has only an ID and an expiry."""
-    runs = [_read(*each) for each in open_journals(place).read_all()]
+    runs = [_read_run(*each) for each in open_journals(place).read_all()]
     return sorted(runs, key=lambda run: (run.start_ms, run.id))
 
 
@@ -46,11 +46,11 @@ def drop_run(place: Path | Postgres, run_id: str) -> bool:
         RunReplayError: the run is active, or cannot be removed.
     """
     journals = open_journals(place)
-    name = next((each[0] for each in journals.read_all() if _read(*each).id == run_id), None)
+    name = next((each[0] for each in journals.read_all() if _read_run(*each).id == run_id), None)
     return name is not None and journals.drop(name)
 
 
-def _read(name: str, data: bytes | None, changed_ms: int) -> WaitingRun:
+def _read_run(name: str, data: bytes | None, changed_ms: int) -> WaitingRun:
     expires_ms = 0 if data is None else changed_ms + int(CODE_RUN_SECONDS) * 1000
     try:
         lines = (data or b"")[: (data or b"").rfind(b"\n") + 1].splitlines()

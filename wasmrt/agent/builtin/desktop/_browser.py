@@ -86,24 +86,24 @@ class PageTraffic:
         """Return the answer to one request: a response, a redirect of the page, or an empty object if it is refused."""
         url, method, top = str(asked.get("request", "")), str(asked.get("method", "")), asked.get("top") is True
         if asked.get("window") is True:
-            return self._refuse(url, "pages cannot open windows")
+            return self._refuse_request(url, "pages cannot open windows")
         try:
             return self._answer(url, method, top=top)
         except HttpFailure as failure:
-            self._refuse(url, failure.message)
+            self._refuse_request(url, failure.message)
             if top:
                 self.denied = self._last
             return {}
 
     def _answer(self, url: str, method: str, *, top: bool) -> dict[str, Any]:
         if method != "GET":
-            return self._refuse(url, f"pages can only send GET requests, not {method}")
+            return self._refuse_request(url, f"pages can only send GET requests, not {method}")
         if top and _site(url) != self._site:
             return self._refuse_move(url)
         for _ in range(_MAX_REDIRECTS + 1):
             self._requests += 1
             if self._requests > MAX_PAGE_REQUESTS:
-                return self._refuse(url, f"more than {MAX_PAGE_REQUESTS} requests")
+                return self._refuse_request(url, f"more than {MAX_PAGE_REQUESTS} requests")
             # SECURITY: use the guest's interface, which scans for secrets and removes cookies: a model wrote the URL.
             with self._gateway.open(self._call, HttpRequest("GET", url), face=Face.GUEST) as response:
                 location = {name.lower(): value for name, value in response.headers}.get("location")
@@ -117,19 +117,19 @@ class PageTraffic:
                 body = response.read_all()
                 self._bytes += len(body)
                 if self._bytes > MAX_PAGE_BYTES:
-                    return self._refuse(url, f"more than {MAX_PAGE_BYTES:,} bytes in total")
+                    return self._refuse_request(url, f"more than {MAX_PAGE_BYTES:,} bytes in total")
                 headers = [(name, value) for name, value in response.headers if name.lower() not in _HIDDEN_HEADERS]
                 return {"status": response.status, "headers": headers, "body": base64.b64encode(body).decode()}
-        return self._refuse(url, f"more than {_MAX_REDIRECTS} redirects")
+        return self._refuse_request(url, f"more than {_MAX_REDIRECTS} redirects")
 
-    def _refuse(self, url: str, why: str) -> dict[str, Any]:
+    def _refuse_request(self, url: str, why: str) -> dict[str, Any]:
         if len(self.refused) < _MAX_REFUSED:
             self.refused.append(Refused(url[:500], why))
         return {}
 
     def _refuse_move(self, url: str) -> dict[str, Any]:
         self.moved_to = self.moved_to or url
-        return self._refuse(url, "the page redirects to a different site")
+        return self._refuse_request(url, "the page redirects to a different site")
 
     def _record_decision(self, decision: Decision) -> None:
         self._last = decision

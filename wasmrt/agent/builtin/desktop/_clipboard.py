@@ -91,8 +91,8 @@ def _wait_until_written(text: str, lifetime: Lifetime | None) -> None:
     if lifetime is not None:
         lifetime.check()
     raise ToolError(
-        f"the clipboard does not have the text after {_WRITE_SECONDS:g} s: {problem}", code="clipboard",
-        hint="another program may have replaced it; check the desktop, and try again",
+        f"the clipboard still does not contain the text after {_WRITE_SECONDS:g} s: {problem}", code="clipboard",
+        hint="another program may have replaced the text; check the desktop, and try again",
     )  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def check_free_name(name: str, taken: Iterable[str]) -> None:
     for other in (*shipped_names(), *taken):
         if folded(other) == folded(name) or folded(other).startswith(f"{folded(name)}."):
             raise InvalidNameError(
-                f"{name!r} is the name of a different tool, {other}", code="name-taken",
+                f"the name {name!r} is taken: it is a spelling of the existing tool {other}", code="name-taken",
                 hint=f"choose a different name; a user can override this: wasmrt install FILE --name {name}",
             )  # fmt: skip
 
@@ -81,7 +81,7 @@ def describe_removal(versions: tuple[ToolVersion, ...]) -> str:
 
 
 def plan_fetch(installer: Installer, name: str, url: str, sources: ToolSources, runtime: WasmToolRuntime) -> Plan:
-    """Plan the download and installation of a package without a grant, since its requests are not known yet.
+    """Plan to download and install a package. It gets no grant, because its requests are unknown before the download.
 
     Raises:
         SourceError: the URL is not a registry's reference, and its path has an unknown suffix.

@@ -29,7 +29,7 @@ def missing_from(
     tool: str = "TOOL",
     user: str = DEFAULT_USER,
 ) -> list[MissingSecret]:
-    """Return the required secrets of a file that are not set, in a store that is opened if there are any.
+    """Return the secrets that a capability file requires and that are not set. The store is opened only if needed.
 
     `granted` restricts the credentials that count; `tool` is the tool's name in login commands.
     """

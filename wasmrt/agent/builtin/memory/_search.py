@@ -180,7 +180,7 @@ def fuse_scores(rankings: Sequence[Sequence[Scored]]) -> list[Scored]:
 def load_hits(
     db: sqlite3.Connection, scored: Iterable[Scored], words: Sequence[Scored], near: Sequence[Scored]
 ) -> tuple[MemoryHit, ...]:
-    """Return the text of chunks, and the kinds of search that found each."""
+    """Return the text of each chunk, and the kinds of search that found the chunk."""
     query = (
         "SELECT d.path, substr(v.text, c.start + 1, c.length), max(v.trust, d.named), d.updated_ms FROM chunk c "
         "JOIN document d ON d.id = c.document JOIN version v ON v.document = c.document AND v.number = c.number "

@@ -200,7 +200,7 @@ class MemoryStore:
 
     @property
     def _model(self) -> str:
-        """The name of the embedder, and of the form of its vectors in the database."""
+        """The name of the embedder, followed by the name of the form of its vectors in the database."""
         return f"{self._embedder.name}, 7-bit"
 
     def _store_vectors(

@@ -198,9 +198,9 @@ class _Loader:
         writable = self._writable_parts(name)
         if manifest.requires_network and self._network:
             raise ConfigurationError(
-                f"{name} is a WASI plugin that requires the network, and WASI has no sockets here",
+                f"{name} is a WASI plugin that requires the network, but WASI plugins have no sockets",
                 code="no-wasi-network",
-                hint="use wasi:http, and install it with a capability file: wasmrt install FILE --command",
+                hint="use wasi:http, and install the plugin with a capability file: wasmrt install FILE --command",
             )
         data = self._read(f"{name}.wasm", COMPONENT_MAX_BYTES)
         try:

@@ -154,7 +154,7 @@ def _response_text(data: bytes) -> str:
         return _DETECTOR.redact(data.decode())
     except UnicodeDecodeError as error:
         raise GuestOutputError(
-            "the plugin's response is not UTF-8", code="malformed-response", hint="change it to write JSON"
+            "the plugin's response is not UTF-8", code="malformed-response", hint="change the plugin to write JSON"
         ) from error
 
 

@@ -101,7 +101,7 @@ def decode_response(text: str, request_id: str) -> Response:
     except JsonError as error:
         raise GuestOutputError(
             f"the plugin's response is {printable_line(str(error), 200)}",
-            code="malformed-response", hint="change it to write exactly one JSON object",
+            code="malformed-response", hint="change the plugin to write exactly one JSON object",
         ) from error  # fmt: skip
     if not isinstance(read, dict):
         _malformed("the plugin's response is not a JSON object")
@@ -118,7 +118,7 @@ def decode_response(text: str, request_id: str) -> Response:
         # SECURITY: reject a response to a different request.
         raise GuestOutputError(
             "the plugin's response is for a different request",
-            code="other-request", hint="change it to return the request_id of the request",
+            code="other-request", hint="change the plugin to return the request_id of the request",
         )  # fmt: skip
     if not isinstance(read["ok"], bool):
         _malformed("the plugin's response: expected true or false for ok")

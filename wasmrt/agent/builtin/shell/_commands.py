@@ -109,7 +109,7 @@ class Inner(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """A command that runs a script that is not among its words."""
+    """A command that runs a script which is not part of its words."""
 
     of: Command
     unread: bool

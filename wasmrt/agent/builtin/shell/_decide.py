@@ -140,7 +140,7 @@ def runs_code(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = (
 
 
 def files_to_run(text: str, start: Start, programs: tuple[str, ...] = ()) -> Iterator[FoundPath]:
-    """Yield the paths of the workspace that a command line names, if they may be files that it runs."""
+    """Yield the workspace paths in a command line that may name files to run."""
     try:
         facts = _find_facts(text, start).facts
     except (NotUnderstoodError, RecursionError):
@@ -185,7 +185,7 @@ def _unreadable(text: str) -> Verdict | None:
 
 
 def _misleading_functions(script: Script) -> Iterator[str]:
-    """Yield the functions that have the name of a listed program, or that a command calls before they exist."""
+    """Yield functions named like a listed program, and functions that a command calls before they exist."""
     for name, place in script.defined.items():
         if kind_of(name) is not None:
             yield f"a function with the name of a program, {name}"

@@ -123,8 +123,8 @@ def _read_baseline(root: Path, found: Scan) -> _Baseline:
     files |= _read_files(root, (), included)
     if sum(len(file.content) for file in files.values()) > _MAX_BYTES:
         raise ToolError(
-            f"the hooks and settings of git in the workspace exceed {_MAX_BYTES // MIB} MiB, so a command's changes of"
-            " them could not be undone", code="not-guarded", hint=_HINT, kind=ToolErrorKind.SANDBOX,
+            f"the hooks and settings of git in the workspace exceed {_MAX_BYTES // MIB} MiB, so changes that a command"
+            " makes to them could not be undone", code="not-guarded", hint=_HINT, kind=ToolErrorKind.SANDBOX,
         )  # fmt: skip
     return _Baseline(
         root, found.repositories, {f"{root}/{path}": file for path, file in files.items()}, tuple(included)

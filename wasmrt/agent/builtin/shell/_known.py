@@ -80,7 +80,7 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
 }  # fmt: skip
 """Programs that write files under names from their input, with the argument that makes them do so."""
 _Entry = TypeVar("_Entry")
-DISCARDS = "git checkout may discard changes of files"
+DISCARDS = "git checkout may discard changes to files"
 ANYTHING = "*"
 """Stands for names of written files that are unknown until the command runs."""
 
@@ -207,7 +207,10 @@ def _unknown_option(fact: Fact) -> Problem | None:
         globbed = name in _GLOBBED and each.text[:1] in (NAME_PART, ONE)
         if each.open_start or globbed or (each.text[:1] == "-" and not _FIXED_OPTION.match(each.text)):
             hint = "" if name in SINGLE_DASH else "; operands after -- are not options"
-            return Problem("unknown-option", f"{name} gets a word that may be an option, unknown until it runs{hint}")
+            return Problem(
+                "unknown-option",
+                f"{name} has an argument that is unknown until the command runs, and may be an option{hint}",
+            )
     return None
 
 
@@ -233,7 +236,7 @@ def _git_problem(fact: Fact) -> Problem | None:
         given += [next((each.partition("=")[0] for each in operands[1:] if "." in each), "")]
     for each in given:
         if not _GIT_SETTINGS.fullmatch(each):
-            return Problem("setting", f"git may run programs by the setting {each[:60]!r}")
+            return Problem("setting", f"the setting {each[:60]!r} may make git run programs")
     paths = checkout_words(fact)
     if len(paths) > 1 or any(_GIT_PATH.search(each.text) for each in paths):
         return Problem("arguments", DISCARDS)
@@ -310,7 +313,7 @@ def _begins(operands: list[str], wanted: str) -> bool:
 
 
 def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
-    """Yield each name of a file that a command writes and that programs may run, with the fact about the command."""
+    """Yield the name of each written file that programs may run, with the fact about the command that writes it."""
     for fact in facts:
         command = fact.command
         if command.name in COMPILERS and not command.redirects and command.name not in _UNPACKERS:

@@ -38,7 +38,7 @@ def paths_in(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iter
     """Yield every path that words may name, relative to each folder that the script changes to."""
     folders = tuple(folders)
     for field in fields:
-        for text in _pieces(field.text):
+        for text in _split_at_separators(field.text):
             own = resolve_lexically(text)
             yield own
             if own.absolute or own.home:
@@ -85,15 +85,15 @@ def path_matches(path: FoundPath, pattern: str, *, certain: bool) -> bool:
     if pattern.startswith("**/"):
         first = len(path.parts) - len(wanted)
         places = range(first if pattern.endswith("$") else 0, first + 1) if first >= 0 else range(0)
-        return any(_same(path.parts[at : at + len(wanted)], wanted) and _has_letters(path, at) for at in places)
-    return path.absolute and _same(path.parts[: len(wanted)], wanted)
+        return any(_parts_match(path.parts[at : at + len(wanted)], wanted) and _has_letters(path, at) for at in places)
+    return path.absolute and _parts_match(path.parts[: len(wanted)], wanted)
 
 
-def _same(parts: tuple[str, ...], wanted: list[str]) -> bool:
-    return len(parts) == len(wanted) and all(map(_fits, parts, wanted))
+def _parts_match(parts: tuple[str, ...], wanted: list[str]) -> bool:
+    return len(parts) == len(wanted) and all(map(_part_matches, parts, wanted))
 
 
-def _fits(part: str, wanted: str) -> bool:
+def _part_matches(part: str, wanted: str) -> bool:
     if UNKNOWN.isdisjoint(part):
         return fnmatchcase(part.lower(), wanted.lower())
     if wanted.startswith(".") and not part.startswith(".") and part[0] == NAME_PART:
@@ -101,7 +101,7 @@ def _fits(part: str, wanted: str) -> bool:
     return re.fullmatch(Field(part).expression(), wanted, re.IGNORECASE) is not None
 
 
-def _pieces(text: str) -> Iterator[str]:
+def _split_at_separators(text: str) -> Iterator[str]:
     for piece in dict.fromkeys((text, *_SEPARATORS.split(text))):
         if not piece:
             continue
@@ -118,7 +118,7 @@ def _has_letters(path: FoundPath, at: int) -> bool:
     return any(map(str.isalpha, path.parts[at]))
 
 
-def _everything(path: FoundPath) -> bool:
+def _is_whole_tree(path: FoundPath) -> bool:
     parts = tuple(part for part in path.parts if set(part) - {NAME_PART, "."})
     if path.home:
         return not parts
@@ -126,36 +126,36 @@ def _everything(path: FoundPath) -> bool:
         return False
     return (
         not parts
-        or (len(parts) == 1 and any(_fits(parts[0], top) for top in _TOP))
+        or (len(parts) == 1 and any(_part_matches(parts[0], top) for top in _TOP))
         or (len(parts) == 2 and parts[0] in ("home", "Users", "usr", "var"))
     )
 
 
-def _device(path: FoundPath) -> bool:
+def _is_device(path: FoundPath) -> bool:
     return path.absolute and len(path.parts) > 1 and path.parts[0] == "dev" and path.parts[1] not in _SAFE_DEVICES
 
 
-def _kernel(path: FoundPath) -> bool:
+def _is_kernel_path(path: FoundPath) -> bool:
     return path.absolute and path.parts[:1] in (("sys",), ("proc",)) and path.parts[1:2] != ("self",)
 
 
-def _socket(path: FoundPath) -> bool:
+def _is_socket(path: FoundPath) -> bool:
     return path.absolute and path.parts[:2] in (("dev", "tcp"), ("dev", "udp"))
 
 
-def _identity(path: FoundPath) -> bool:
+def _is_identity_path(path: FoundPath) -> bool:
     return not path.absolute and not path.home and protected_problem("/".join(path.parts)) is not None
 
 
-def _settings(path: FoundPath) -> bool:
+def _is_settings_path(path: FoundPath) -> bool:
     return path.home and path.parts[:1] > (".",) and path.parts[0].startswith(".") and path.parts[0] != ".cache"
 
 
 _CLASSES = {
-    "settings": _settings,
-    "identity": _identity,
-    "everything": _everything,
-    "device": _device,
-    "kernel": _kernel,
-    "socket": _socket,
+    "settings": _is_settings_path,
+    "identity": _is_identity_path,
+    "everything": _is_whole_tree,
+    "device": _is_device,
+    "kernel": _is_kernel_path,
+    "socket": _is_socket,
 }

@@ -66,7 +66,7 @@ def _lines(command: str, start: Start, programs: tuple[str, ...], root: Path) ->
 def check_content(
     shown: str | None, confirmed: str | None, command: str, start: Start, programs: tuple[str, ...], root: Path
 ) -> None:
-    """Check that the files of a command line have the content that an approval showed, or that a token covers.
+    """Check that the files in a command line still have the content that the approval showed or the token covers.
 
     SECURITY: an approval covers only the content that it showed.
 

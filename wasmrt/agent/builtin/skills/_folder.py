@@ -89,8 +89,8 @@ _COPY = "copy the files into the skill's folder"
 def _read_into(files: dict[str, bytes], walk: Walk, at: str, folders: list[int]) -> None:
     folders[0] += 1
     if folders[0] > MAX_FOLDERS or at.count("/") > MAX_DEPTH:
-        raise _too_much(f"{MAX_FOLDERS} folders, {MAX_DEPTH} deep")
-    for name in _names(walk.here):
+        raise _too_large_error(f"{MAX_FOLDERS} folders, {MAX_DEPTH} deep")
+    for name in _list_names(walk.here):
         path = f"{at}{name}"
         if path_problem(name) is not None or not name.isprintable():
             raise PackageError(f"invalid file name: {name!r:.80}", code="skill-name", hint="use plain names")
@@ -100,22 +100,22 @@ def _read_into(files: dict[str, bytes], walk: Walk, at: str, folders: list[int])
             _read_into(files, walk, f"{path}/", folders)
             walk.up()
         else:
-            files[path] = _read(walk.here, name, path, mode)
+            files[path] = _read_file(walk.here, name, path, mode)
             _check_sizes(files)
 
 
-def _names(folder: int) -> list[str]:
+def _list_names(folder: int) -> list[str]:
     found: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
             if not entry.name.startswith("."):
                 found.append(entry.name)
             if len(found) > MAX_FILES + MAX_FOLDERS:
-                raise _too_much(f"{MAX_FILES} files")
+                raise _too_large_error(f"{MAX_FILES} files")
     return sorted(found)
 
 
-def _read(folder: int, name: str, path: str, mode: int) -> bytes:
+def _read_file(folder: int, name: str, path: str, mode: int) -> bytes:
     if stat.S_ISLNK(mode):
         raise PackageError(f"{path} is a symbolic link", code="skill-link", hint=_COPY)
     if not stat.S_ISREG(mode):  # check before opening: opening a device can have effects
@@ -123,7 +123,7 @@ def _read(folder: int, name: str, path: str, mode: int) -> bytes:
     try:
         with open_file(name, folder=folder, follow_link=False) as (file, status):
             if status.st_nlink > 1:
-                raise PackageError(f"{path} has several names (hard links)", code="skill-link", hint=_COPY)
+                raise PackageError(f"{path} has more than one hard link", code="skill-link", hint=_COPY)
             return file.read(MAX_FILE_BYTES + 1)
     except UnfitFileError as error:
         raise PackageError(f"{path} {error.reason}", code="skill-file", hint=_COPY) from None
@@ -131,30 +131,30 @@ def _read(folder: int, name: str, path: str, mode: int) -> bytes:
 
 def _check_sizes(files: Mapping[str, bytes]) -> None:
     if len(files) > MAX_FILES or sum(map(len, files.values())) > MAX_FOLDER_BYTES:
-        raise _too_much(f"{MAX_FILES} files and {MAX_FOLDER_BYTES:,} bytes")
+        raise _too_large_error(f"{MAX_FILES} files and {MAX_FOLDER_BYTES:,} bytes")
     for path, content in files.items():
         most = MAX_SKILL_BYTES if path == SKILL_FILE else MAX_FILE_BYTES
         if len(content) > most:
-            raise PackageError(f"{path} is over {most:,} bytes", code="skill-too-large", hint="split it")
+            raise PackageError(f"{path} is over {most:,} bytes", code="skill-too-large", hint="split the file")
 
 
 def _check_names(files: Mapping[str, bytes]) -> None:
     seen: dict[str, str] = {}
     for path in files:
-        for part in _parents(path):
+        for part in _iter_prefixes(path):
             other = seen.setdefault(path_key(part), part)
             if other != part:
                 problem = f"{other} and {part} are the same name on some systems"
                 raise PackageError(problem, code="skill-name", hint="rename one of them")
 
 
-def _parents(path: str) -> Iterator[str]:
+def _iter_prefixes(path: str) -> Iterator[str]:
     parts = path.split("/")
     for count in range(1, len(parts) + 1):
         yield "/".join(parts[:count])
 
 
-def _too_much(most: str) -> PackageError:
+def _too_large_error(most: str) -> PackageError:
     hint = "remove files that the skill does not need"
     return PackageError(f"the skill is too large: the maximum is {most}", code="skill-too-large", hint=hint)
 

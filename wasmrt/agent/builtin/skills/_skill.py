@@ -90,7 +90,7 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
         raise SkillError(f"{SKILL_FILE} has no complete front matter", hint=hint)
     values, wrong, notes = read_front(parts[0])
     problems = [(f"line {mistake.line}", mistake.problem) for mistake in wrong]
-    fields = {} if values is None else _fields(values, problems, notes)
+    fields = {} if values is None else _read_fields(values, problems, notes)
     if name is not None and not problems and fields["name"] != name:
         problems.append(("name", f"is {fields['name']}, expected {name}"))
     if not parts[1].strip():
@@ -103,24 +103,28 @@ def read_skill(files: SkillFiles, name: str | None = None) -> Skill:
     return Skill(text=parts[1].strip("\n"), notes=tuple(f"{place}: {note}" for place, note in notes), **fields)
 
 
-def _fields(values: dict[str, object], problems: list[tuple[str, str]], notes: list[tuple[str, str]]) -> dict[str, Any]:
+def _read_fields(
+    values: dict[str, object], problems: list[tuple[str, str]], notes: list[tuple[str, str]]
+) -> dict[str, Any]:
     _note_unknown(values, _KNOWN, "", notes)
-    fields: dict[str, Any] = {key: _text(values, key, _MAX_TEXT_CHARS, problems) for key in _TEXTS}
-    fields["name"] = _text(values, "name", MAX_NAME_CHARS, problems, required=True)
+    fields: dict[str, Any] = {key: _read_text(values, key, _MAX_TEXT_CHARS, problems) for key in _TEXTS}
+    fields["name"] = _read_text(values, "name", MAX_NAME_CHARS, problems, required=True)
     if fields["name"] and not _NAME.fullmatch(fields["name"]):
         problems.append(("name", f"is not a valid skill name: {NAME_RULE}"))
-    fields["description"] = _text(values, "description", MAX_DESCRIPTION_CHARS, problems, required=True)
+    fields["description"] = _read_text(values, "description", MAX_DESCRIPTION_CHARS, problems, required=True)
     tools = values.get("allowed-tools", "")
     fields["allowed_tools"] = (
-        tuple(tools.replace(", ", " ").split()) if isinstance(tools, str) else _list(tools, "allowed-tools", problems)
+        tuple(tools.replace(", ", " ").split())
+        if isinstance(tools, str)
+        else _read_list(tools, "allowed-tools", problems)
     )
-    fields["keywords"] = _activation(values.get("activation", {}), problems, notes)
+    fields["keywords"] = _read_keywords(values.get("activation", {}), problems, notes)
     if not isinstance(values.get("metadata", {}), dict):
         problems.append(("metadata", "must be a mapping of strings"))
     return fields
 
 
-def _text(
+def _read_text(
     values: dict[str, object], key: str, most: int, problems: list[tuple[str, str]], *, required: bool = False
 ) -> str:
     value = values.get(key)
@@ -135,7 +139,7 @@ def _text(
     return value
 
 
-def _list(value: object, key: str, problems: list[tuple[str, str]]) -> tuple[str, ...]:
+def _read_list(value: object, key: str, problems: list[tuple[str, str]]) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and len(each) <= _MAX_TEXT_CHARS for each in value):
         problems.append((key, f"must be a list of strings of up to {_MAX_TEXT_CHARS} characters"))
     elif len(value) > _MAX_ITEMS:
@@ -155,12 +159,12 @@ def _note_unknown(values: dict[str, object], known: tuple[str, ...], place: str,
             )
 
 
-def _activation(value: object, problems: list[tuple[str, str]], notes: list[tuple[str, str]]) -> tuple[str, ...]:
+def _read_keywords(value: object, problems: list[tuple[str, str]], notes: list[tuple[str, str]]) -> tuple[str, ...]:
     if not isinstance(value, dict):
         problems.append(("activation", "must be a mapping"))
         return ()
     _note_unknown(value, (*_LISTS, "max_context_tokens"), "activation.", notes)
-    lists = {key: _list(value[key], f"activation.{key}", problems) for key in _LISTS if key in value}
+    lists = {key: _read_list(value[key], f"activation.{key}", problems) for key in _LISTS if key in value}
     return (*lists.get("keywords", ()), *lists.get("tags", ()))
 
 

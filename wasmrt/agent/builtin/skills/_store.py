@@ -137,7 +137,9 @@ class SkillStore:
             problem = f"your own folder of skills has a skill named {name}"
             raise InstallError(problem, code="name-taken", hint="choose a different name")
         if len(_names(self._installed)) >= MAX_SKILLS:
-            raise InstallError(f"{MAX_SKILLS} skills are installed", code="too-many", hint="remove some of them")
+            raise InstallError(
+                f"{MAX_SKILLS} skills are already installed, the maximum", code="too-many", hint="remove some of them"
+            )
         record = SkillRecord(files.digest, SkillTrust.INSTALLED, origin, time.time_ns() // 1_000_000)
         draft = self._installed / f".new-{os.urandom(8).hex()}"
         try:

@@ -46,7 +46,7 @@ class Input:
                         # SECURITY: the approver saw this window; no other program can cover it during the grab.
                         if (found := self._desktop.at(x, y)) != number:
                             raise FailedError(
-                                f"window {found:#x} is now at this point, not {number:#x}", "list the windows again"
+                                f"expected window {number:#x} at this point, got {found:#x}", "list the windows again"
                             )
                     for kind, *values in batch:
                         self._send(kind, values)
@@ -78,7 +78,7 @@ class Input:
         missing = list(dict.fromkeys(symbol for each in text if (symbol := _keysym(each)) not in keys))
         if len(missing) > len(unused):
             raise FailedError(
-                f"the layout lacks {len(missing)} of the characters, and only {len(unused)} keys are unused",
+                f"the keyboard layout lacks {len(missing)} characters, and has only {len(unused)} unused keys",
                 "type a shorter text, or paste it with clipboard.write and keyboard.press",
             )
         shift = self._display.keysym_to_keycode(XK.XK_Shift_L)
@@ -119,9 +119,11 @@ class Input:
             with self._desktop.alone():
                 # SECURITY: the approver saw this window; no other program can take the focus during the grab.
                 if not self._desktop.has_focus(window):
-                    raise FailedError(f"window {window:#x} lost the keyboard", "see the screen, then continue")
+                    raise FailedError(
+                        f"window {window:#x} lost the keyboard focus", "inspect the screen, then continue"
+                    )
                 if self._desktop.root.query_pointer().mask & _HELD:
-                    raise FailedError("a modifier key or Caps Lock is on", "ask the user to release it")
+                    raise FailedError("a modifier key or Caps Lock is on", "ask the user to release the key")
                 for codes in strokes:
                     for code in codes:
                         self._send("key-down", [code])

@@ -24,7 +24,7 @@ def capture(desktop: Desktop, number: int | None, max_pixels: int, max_bytes: in
         raise FailedError("the window is not on the screen", "focus it with windows.focus")
     image = desktop.root.get_image(left, top, width, height, X.ZPixmap, 0xFFFFFFFF)
     if image.depth not in (24, 32) or len(image.data) != width * height * 4:
-        raise FailedError(f"expected a screen of 24 bits a pixel, got {image.depth}", "change the screen's depth")
+        raise FailedError(f"expected a screen with 24 bits per pixel, got {image.depth}", "change the screen's depth")
     step = 1
     while True:
         if -(-width // step) * -(-height // step) <= max_pixels:

@@ -95,7 +95,8 @@ class Desktop:
         while not self.has_focus(number):
             if time.monotonic() > until:
                 raise FailedError(
-                    f"window {number:#x} did not get the keyboard focus", "a dialog may hold it; look at the screen"
+                    f"window {number:#x} did not get the keyboard focus",
+                    "a dialog may have the focus; inspect the screen",
                 )
             time.sleep(_POLL_SECONDS)
 

@@ -19,7 +19,7 @@ def _repeat(count: int, body: str) -> str:
 
 
 def _create_and_poll(handles: int, listed: int) -> str:
-    """Return code that creates `handles` pollables of an hour, and polls a list of `listed` entries."""
+    """Return code that creates `handles` pollables that are due in an hour, and polls `listed` of them at once."""
     return f"""(drop (memory.grow (i32.const 64)))
       (loop $make (local.set $j (call $subscribe-duration (i64.const {_HOUR})))
         (i32.store (i32.add (i32.const 131072) (i32.mul (local.get $i) (i32.const 4))) (local.get $j))

@@ -38,7 +38,7 @@ def _never_answer(_request: ReceivedRequest, connection: ServerConnection) -> No
 
 
 def _send_slowly(head: bytes, piece: bytes) -> Script:
-    """Return a script that sends `head`, then repeats `piece` with pauses that are too short for a read timeout."""
+    """Return a script that sends `head`, then repeats `piece` with pauses shorter than the read timeout."""
 
     def answer(_request: ReceivedRequest, connection: ServerConnection) -> None:
         connection.send(head)

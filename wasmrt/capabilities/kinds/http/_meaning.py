@@ -35,21 +35,21 @@ def _powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bo
     entry = reach.entry
     for mapping, part in reach.carried:
         known = [(service, power, power.as_you) for service, power in powers_of(part, services) if power.as_you]
-        yield from _told(part, known)
+        yield from _list_powers(part, known)
         if not known:
-            yield _at_unknown(mapping, part)
+            yield _describe_unknown_service(mapping, part)
     if not any(endpoint_within(entry, part) for _, part in reach.carried):
         found = powers_of(entry, services)
-        yield from _told(entry, [(service, power, power.anybody) for service, power in found if power.anybody])
+        yield from _list_powers(entry, [(service, power, power.anybody) for service, power in found if power.anybody])
 
 
-def _told(entry: EndpointPattern, powers: Iterable[tuple[Service, Power, str]]) -> Iterator[tuple[str, bool]]:
+def _list_powers(entry: EndpointPattern, powers: Iterable[tuple[Service, Power, str]]) -> Iterator[tuple[str, bool]]:
     methods = frozenset(entry.methods or METHODS)
     for service, power, words in powers:
         yield f"can {words} ({service.name})", not methods & frozenset(power.methods or METHODS) <= _READING
 
 
-def _at_unknown(mapping: CredentialMapping, part: EndpointPattern) -> tuple[str, bool]:
+def _describe_unknown_service(mapping: CredentialMapping, part: EndpointPattern) -> tuple[str, bool]:
     secret = f"your secret {mapping.secret_name}"
     if frozenset(part.methods or METHODS) <= _READING:
         return f"can read what {secret} opens at {part.host_pattern}", False

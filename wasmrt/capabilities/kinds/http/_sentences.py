@@ -64,7 +64,9 @@ def format_path(entry: EndpointPattern) -> str:
 def format_location(mapping: CredentialMapping) -> str:
     """Format a credential: `with your secret api_token in the Authorization header`."""
     used = "signed with" if mapping.location.signs else "with"
-    return f"{used} your secret {mapping.secret_name} {_place(mapping.location)}{' if it is set' * mapping.optional}"
+    return (
+        f"{used} your secret {mapping.secret_name} {_name_place(mapping.location)}{' if it is set' * mapping.optional}"
+    )
 
 
 def format_credential(mapping: CredentialMapping) -> str:
@@ -74,7 +76,7 @@ def format_credential(mapping: CredentialMapping) -> str:
     return f"{format_location(mapping)}, for {join_words(mapping.host_patterns)}{ports}{paths}"
 
 
-def _place(location: CredentialLocation) -> str:
+def _name_place(location: CredentialLocation) -> str:
     match location.type:
         case LocationType.BEARER:
             return "in the Authorization header"
@@ -94,7 +96,7 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
     """Yield a sentence for each allowlist entry, one for the limits, and one for each unused credential."""
     for reach in found:
         entry = reach.entry
-        places = [format_location(m) + _where(m, entry) for m in reach.credentials]
+        places = [format_location(m) + _format_reach(m, entry) for m in reach.credentials]
         if reach.refused:
             yield f"asks to {format_endpoint(entry)}, which is refused: {reach.refused}"
         else:
@@ -117,7 +119,7 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
             )
 
 
-def _where(mapping: CredentialMapping, entry: EndpointPattern) -> str:
+def _format_reach(mapping: CredentialMapping, entry: EndpointPattern) -> str:
     hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
     at = "" if entry.host_pattern in hosts else f" at {join_words(hosts)}"
     ports = entry.ports_for("https")
@@ -154,10 +156,10 @@ def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarn
                 " (unsafe_allowed_networks)",
             )
         if entry.path is None and entry.path_prefix in (None, "/"):
-            yield from _on_every_path(at, entry)
+            yield from _warn_about_every_path(at, entry)
 
 
-def _on_every_path(at: str, entry: EndpointPattern) -> Iterator[FileWarning]:
+def _warn_about_every_path(at: str, entry: EndpointPattern) -> Iterator[FileWarning]:
     # Most files allow reading all paths; RFC 9110 9.2.1 lists the methods that only read.
     changing = [method for method in entry.methods if method not in _SAFE]
     if not entry.methods:

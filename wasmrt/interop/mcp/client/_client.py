@@ -118,7 +118,7 @@ class McpClient:
             self._parts.loop.close()
 
     def decisions(self, user: str) -> tuple[Decision, ...]:
-        """Return the decisions about a user's program's connections since the last call, denials first."""
+        """Return the decisions since the last call about connections of the program of `user`, denials first."""
         program = self._programs.get(user)
         return () if program is None else program.decisions()
 
@@ -149,7 +149,7 @@ class McpClient:
                 # The server dropped the session, and has not run the call (basic/transports, 2025-11-25).
                 if attempt or "Session terminated" not in error.message:
                     raise
-                connection.worn = True
+                connection.is_draining = True
             finally:
                 await self._retire(user, held)
         raise AssertionError("the second attempt raises or returns")
@@ -256,7 +256,7 @@ class McpClient:
         return tools
 
     async def _retire(self, user: str, held: _UserConnection) -> None:
-        if held.opened is not None and held.opened.worn and not held.opened.open_calls:
+        if held.opened is not None and held.opened.is_draining and not held.opened.open_calls:
             if self._open.get(user) is held:
                 del self._open[user]
             await held.end()

@@ -48,7 +48,7 @@ class Connection:
         changed: The server has announced a change of its tools.
         used_at: Monotonic seconds of the end of the last call.
         listed_at: Monotonic seconds of the last list of tools.
-        worn: The connection accepts no more calls, and is closed after its last call.
+        is_draining: The connection accepts no more calls, and is closed after its last call.
         open_calls: The number of running calls.
     """
 
@@ -59,7 +59,7 @@ class Connection:
         self.changed = False
         self.used_at = self.listed_at = time.monotonic()
         self.open_calls = 0
-        self.worn = False
+        self.is_draining = False
         self._way = way
         self._guard = guard
         self._callbacks = callbacks
@@ -108,13 +108,13 @@ class Connection:
     @property
     def is_open(self) -> bool:
         """True if calls can be made."""
-        return self._client is not None and not self.worn and self._task is not None and not self._task.done()
+        return self._client is not None and not self.is_draining and self._task is not None and not self._task.done()
 
     def find_failure(self) -> WasmrtError | None:
         """Return the reason closest to the cause of the connection's end, or None while it is open."""
         if self._guard.failure is not None:
             return self._guard.failure
-        if (denied := self._denial()) is not None:
+        if (denied := self._last_denial_error()) is not None:
             return denied
         if self._failure is not None and self._failure.code != "mcp-server":
             return self._failure  # the program exited afterwards, because its input was closed
@@ -129,7 +129,7 @@ class Connection:
         try:
             for kind in kinds:
                 try:
-                    async with self._session(kind) as client:
+                    async with self._open_session(kind) as client:
                         self._client = client
                         self._failure = None
                         self._ready.set()
@@ -145,13 +145,13 @@ class Connection:
             self._ready.set()
 
     @asynccontextmanager
-    async def _session(self, kind: Transport) -> AsyncIterator[Client]:
+    async def _open_session(self, kind: Transport) -> AsyncIterator[Client]:
         client = Client(
             self._way.streams(kind, self._guard),
             mode="auto" if kind is not Transport.SSE else "legacy",
             cache=None,
             client_info=types.Implementation(name=_NAME, version=_VERSION),
-            message_handler=self._notice,
+            message_handler=self._note_changed_tools,
             read_timeout_seconds=MCP_CONNECT_SECONDS,
             **self._callbacks,
         )
@@ -172,11 +172,11 @@ class Connection:
                 self._listening.cancel()
                 await asyncio.wait({self._listening}, timeout=1.0)
 
-    async def _notice(self, message: Any) -> None:
+    async def _note_changed_tools(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self.changed = True
 
-    def _denial(self) -> ToolError | None:
+    def _last_denial_error(self) -> ToolError | None:
         if not self._way.denials:
             return None
         decision = self._way.denials[-1]
@@ -218,7 +218,7 @@ class Connection:
         self._forget_denials()
         await self._listen()  # first, so that no change is missed
         self.changed = False
-        found = await self._within(self._all_tools(), seconds)
+        found = await self._within(self._list_all_tools(), seconds)
         self.listed_at = time.monotonic()
         return list(found)
 
@@ -247,7 +247,7 @@ class Connection:
         finally:
             agreed.set()
 
-    async def _all_tools(self) -> list[Definition]:
+    async def _list_all_tools(self) -> list[Definition]:
         found: list[Definition] = []
         seen: set[str] = set()
         cursor: str | None = None
@@ -291,7 +291,7 @@ class Connection:
             return result
         except (TimeoutError, asyncio.CancelledError):
             # In older protocol versions over HTTP, only ending the session cancels a request.
-            self.worn = self.worn or (self._way.stdio is None and self._client is not None and not self.is_modern)
+            self.is_draining |= self._way.stdio is None and self._client is not None and not self.is_modern
             raise
         finally:
             self.open_calls -= 1
@@ -312,10 +312,12 @@ class Connection:
             result = await call_with_telemetry(send, version=self.version, address=self._way.address)
             if isinstance(result, types.CallToolResult):
                 return result
-            responses, state = await self._responses(result), result.request_state
-        raise GuestOutputError(f"{self.name} asked for input over {MAX_MCP_ROUNDS} times", code="mcp-protocol")
+            responses, state = await self._answer_requests(result), result.request_state
+        raise GuestOutputError(
+            f"{self.name} asked for input over {MAX_MCP_ROUNDS} times in a call", code="mcp-protocol"
+        )
 
-    async def _responses(self, asked: types.InputRequiredResult) -> dict[str, Any] | None:
+    async def _answer_requests(self, asked: types.InputRequiredResult) -> dict[str, Any] | None:
         requests = asked.input_requests or {}
         if len(requests) > MAX_MCP_OPEN_REQUESTS:
             raise GuestOutputError(f"{self.name} asked for too many inputs at once", code="mcp-protocol")

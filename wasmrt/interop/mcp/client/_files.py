@@ -45,7 +45,7 @@ def read_servers(path: Path) -> dict[str, McpServerConfig]:
     except JsonError as error:
         raise ConfigFileError(str(path), f"it is {error}", hint='write {"servers": [], "schema_version": 1}') from error
     mistakes: list[Mistake] = []
-    servers = _servers(tree, mistakes)
+    servers = _read_servers_list(tree, mistakes)
     if mistakes:
         listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
         every = "; ".join(f"{mistake.key} {mistake.problem}" for mistake in mistakes)
@@ -84,7 +84,7 @@ def server_named(servers: Mapping[str, McpServerConfig], name: str) -> McpServer
     )
 
 
-def _servers(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServerConfig]:
+def _read_servers_list(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServerConfig]:
     if not isinstance(tree, dict):
         mistakes.append(Mistake("$", "must be an object", 'write {"servers": [...], "schema_version": 1}'))
         return {}
@@ -99,7 +99,7 @@ def _servers(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServerConfig]:
         return {}
     found: dict[str, McpServerConfig] = {}
     for index, table in enumerate(listed):
-        if (server := _server(table, Place(("servers", str(index))), mistakes)) is None:
+        if (server := _read_server(table, Place(("servers", str(index))), mistakes)) is None:
             continue
         if any(folded(server.name) == folded(name) for name in found):
             mistakes.append(Mistake(f"servers.{index}.name", f"is a duplicate: two servers are called {server.name}"))
@@ -107,7 +107,7 @@ def _servers(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServerConfig]:
     return found
 
 
-def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfig | None:
+def _read_server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfig | None:
     if not isinstance(table, dict):
         mistakes.append(Mistake(str(place), "must be an object"))
         return None
@@ -120,7 +120,7 @@ def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfi
         oauth = read_table(given, place.at("oauth"), _OAUTH, mistakes, example="")
         values["oauth"] = _build(OAuthConfig, oauth, str(place.at("oauth")), mistakes)
     if package is not None:
-        values["package"] = _package(package, place.at("package"), mistakes)
+        values["package"] = _read_package(package, place.at("package"), mistakes)
     if "name" not in table:
         mistakes.append(Mistake(str(place), "has no name"))
     if isinstance(values.get("network"), tuple):
@@ -128,7 +128,7 @@ def _server(table: Any, place: Place, mistakes: list[Mistake]) -> McpServerConfi
     return None if len(mistakes) > before else _build(McpServerConfig, values, str(place), mistakes)
 
 
-def _package(table: Any, place: Place, mistakes: list[Mistake]) -> Package | None:
+def _read_package(table: Any, place: Place, mistakes: list[Mistake]) -> Package | None:
     fields = read_table(table, place, _PACKAGE, mistakes, example="")
     if isinstance(table, dict) and (missing := sorted(_PACKAGE.keys() - table.keys())):
         mistakes.append(Mistake(str(place), f"has no {missing[0]}", "add the server again: wasmrt mcp add --replace"))
@@ -143,79 +143,79 @@ def _build(kind: Callable[..., Any], values: Mapping[str, Any], where: str, mist
         return None
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _MAX_CHARS or "\0" in value:
         raise ConfigurationError("must be a string")
     return value
 
 
-def _texts(value: Any) -> tuple[str, ...]:
+def _read_texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) > 1024:
         raise ConfigurationError("must be a list of strings", hint='write it like ["first", "second"]')
-    return tuple(_text(item) for item in value)
+    return tuple(_read_text(item) for item in value)
 
 
-def _variables(value: Any) -> dict[str, str]:
+def _read_variables(value: Any) -> dict[str, str]:
     if not isinstance(value, dict) or len(value) > 256:
         raise ConfigurationError("must be an object of strings", hint='write it like {"LOG_LEVEL": "info"}')
-    return {_text(name): _text(text) for name, text in value.items()}
+    return {_read_text(name): _read_text(text) for name, text in value.items()}
 
 
-def _secret(value: Any) -> str:
+def _read_secret_name(value: Any) -> str:
     if not isinstance(value, str) or not is_secret_name(value):
         raise ConfigurationError("must be the name of a secret", hint="write its name, such as notion_token")
     return value
 
 
-def _secrets(value: Any) -> dict[str, str]:
-    return {name: _secret(secret) for name, secret in _variables(value).items()}
+def _read_secret_variables(value: Any) -> dict[str, str]:
+    return {name: _read_secret_name(secret) for name, secret in _read_variables(value).items()}
 
 
-def _folders(value: Any) -> tuple[str, ...]:
-    return tuple(_folder(item) for item in _texts(value))
+def _read_folders(value: Any) -> tuple[str, ...]:
+    return tuple(_read_folder(item) for item in _read_texts(value))
 
 
-def _folder(value: Any) -> str:
-    if not Path(_text(value)).is_absolute():
+def _read_folder(value: Any) -> str:
+    if not Path(_read_text(value)).is_absolute():
         raise ConfigurationError("must be an absolute path")
     return str(value)
 
 
-def _network(value: Any) -> bool | tuple[EndpointPattern, ...]:
+def _read_network(value: Any) -> bool | tuple[EndpointPattern, ...]:
     return read_program_network(value) if isinstance(value, list) else boolean(value)
 
 
 _SERVER: dict[str, Reader] = {
-    "name": _text,
-    "url": _text,
-    "command": _texts,
-    "env": _variables,
-    "secret_env": _secrets,
-    "workspace": _folder,
-    "read": _folders,
-    "write": _folders,
-    "network": _network,
+    "name": _read_text,
+    "url": _read_text,
+    "command": _read_texts,
+    "env": _read_variables,
+    "secret_env": _read_secret_variables,
+    "workspace": _read_folder,
+    "read": _read_folders,
+    "write": _read_folders,
+    "network": _read_network,
     "transport": one_of(Transport, Transport),
-    "bearer": _secret,
+    "bearer": _read_secret_name,
     "trust": one_of(Trust, Trust),
     "enabled": boolean,
-    "description": _text,
+    "description": _read_text,
     "timeout_seconds": seconds(3600),
 }
 _PACKAGE: dict[str, Reader] = {
     "registry": one_of(Registry, Registry),
-    "name": _text,
-    "version": _text,
-    "digest": _text,
-    "runner": _texts,
+    "name": _read_text,
+    "version": _read_text,
+    "digest": _read_text,
+    "runner": _read_texts,
 }
 _OAUTH: dict[str, Reader] = {
-    "client_id": _text,
-    "authorization_url": _text,
-    "token_url": _text,
-    "scopes": _texts,
+    "client_id": _read_text,
+    "authorization_url": _read_text,
+    "token_url": _read_text,
+    "scopes": _read_texts,
     "use_pkce": boolean,
-    "extra_params": _variables,
+    "extra_params": _read_variables,
 }
 
 
@@ -267,7 +267,7 @@ def read_trusted(path: Path) -> dict[str, Trusted]:
         # SECURITY: anyone who can write this file can approve servers.
         text = read_file(path, max_bytes=MAX_MCP_TRUST_BYTES, follow_link=False, private=True)
         tree = read_json(text, max_bytes=MAX_MCP_TRUST_BYTES, max_depth=MAX_JSON_DEPTH + 8, exact=True)
-        return {name: _read_entry(entry) for name, entry in _entries(tree).items()}
+        return {name: _read_entry(entry) for name, entry in _read_entries(tree).items()}
     except FileNotFoundError:
         return {}
     except UnfitFileError as error:
@@ -304,7 +304,7 @@ def write_trusted(path: Path, trusted: Mapping[str, Trusted]) -> None:
         raise ConfigFileError(str(path), f"it cannot be written ({error.strerror})", hint=hint) from error
 
 
-def _entries(tree: Any) -> dict[str, Any]:
+def _read_entries(tree: Any) -> dict[str, Any]:
     if tree["schema_version"] != _VERSION:
         raise ValueError("another version")
     servers: dict[str, Any] = tree["servers"]

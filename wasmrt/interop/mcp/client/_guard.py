@@ -102,7 +102,7 @@ def check_message(message: JSONRPCMessage) -> int:
 
 
 def check_entries(message: JSONRPCMessage) -> None:
-    """Check the number of entries that the SDK validates one by one, in one C call that stops every other thread.
+    """Limit the entries of a message: the SDK validates them in one C call, which stops all other threads.
 
     Raises:
         GuestOutputError: there are more than `MAX_MCP_ENTRIES`.

@@ -120,7 +120,7 @@ def _check_folders(given: list[Path], write: tuple[str, ...], places: Places) ->
             real, kept = path.resolve(), kept.resolve()
             if kept.is_relative_to(real) or real.is_relative_to(kept):
                 raise ConfigurationError(
-                    f"no server may have {path}: it is, or contains, wasmrt's own configuration",
+                    f"a server may not access {path}: it is, or contains, wasmrt's own configuration",
                     hint="name a folder outside wasmrt's own folders",
                 )
 

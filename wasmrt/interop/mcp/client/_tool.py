@@ -61,7 +61,7 @@ def _check(structured: Any, tool: Definition, server: str) -> None:
     except (InvalidParametersError, InvalidComponentError) as error:
         raise GuestOutputError(
             f"{server} sent a result of {tool.name} that does not match its own schema", code="mcp-result",
-            hint="tell its author",
+            hint="report it to the server's author",
         ) from error  # fmt: skip
 
 

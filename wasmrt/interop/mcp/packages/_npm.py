@@ -77,7 +77,7 @@ def _find(program: str) -> str:
     found = shutil.which(program)
     if found is None:
         raise ConfigurationError(
-            f"packages of npm need {program}, which was not found", code="no-program",
+            f"npm packages need {program}, which was not found", code="no-program",
             hint="install Node.js 20 or later, with npm",
         )  # fmt: skip
     return found
@@ -95,7 +95,7 @@ def _read_object(path: Path) -> dict[str, Any]:
 
 
 def _find_script(request: PackageRequest, manifest: dict[str, Any], package: Path) -> Path:
-    """Return the script of the requested program, or of the package's only program, or of its namesake."""
+    """Return the script of the program to run: the requested one, the only one, or the package's namesake."""
     declared = manifest.get("bin", {})
     short = request.name.rpartition("/")[2]
     programs = {short: declared} if isinstance(declared, str) else declared if isinstance(declared, dict) else {}

@@ -95,7 +95,7 @@ def _accepts_sdk_1(wheels: list[Path]) -> bool:
 
 
 def _find_pip() -> list[str]:
-    """Return the command of pip from wasmrt's own environment, or of the pip that Python ships for `ensurepip`."""
+    """Return the command of pip: from wasmrt's own environment, else the copy that Python ships for `ensurepip`."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-I", "-m", "pip"]
     if importlib.util.find_spec("ensurepip") is not None:
@@ -104,7 +104,7 @@ def _find_pip() -> list[str]:
             if wheel.name.startswith("pip-"):
                 return [sys.executable, "-I", f"{wheel}/pip"]
     raise ConfigurationError(
-        "packages of PyPI need pip, which wasmrt's Python does not have", code="no-program",
+        "PyPI packages need pip, which wasmrt's Python does not have", code="no-program",
         hint=f"install it for {sys.executable}: python -m ensurepip, or uv pip install pip",
     )  # fmt: skip
 
@@ -130,7 +130,7 @@ def _find_distribution(request: PackageRequest, place: Path) -> Distribution:
 
 
 def _command(request: PackageRequest, main: Distribution, place: Path) -> tuple[str, ...]:
-    """Return the command of the requested program, or of the one named like the package, or of the only one."""
+    """Return the command of the program to run: the requested one, the package's namesake, or the only one."""
     scripts = [entry.name for entry in main.entry_points if entry.group == "console_scripts"]
     wanted = request.program or request.name
     program = next((name for name in scripts if _normalized(name) == _normalized(wanted)), None)

@@ -103,7 +103,9 @@ def _read(shown: str, runner: _Runner, rest: list[str]) -> PackageRequest:
     if ended:
         del rest[0]
     if len(packages) > 1:
-        raise ConfigurationError(f"{shown}: expected one package, got {len(packages)}", hint="name only the server")
+        raise ConfigurationError(
+            f"{shown}: expected one package, got {len(packages)}", hint="name only the package of the server"
+        )
     if not packages and not rest:
         raise ConfigurationError(f"{shown} names no package", hint=f"write the package after it: {shown} PACKAGE")
     program = rest.pop(0) if packages and rest else ""
@@ -189,7 +191,7 @@ def _check_other(words: tuple[str, ...]) -> None:
         names = {prefix[0] for prefix in _RUNNERS} | _REFUSED.keys()
         if (found := next((word for word in inner if _program_name(word) in names), None)) is not None:
             raise ConfigurationError(
-                f"{program} starts {found}, which wasmrt has to read itself",
+                f"expected {found} as the command, got {program}, which starts {found}",
                 hint=f"write the command directly: -- {found} ...; for variables: --env NAME=VALUE",
             )
     if program not in _REFUSED:

@@ -132,14 +132,14 @@ class DefinitionReader:
         while component.left:
             kind, content = component.section()
             self._count_sections(1)
-            self._section(kind, content, found, depth)
+            self._read_section(kind, content, found, depth)
         return found
 
     def _count_sections(self, more: int) -> None:
         self._sections += more
         hold(self._sections, MAX_COMPONENT_SECTIONS, "sections", hint="build it with a current toolchain")
 
-    def _section(self, kind: int, content: Reader, found: Definition, depth: int) -> None:
+    def _read_section(self, kind: int, content: Reader, found: Definition, depth: int) -> None:
         if kind in (CUSTOM, _START):
             return  # a start section needs a feature that is disabled in the engine
         if kind == CORE_MODULE:
@@ -158,15 +158,17 @@ class DefinitionReader:
             found.core_instances += count * (kind == _CORE_INSTANCE)
             found.canons += count * (kind == _CANON)
         else:
-            self._entries(kind, content, found)
+            self._read_entries(kind, content, found)
 
     def _add(self, found: Definition, count: int) -> None:
         found.definitions += count
         self._definitions += count
         hold(self._definitions, MAX_COMPONENT_DEFINITIONS, "definitions", hint=_WORK)
 
-    def _entries(self, kind: int, content: Reader, found: Definition) -> None:
-        read = {_INSTANCE: self._instance, _ALIAS: _alias, IMPORT: _import, EXPORT: _export}.get(kind)
+    def _read_entries(self, kind: int, content: Reader, found: Definition) -> None:
+        read = {_INSTANCE: self._read_instance, _ALIAS: _read_alias, IMPORT: _read_import, EXPORT: _read_export}.get(
+            kind
+        )
         if read is None:
             raise content.malformed(f"a section of unknown kind {kind}")
         count = content.u32()
@@ -178,7 +180,7 @@ class DefinitionReader:
         if content.left:
             raise content.malformed("bytes that belong to no definition")
 
-    def _instance(self, content: Reader, found: Definition) -> Step:
+    def _read_instance(self, content: Reader, found: Definition) -> Step:
         form = content.byte()
         if form > 1:
             raise content.malformed("an instance of an unknown form")
@@ -188,19 +190,19 @@ class DefinitionReader:
         items = []
         for _ in range(count):
             name = read_name(content) if form else content.name()
-            item = _item(name, content)
+            item = _read_item(name, content)
             if item is not None:
                 items.append(item)
         return Bundle(tuple(items)) if form else Instantiate(component, tuple(items))
 
 
-def _item(name: str, content: Reader) -> Item | None:
-    sort = _sort(content)
+def _read_item(name: str, content: Reader) -> Item | None:
+    sort = _read_definition_sort(content)
     index = content.u32()
     return Item(name, sort == _COMPONENT_SORT, index) if sort in _FOLLOWED else None
 
 
-def _sort(content: Reader) -> int:
+def _read_definition_sort(content: Reader) -> int:
     sort = content.byte()
     if sort > _INSTANCE_SORT:
         raise content.malformed("a definition of an unknown sort")
@@ -209,8 +211,8 @@ def _sort(content: Reader) -> int:
     return sort
 
 
-def _alias(content: Reader, _found: Definition) -> Step | None:
-    sort = _sort(content)
+def _read_alias(content: Reader, _found: Definition) -> Step | None:
+    sort = _read_definition_sort(content)
     match content.byte():
         case 0:
             step = TakenOut(content.u32(), content.name(), sort == _COMPONENT_SORT)
@@ -227,12 +229,12 @@ def _alias(content: Reader, _found: Definition) -> Step | None:
     raise content.malformed("an alias of an unknown form")
 
 
-def _import(content: Reader, _found: Definition) -> Step | None:
+def _read_import(content: Reader, _found: Definition) -> Step | None:
     name, sort = read_name(content), read_extern_type(content)
     return Imported(name, sort == "component") if sort in _FOLLOWED.values() else None
 
 
-def _export(content: Reader, _found: Definition) -> Step | None:
+def _read_export(content: Reader, _found: Definition) -> Step | None:
     name, sort, index = read_name(content), read_sort(content), content.u32()
     if read_flag(content):  # an ascribed type follows
         read_extern_type(content)

@@ -136,7 +136,7 @@ def _same(ctx: GuestCall, rep: int, other: int) -> bool:
     return _descriptor(ctx, rep).path == _descriptor(ctx, other).path
 
 
-def _refuse(method: str) -> Callable[..., Err]:
+def _make_refusing_handler(method: str) -> Callable[..., Err]:
     def record_refusal(ctx: GuestCall, rep: int, *_: Any) -> Err:
         return refuse_change(ctx, f"{method} in {_descriptor(ctx, rep).path or '/'}")
 
@@ -183,7 +183,7 @@ _METHODS: dict[str, Callable[..., Any]] = {
     "readlink-at": _no_link,
     "advise": _ignore,
     **_file_changes.METHODS,
-    **{method: _refuse(method) for method in _NEVER},
+    **{method: _make_refusing_handler(method) for method in _NEVER},
 }
 
 INTERFACES = (

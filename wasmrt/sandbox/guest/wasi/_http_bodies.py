@@ -101,13 +101,13 @@ class BodyStream(OutputStream):
         if body.closed:
             return CLOSED
         if len(body.content) + len(data) > body.limit:
-            return _refuse(ctx, body)
+            return _refuse_oversized_body(ctx, body)
         charge(ctx, len(data))
         body.content += data
         return Ok()
 
 
-def _refuse(ctx: GuestCall, body: Body) -> Err:
+def _refuse_oversized_body(ctx: GuestCall, body: Body) -> Err:
     if body.limit != body.declared and body.is_response:
         ctx.charge_text(body.limit + 1)  # the response is over the output limit, which ends the call
     elif body.limit != body.declared:

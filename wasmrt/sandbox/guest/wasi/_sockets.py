@@ -31,7 +31,7 @@ class Network:
     """The resource that socket functions take as a parameter. It gives no access to a network."""
 
 
-def _refuse(ctx: GuestCall, subject: str) -> Err:
+def _refuse_socket(ctx: GuestCall, subject: str) -> Err:
     ctx.services.handle(Refuse(Reason.SOCKETS_DENIED, subject))
     return Err("access-denied")
 
@@ -46,15 +46,15 @@ def _error_code(ctx: GuestCall, rep: int) -> None:
 
 def _lookup(ctx: GuestCall, _network: int, name: str) -> Err:
     shown = name[:_SHOWN_CHARACTERS].encode("ascii", "backslashreplace").decode()
-    return _refuse(ctx, f"look up {shown}" if shown.isprintable() else "look up a name")
+    return _refuse_socket(ctx, f"look up {shown}" if shown.isprintable() else "look up a name")
 
 
 def _tcp(ctx: GuestCall, family: str) -> Err:
-    return _refuse(ctx, f"open a TCP socket ({family})")
+    return _refuse_socket(ctx, f"open a TCP socket ({family})")
 
 
 def _udp(ctx: GuestCall, family: str) -> Err:
-    return _refuse(ctx, f"open a UDP socket ({family})")
+    return _refuse_socket(ctx, f"open a UDP socket ({family})")
 
 
 INTERFACES = (

@@ -147,7 +147,7 @@ def _log(call: GuestCall, stdout: Printed, stderr: Printed) -> None:
 
 
 def _exit_message(code: int, stdout: Printed, stderr: Printed) -> str:
-    """Return the exit code with the last lines of standard error, or of standard output if that is empty."""
+    """Return the exit code with the last lines of standard error; if it is empty, with those of standard output."""
     output = last_lines(stderr.text, PROGRAM_TAIL_CHARS) or last_lines(stdout.text, PROGRAM_TAIL_CHARS)
     ended = f"the program ended with exit code {code}"
     return f"{ended}: {output}" if output else ended

@@ -57,7 +57,7 @@ class Rule(NamedTuple):
     otherwise: int | None = None
 
     def union(self, other: Rule) -> Rule:
-        """Return the rule that allows every call that either rule allows."""
+        """Return a rule that allows a call if one of the two rules allows it."""
         return Rule(self.clauses + other.clauses, self.otherwise if other.otherwise is None else other.otherwise)
 
 

@@ -1,4 +1,4 @@
-"""Functions of the C library that confinement needs, bound at import, so that nothing is looked up after a fork."""
+"""The C library functions for confinement. They are bound at import, because a forked child must not look them up."""
 
 from __future__ import annotations
 

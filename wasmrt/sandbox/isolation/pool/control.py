@@ -190,7 +190,7 @@ class Control:
     def _talk(self) -> Iterator[None]:
         """Exchange frames. After an exception other than the end of a call, the channel cannot be used any more."""
         if self._torn:
-            raise GoneError("the exchange with a process that forks workers was interrupted")
+            raise GoneError("an earlier exchange with the process that forks workers was interrupted")
         try:
             yield
         except ToolError:
@@ -256,7 +256,7 @@ class Control:
         try:
             send_with_descriptors(self._channel.socket, kind, head, descriptors)
         except ClosedError as error:
-            raise GoneError("a process that forks workers has ended") from error
+            raise GoneError("the process that forks workers has ended") from error
         self._owed.append(expected)
         self._since = time.monotonic()
 
@@ -265,8 +265,8 @@ class Control:
             lifetime.check()
             if self._since + self._patience <= time.monotonic():
                 raise GoneError(
-                    "a process that forks workers does not answer",
-                    hint='see wasmrt doctor; isolation = "in-process" runs guests without workers',
+                    "the process that forks workers did not answer in time",
+                    hint='run wasmrt doctor; to run guests without workers, set isolation = "in-process"',
                 )
 
         def wait(events: int) -> None:
@@ -279,15 +279,15 @@ class Control:
         try:
             frame = self._channel.receive(most)
         except (ClosedError, ProtocolError) as error:
-            raise GoneError("a process that forks workers has ended") from error
+            raise GoneError("the process that forks workers has ended") from error
         self._since = time.monotonic()
         expected = self._owed.popleft()
         if frame.kind not in (expected, Kind.REFUSED if expected == Kind.READY else expected):
-            raise GoneError("a process that forks workers sent an unexpected answer")
+            raise GoneError("the process that forks workers sent an unexpected answer")
         return frame
 
 
 def _number(frame: Frame, field: str) -> int:
     with suppress(ProtocolError):
         return frame.fields().whole(field, 2**31)
-    raise GoneError("a process that forks workers answered without a number")
+    raise GoneError("the answer of the process that forks workers has no process or status number")

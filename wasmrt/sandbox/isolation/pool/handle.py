@@ -111,7 +111,7 @@ class Worker:
         if frame.kind == Kind.FAULT:
             raise read_error(frame.fields())
         if frame.kind != Kind.DESCRIBED:
-            raise ProtocolError("expected a description from a worker, got another frame")
+            raise ProtocolError("expected a description from the worker, got another frame")
         return _description(frame.fields(DESCRIPTION_BOUNDS))
 
     def adopt(self, description: Description, lifetime: Lifetime) -> None:
@@ -133,7 +133,7 @@ class Worker:
         Raises:
             ToolError: the guest failed.
             WorkerGoneError: the worker exited before it received the call.
-            ClosedError, ProtocolError: the worker crashed, or broke the rules.
+            ClosedError, ProtocolError: the worker crashed, or violated the protocol.
         """
         self.calls += 1
         channel, lifetime = self._channel, call.lifetime
@@ -169,7 +169,7 @@ class Worker:
             elif frame.kind == Kind.FAULT:
                 raise _fault(call, frame)
             else:
-                raise ProtocolError("expected a request, log line or result of a worker, got another frame")
+                raise ProtocolError("expected a request, a log line or a result from the worker, got another frame")
             frame = channel.receive(most)
 
     def kill(self) -> None:
@@ -242,7 +242,7 @@ def _keep_log(call: GuestCall, frame: Frame) -> None:
     elif place == len(call.logs) - 1:
         call.logs[place] = entry
     else:
-        raise ProtocolError("a worker sent a log line out of order")
+        raise ProtocolError("the worker sent a log line out of order")
 
 
 def _fault(call: GuestCall, frame: Frame) -> BaseException:
@@ -251,7 +251,7 @@ def _fault(call: GuestCall, frame: Frame) -> BaseException:
     if call.failure is not None:
         return call.failure  # the host ended the call
     if head.text_or_none("ended", 32) is not None:
-        raise ProtocolError("a worker reported that the host ended the call, which is false")
+        raise ProtocolError("the worker reported that the host ended the call, which is false")
     # A cancelled worker does not know whether the caller cancelled or the runtime was closed.
     return call.lifetime.interruption() or read_error(head)
 
@@ -260,7 +260,7 @@ def _description(head: Head) -> Description:
     specs: dict[str, ToolSpec] = {}
     for item in head.items("specs", MAX_TOOLS_PER_COMPONENT):
         if not isinstance(item, dict):
-            raise ProtocolError("a worker sent a malformed description of a tool")
+            raise ProtocolError("the worker sent a malformed description of a tool")
         spec = _spec(Head(item))
         specs[spec.name] = spec
     return Description(specs, max(1, head.whole("memories", _MAX_MEMORIES)), head.whole("fuel"))
@@ -270,7 +270,7 @@ def _spec(head: Head) -> ToolSpec:
     notes = Head(head.mapping("annotations"))
     problems = head.items("problems", 16)
     if not all(isinstance(problem, str) for problem in problems):
-        raise ProtocolError("a worker sent malformed problems")
+        raise ProtocolError("the worker sent malformed problems")
     schema: dict[str, Any] = head.mapping("schema")
     try:
         check_text(schema)

@@ -123,7 +123,7 @@ class WorkerHome:
             if frame.kind == Kind.REFUSED:
                 raise read_error(frame.fields())
             if frame.kind != Kind.READY or not frame.tail:
-                raise ProtocolError("expected code from a compile worker, got another frame")
+                raise ProtocolError("expected code from the compile worker, got another frame")
             return frame.tail
 
 
@@ -158,6 +158,6 @@ def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error
         except ProtocolError as error:
-            raise InternalError("a compile worker broke the rules") from error
+            raise InternalError("the compile worker violated the protocol") from error
         finally:
             zygote.end(pid, unlimited_lifetime())

@@ -66,8 +66,8 @@ class Program:
         """The component's imports and exports, as reported by the engine."""
         if self._type is None:
             lifetime = unlimited_lifetime()
-            with self._busy():
-                self._type = self._loaded(lifetime).type(lifetime)
+            with self._count_call():
+                self._type = self._load_template(lifetime).type(lifetime)
         return self._type
 
     def run(self, call: GuestCall, tool: str, params: str, context: str | None, *, user: str) -> str:
@@ -77,13 +77,13 @@ class Program:
             WorkerCrashedError: the worker ended during the call, or violated the protocol.
             ToolError: see `GuestComponent.run`.
         """
-        with self._busy():
+        with self._count_call():
             return self._run(call, tool, params, context, user)
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
         while True:
             call.lifetime.check()  # SECURITY: compromised workers that end at once must not hold the caller
-            worker, is_new = self._worker(user, call.lifetime)
+            worker, is_new = self._take_worker(user, call.lifetime)
             whole = False
             try:
                 text = worker.run(call, tool, params, context)
@@ -91,7 +91,7 @@ class Program:
                 return text
             except WorkerGoneError as error:
                 if error.idle and is_new:
-                    early = ProtocolError("a new worker ended, as if it had waited too long")
+                    early = ProtocolError("it was new, but ended as if it had been idle too long")
                     raise self._crash(worker, early, call.lifetime) from error
                 continue  # it did not receive the call
             except ToolError as error:
@@ -137,7 +137,7 @@ class Program:
     def _crash(self, worker: Worker, error: WasmrtError, lifetime: Lifetime) -> WorkerCrashedError:
         worker.kill()
         if isinstance(error, ProtocolError):
-            return WorkerCrashedError(f"the tool's worker broke the rules: {error.message}", signal=None)
+            return WorkerCrashedError(f"the tool's worker violated the protocol: {error.message}", signal=None)
         with self._lock:
             template = self._template
         pid, worker.pid = worker.pid, 0
@@ -145,9 +145,9 @@ class Program:
 
     def _describe(self, data: bytes) -> Description:
         loading = unlimited_lifetime()
-        with self._busy():
-            self._world = self._loaded(loading, data).world
-            worker = self._forked(loading)
+        with self._count_call():
+            self._world = self._load_template(loading, data).world
+            worker = self._fork_worker(loading)
             lifetime = Lifetime(DESCRIBE_SECONDS)
             try:
                 worker.wait_until_ready(lifetime)
@@ -157,13 +157,13 @@ class Program:
             except BaseException:
                 self.retire(worker)
                 raise
-            self._keep(worker, description, lifetime)
+            self._keep_for_first_user(worker, description, lifetime)
             return description
 
-    def _keep(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
-        """Keep the worker that described the component for the first user, because it has not served a user yet.
+    def _keep_for_first_user(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
+        """Keep the worker idle for the first user: it has described the component, but served no user.
 
-        A worker that may have trapped, or has ended, is retired.
+        If the worker may have trapped, or has ended, it is retired instead.
         """
         if not any(spec.problems for spec in description.specs.values()):
             with suppress(WasmrtError):
@@ -172,14 +172,14 @@ class Program:
                 return
         self.retire(worker)
 
-    def _worker(self, user: str, lifetime: Lifetime) -> tuple[Worker, bool]:
+    def _take_worker(self, user: str, lifetime: Lifetime) -> tuple[Worker, bool]:
         """Return a worker for a call of this user, and whether it is new."""
-        if kept := self._kept(user):
+        if kept := self._take_idle_worker(user):
             return kept, False
         with self._starting.hold(lifetime):
-            if kept := self._kept(user):  # it became idle while this call waited for its turn
+            if kept := self._take_idle_worker(user):  # it became idle while this call waited for its turn
                 return kept, False
-            worker = self._forked(lifetime)
+            worker = self._fork_worker(lifetime)
         self._adopt(worker, lifetime)
         return worker, True
 
@@ -193,18 +193,18 @@ class Program:
             self.retire(worker)
             raise
 
-    def _kept(self, user: str) -> Worker | None:
+    def _take_idle_worker(self, user: str) -> Worker | None:
         return self._idle_workers.take(self, user) or self._idle_workers.take(self, None)
 
-    def _forked(self, lifetime: Lifetime) -> Worker:
-        template = self._loaded(lifetime)
+    def _fork_worker(self, lifetime: Lifetime) -> Worker:
+        template = self._load_template(lifetime)
         try:
             return template.fork(lifetime)
         except GoneError:  # it was killed, perhaps with the zygote
             self._forget(template)
-            return self._loaded(lifetime).fork(lifetime)
+            return self._load_template(lifetime).fork(lifetime)
 
-    def _loaded(self, lifetime: Lifetime, data: bytes = b"") -> Template:
+    def _load_template(self, lifetime: Lifetime, data: bytes = b"") -> Template:
         """Return the template once it has loaded the component. The wait ends with `lifetime`.
 
         `data` is only needed the first time, to detect the component's world.
@@ -231,7 +231,7 @@ class Program:
         template.close(unlimited_lifetime())
 
     @contextmanager
-    def _busy(self) -> Iterator[None]:
+    def _count_call(self) -> Iterator[None]:
         with self._lock:
             self._calls += 1
         try:
@@ -253,7 +253,7 @@ class IdleWorkers:
         self._lock = threading.Lock()
         # One list, always consistent: a signal handler may raise anywhere.
         self._idle: list[tuple[Program, str | None, Worker]] = []
-        self._loaded: dict[int, Program] = {}
+        self._load_template: dict[int, Program] = {}
         self._closed = False
 
     def take(self, program: Program, user: str | None) -> Worker | None:
@@ -283,7 +283,7 @@ class IdleWorkers:
     def drop(self, program: Program) -> list[Worker]:
         """Forget a component's template and kill its workers; return them, for the caller to wait for."""
         with self._lock:
-            self._loaded.pop(id(program), None)
+            self._load_template.pop(id(program), None)
             gone = [worker for owner, _, worker in self._idle if owner is program]
             self._idle = [held for held in self._idle if held[0] is not program]
         for worker in gone:
@@ -293,12 +293,12 @@ class IdleWorkers:
     def loaded(self, program: Program, lifetime: Lifetime) -> None:
         """Record that a component has a template; if there are too many, unload one without calls."""
         with self._lock:
-            self._loaded[id(program)] = program
-            others = list(self._loaded.values()) if len(self._loaded) > self._max_programs else []
+            self._load_template[id(program)] = program
+            others = list(self._load_template.values()) if len(self._load_template) > self._max_programs else []
         any(other.unload_idle(lifetime) for other in others if other is not program)
 
     def close(self) -> list[Program]:
         """Accept no more workers; return the components that have a template."""
         with self._lock:
             self._closed = True
-            return list(self._loaded.values())
+            return list(self._load_template.values())

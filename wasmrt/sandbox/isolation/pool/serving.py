@@ -54,10 +54,10 @@ class Server:
     def _check_handle(self, request: Request[object]) -> None:
         if isinstance(request, HttpOpen):
             if len(self._open) >= _MAX_OPEN:
-                raise ProtocolError("a worker holds too many responses open")
+                raise ProtocolError("the worker holds too many responses open")
         elif isinstance(request, (HttpRead, HttpReadAll, HttpClose)):
             if request.handle not in self._open:
-                raise ProtocolError("a worker referred to a response that it does not have")
+                raise ProtocolError("the worker referred to a response that it does not have")
             if isinstance(request, HttpClose):
                 self._open.remove(request.handle)
 
@@ -72,6 +72,6 @@ def read_log(frame: Frame) -> tuple[int, LogEntry]:
     try:
         level = LogLevel(head.text("level", 16))
     except ValueError as error:
-        raise ProtocolError("a worker logged at an unknown level") from error
+        raise ProtocolError("the worker logged at an unknown level") from error
     message = head.text("message", MAX_LOG_ENTRY_BYTES + LOG_OVERLAP_BYTES)
     return head.whole("place"), LogEntry(level, message, head.whole("at", _LAST_MS))

@@ -140,7 +140,7 @@ class Template:
         try:
             return read_type(frame.fields(DESCRIPTION_BOUNDS))
         except ProtocolError as error:
-            raise GoneError("a template did not send the types of its component") from error
+            raise GoneError("the template process did not send the types of its component") from error
 
     def close(self, lifetime: Lifetime) -> int:
         """End the template and all its workers; return the template's status."""

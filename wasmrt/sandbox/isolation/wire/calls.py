@@ -99,10 +99,10 @@ def take_counts(call: GuestCall, counts: bytes) -> None:
         ProtocolError: the counts are malformed or impossible.
     """
     if len(counts) != _COUNTS.size:
-        raise ProtocolError("a worker sent malformed counts")
+        raise ProtocolError("the worker sent malformed counts")
     fuel, host_calls, values, dropped = _COUNTS.unpack(counts)
     if max(fuel, values, dropped) > _MAX_COUNT or host_calls > MAX_HOST_CALLS + 1:
-        raise ProtocolError("a worker sent impossible counts")
+        raise ProtocolError("the worker sent impossible counts")
     call.fuel_used = fuel
     call.host_calls = max(call.host_calls, host_calls)
     call.lifted_values = values
@@ -172,7 +172,7 @@ def read_error(head: Head) -> WasmrtError:
     if name in _LIMITS:
         setting = head.text("setting", 64)
         if setting not in _SETTINGS:
-            raise ProtocolError("a worker reported an unknown limit")
+            raise ProtocolError("the worker reported an unknown limit")
         limit, used = head.number_or_none("limit") or 0, head.number_or_none("used")
         return _LIMITS[name](message, limit=limit, used=used, setting=setting, hint=hint)
     if name == _EXIT:
@@ -181,7 +181,7 @@ def read_error(head: Head) -> WasmrtError:
         try:
             kind = ToolErrorKind(head.text("kind", 64))
         except ValueError as error:
-            raise ProtocolError("a worker reported an error of an unknown kind") from error
+            raise ProtocolError("the worker reported an error of an unknown kind") from error
         return _TOOL_ERRORS[name](message, code=code, hint=hint, kind=kind)
     if name in _COMPONENT_ERRORS:
         return _COMPONENT_ERRORS[name](message, code=code, hint=hint)
@@ -189,4 +189,4 @@ def read_error(head: Head) -> WasmrtError:
         return ConfineError(message, hint=hint)
     if name in (InternalError.__name__, WasmrtError.__name__):
         return InternalError("the worker's own code failed", hint="please report it")
-    raise ProtocolError("a worker reported an unknown error")
+    raise ProtocolError("the worker reported an unknown error")

@@ -106,7 +106,7 @@ def _read_reason(head: Head, name: str) -> Reason:
     # SECURITY: a worker may only record denials that its own side decides.
     reason = _REFUSALS.get(head.text(name, 64))
     if reason is None:
-        raise ProtocolError("a worker may not decide this refusal")
+        raise ProtocolError("the worker may not decide this refusal")
     return reason
 
 

@@ -64,7 +64,7 @@ def read_type(head: Head) -> ComponentType:
             tuple(map(_text, head.items("export_other", _MAX_NAMES))),
         )
     except (TypeError, ValueError, IndexError, KeyError) as error:
-        raise ProtocolError("a worker sent malformed types") from error
+        raise ProtocolError("the worker sent malformed types") from error
 
 
 def _interface(kind: InterfaceType, table: _Table) -> list[Any]:

@@ -89,7 +89,7 @@ class RemoteServices:
         self._channel.send(Kind.IMPORT, head, tail)
         answer = self._ticker.paused(self._answer)
         if answer.kind != Kind.ANSWER:
-            raise ProtocolError("expected an answer of the host, got another kind of frame")
+            raise ProtocolError("expected an answer from the host, got another kind of frame")
         return request.read_reply(read_reply(answer))
 
     def _answer(self) -> Frame:

@@ -77,7 +77,7 @@ def _build_function_problem(interface: str, name: str, kind: FuncType) -> str | 
 def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     levels = dict.fromkeys(exports, 0)
     while True:
-        chosen = {export: _name(*export, level) for export, level in levels.items()}
+        chosen = {export: _tool_name(*export, level) for export, level in levels.items()}
         groups: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for export, name in chosen.items():
             groups[folded(name)].append(export)
@@ -88,7 +88,7 @@ def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
             levels[export] += 1
 
 
-def _name(interface: str, function: str, level: int) -> str:
+def _tool_name(interface: str, function: str, level: int) -> str:
     path, _, version = interface.partition("@")
     parts = re.split(r"[:/]", path) if path else []
     kept = [*parts[-1 - min(level, _FULL - 1) :], function]

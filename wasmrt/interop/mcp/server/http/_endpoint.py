@@ -86,20 +86,20 @@ class Endpoint:
         if (health := check_health(web, is_ready=self._server.is_ready)) is not None:
             return health
         if web.path != PATH:
-            return self._refuse(Refusal.NO_SUCH_PATH, plain(404))
+            return self._count_and_refuse(Refusal.NO_SUCH_PATH, plain(404))
         try:
             user = await self._entrance.user_of(web)
         except TurnedAway as turned:
-            return self._refuse(turned.refusal, turned.response)
+            return self._count_and_refuse(turned.refusal, turned.response)
         if web.method not in ("POST", "DELETE") or (web.method == "DELETE" and not web.has(SESSION_HEADER)):
-            return self._refuse(Refusal.WRONG_METHOD, plain(405, headers=(("allow", "POST"),)), user)
+            return self._count_and_refuse(Refusal.WRONG_METHOD, plain(405, headers=(("allow", "POST"),)), user)
         return None
 
-    def turned_away(self, status: int) -> None:
+    def count_refused_request(self, status: int) -> None:
         """Count a request that the web server refused."""
         self._server.refusals.note(_OF_STATUS.get(status, Refusal.MALFORMED_HTTP))
 
-    def _refuse(self, refusal: Refusal, response: WebResponse, user: str = "") -> WebResponse:
+    def _count_and_refuse(self, refusal: Refusal, response: WebResponse, user: str = "") -> WebResponse:
         self._server.refusals.note(refusal, user)
         return response
 
@@ -113,14 +113,16 @@ class Endpoint:
         try:
             user = await self._entrance.user_of(web)
         except TurnedAway as turned:  # the token expired while the body was read
-            return self._refuse(turned.refusal, turned.response)
+            return self._count_and_refuse(turned.refusal, turned.response)
         if web.method == "DELETE":
             return await self._end_session(web, user)
         if web.media_type != "application/json":
-            return self._refuse(Refusal.WRONG_MEDIA_TYPE, plain(415, "Messages must be application/json."), user)
+            return self._count_and_refuse(
+                Refusal.WRONG_MEDIA_TYPE, plain(415, "Messages must be application/json."), user
+            )
         if not _accepts(web, "application/json"):
             said = plain(406, "Accept must include application/json and text/event-stream.")
-            return self._refuse(Refusal.WRONG_MEDIA_TYPE, said, user)
+            return self._count_and_refuse(Refusal.WRONG_MEDIA_TYPE, said, user)
         try:
             message = read_message(web.body, batches=self._takes_batches(web, user))
         except UnreadableError as error:
@@ -134,7 +136,7 @@ class Endpoint:
     async def _end_session(self, web: WebRequest, user: str) -> WebResponse:
         identity = web.header(SESSION_HEADER)
         if identity is None or self._sessions.find(identity, user) is None:
-            return self._refuse(Refusal.NO_SESSION, plain(404), user)
+            return self._count_and_refuse(Refusal.NO_SESSION, plain(404), user)
         await self._sessions.end(identity)
         return WebResponse(status=204)
 
@@ -169,7 +171,7 @@ class Endpoint:
 
     def _no_session(self, user: str, id: Id | None) -> WebResponse:
         said = error_message(id, RpcError(INVALID_REQUEST, "the session has ended"))
-        return self._refuse(Refusal.NO_SESSION, _json(said, 404), user)
+        return self._count_and_refuse(Refusal.NO_SESSION, _json(said, 404), user)
 
     def _accept(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
         """Handle a notification, or a response to a form. The session must belong to the user."""
@@ -217,7 +219,7 @@ class Endpoint:
         if self._running[peer.user] + len(requests) > MAX_REQUESTS:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are pending; wait until one of them ends")
             said = error_message(None if refused is not None else requests[0].id, busy)
-            return self._refuse(Refusal.TOO_MANY_REQUESTS, _json(said, 429), peer.user)
+            return self._count_and_refuse(Refusal.TOO_MANY_REQUESTS, _json(said, 429), peer.user)
         exchange = Exchange(self._server, requests, peer, session, refused)
         self._running[peer.user] += len(requests)
         exchange.answering.add_done_callback(lambda _: self._release(peer.user, len(requests)))
@@ -228,7 +230,7 @@ class Endpoint:
                 return WebResponse(headers=_STREAM, body=body)
             await exchange.end()
             unfit = plain(406, "Accept must include text/event-stream for this request.")
-            return self._refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
+            return self._count_and_refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
         return await self._response(requests[0], exchange, modern=modern)
 
     async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
@@ -262,7 +264,7 @@ class Endpoint:
         if session is not None:
             return session.peer
         if request.method == "initialize":
-            return Peer(user, hears_unasked=False, transport="tcp")
+            return Peer(user, can_receive_notifications=False, transport="tcp")
         peer = _stateless(user)
         peer.session.version = legacy_version(web)
         return peer
@@ -275,7 +277,7 @@ class Endpoint:
 
 def _stateless(user: str) -> Peer:
     """Return the client of a request that does not belong to a session."""
-    return Peer(user, hears_unasked=False, transport="tcp", connection="")
+    return Peer(user, can_receive_notifications=False, transport="tcp", connection="")
 
 
 def _accepts(web: WebRequest, kind: str) -> bool:

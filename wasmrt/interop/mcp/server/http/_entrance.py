@@ -201,9 +201,9 @@ class Entrance:
         try:
             return await self._access.user_of(token)
         except BadToken as bad:
-            raise self._turned_away(bad.fault) from None
+            raise self._refusal_of_token(bad.fault) from None
 
-    def _turned_away(self, fault: TokenFault) -> TurnedAway:
+    def _refusal_of_token(self, fault: TokenFault) -> TurnedAway:
         refusal, text = _REFUSALS.get(fault, Refusal.INVALID_TOKEN), f"{str(fault).capitalize()}."
         if fault is TokenFault.NO_KEYS:
             return TurnedAway(refusal, plain(503, text, headers=(("retry-after", "30"),)))

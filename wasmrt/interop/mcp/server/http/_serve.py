@@ -31,7 +31,7 @@ async def serve_http(
     port: int,
     ended: asyncio.Event,
     started: Callable[[str], None],
-    beside: MountedHandler | None = None,
+    mounted: MountedHandler | None = None,
     origin: str | None = None,
 ) -> None:
     """Serve over HTTP until `ended` is set.
@@ -43,7 +43,7 @@ async def serve_http(
         port: The port; 0 for any free port.
         ended: Set to stop serving.
         started: Called with the server's own address; the endpoint is at `PATH` below it.
-        beside: An additional handler, for example for pages.
+        mounted: An additional handler, for example for pages.
         origin: An additional origin of the endpoint only, such as that of a TLS proxy.
 
     Raises:
@@ -52,20 +52,22 @@ async def serve_http(
     endpoint = Endpoint(server, entrance)
     public = (origin or "").partition("://")[2]
 
-    def is_beside(web: WebRequest) -> bool:
+    def is_mounted(web: WebRequest) -> bool:
         # SECURITY: pages for the local user must not be reachable under the public name.
-        return beside is not None and web.path.startswith(beside.base) and (web.header("host") or "").lower() != public
+        return (
+            mounted is not None and web.path.startswith(mounted.base) and (web.header("host") or "").lower() != public
+        )
 
     async def gate(web: WebRequest) -> WebResponse | None:
-        return await (beside.gate(web) if beside is not None and is_beside(web) else endpoint.gate(web))
+        return await (mounted.gate(web) if mounted is not None and is_mounted(web) else endpoint.gate(web))
 
     async def handle(web: WebRequest) -> WebResponse:
-        return await (beside.handler(web) if beside is not None and is_beside(web) else endpoint.handle(web))
+        return await (mounted.handler(web) if mounted is not None and is_mounted(web) else endpoint.handle(web))
 
     bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)
     names = () if origin is None else (origin,)
     async with WebServer(
-        handle, host=host, port=port, gate=gate, bounds=bounds, origins=names, on_refusal=endpoint.turned_away
+        handle, host=host, port=port, gate=gate, bounds=bounds, origins=names, on_refusal=endpoint.count_refused_request
     ) as web:
         started(web.origins.all[len(names)])
         try:

@@ -92,7 +92,7 @@ class Peer:
 
     user: str = "local"
     session: Session = field(default_factory=Session)
-    hears_unasked: bool = True
+    can_receive_notifications: bool = True
     """True if the server can send messages outside of a request."""
     transport: str = "pipe"
     """`pipe` or `tcp`, for telemetry."""

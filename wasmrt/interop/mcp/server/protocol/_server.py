@@ -230,7 +230,7 @@ class Server:
         version = channel.peer.session.begin(request.params)
         return {
             "protocolVersion": version,
-            "capabilities": {"tools": {"listChanged": channel.peer.hears_unasked}},
+            "capabilities": {"tools": {"listChanged": channel.peer.can_receive_notifications}},
             "serverInfo": self._info,
             "instructions": INSTRUCTIONS,
         }

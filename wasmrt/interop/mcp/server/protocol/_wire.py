@@ -113,30 +113,30 @@ def read_message(data: bytes, *, batches: bool = False) -> Message | Batch:
         raise UnreadableError(code, f"the message is {error}"[:200]) from None
     if isinstance(found, list) and not batches:
         raise UnreadableError(INVALID_REQUEST, f"only {BATCH_VERSION} has batches; send each message separately")
-    return _batch(found) if isinstance(found, list) else _message(found)
+    return _read_batch(found) if isinstance(found, list) else _read_object(found)
 
 
-def _batch(found: list[Any]) -> Batch:
+def _read_batch(found: list[Any]) -> Batch:
     if not 0 < len(found) <= MAX_BATCH:
         raise UnreadableError(INVALID_REQUEST, f"a batch must contain 1 to {MAX_BATCH} messages")
     read: list[Message | UnreadableError] = []
     for each in found:
         try:
-            read.append(_message(each))
+            read.append(_read_object(each))
         except UnreadableError as error:
             read.append(error)
     return Batch(tuple(read))
 
 
-def _message(found: Any) -> Message:
+def _read_object(found: Any) -> Message:
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
         raise UnreadableError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0"', _id_of(found))
     if "method" not in found and ("result" in found or "error" in found):
-        return _response(found)
-    return _request(found)
+        return _read_response(found)
+    return _read_request(found)
 
 
-def _request(found: dict[str, Any]) -> Request | Notification:
+def _read_request(found: dict[str, Any]) -> Request | Notification:
     method, params = found.get("method"), found.get("params", {})
     known = _id_of(found)
     if not isinstance(method, str) or not 0 < len(method) <= MAX_ID_CHARS:
@@ -150,7 +150,7 @@ def _request(found: dict[str, Any]) -> Request | Notification:
     return Notification(method, params) if known is None else Request(known, method, params)
 
 
-def _response(found: dict[str, Any]) -> Response:
+def _read_response(found: dict[str, Any]) -> Response:
     known = _id_of(found)
     if known is None or ("result" in found and "error" in found):
         raise UnreadableError(INVALID_REQUEST, "a response needs an id, and a result or an error")

@@ -96,12 +96,12 @@ class ServedTools:
             raise RpcError(INVALID_PARAMS, "arguments must be an object")
         offered = self.offer.find(name)
         if offered is None:
-            self._refuse(name, arguments, caller, _NOT_OFFERED, Reason.UNKNOWN_TOOL, _EXPLAIN)
+            self._record_refused_call(name, arguments, caller, _NOT_OFFERED, Reason.UNKNOWN_TOOL, _EXPLAIN)
             raise RecordedError(INVALID_PARAMS, f"Unknown tool: {name[:_MAX_NAME_CHARS]}")
         call = ServedCall(caller=caller)
         if not caller.modern:
             call.elicit, call.tell = channel.elicit, channel.tell
-        call.state, call.said = self._given_back(request, offered, arguments, caller)
+        call.state, call.said = self._open_request_state(request, offered, arguments, caller)
         async with self._slots[caller.user]:
             return await self._call(request, offered, arguments, call, channel)
 
@@ -139,7 +139,7 @@ class ServedTools:
             "requestState": self._sealer.seal(state),
         }
 
-    def _given_back(
+    def _open_request_state(
         self, request: Request, offered: Offered, arguments: dict[str, Any], caller: Caller
     ) -> tuple[State | None, Any]:
         """Return the state that a client sent back, after checking its signature and bindings.
@@ -156,7 +156,7 @@ class ServedTools:
             digest = params_digest(arguments)
             state = self._sealer.open(given, tool=offered.tool, params=digest, user=caller.user)
         except RpcError as error:
-            self._refuse(offered.tool, arguments, caller, error.message, Reason.APPROVAL_DENIED, _ANEW)
+            self._record_refused_call(offered.tool, arguments, caller, error.message, Reason.APPROVAL_DENIED, _ANEW)
             raise RecordedError(error.code, error.message) from None
         except InvalidParametersError as error:
             raise RpcError(INVALID_PARAMS, error.message) from error
@@ -194,7 +194,7 @@ class ServedTools:
             )
         )  # fmt: skip
 
-    def _refuse(
+    def _record_refused_call(
         self, name: str, arguments: dict[str, Any], caller: Caller, rule: str, reason: Reason, hint: str
     ) -> None:
         decision = Decision(False, reason, rule, hint, "mcp.call", name[:_MAX_NAME_CHARS])
