@@ -9,18 +9,19 @@ import os
 import re
 import sys
 import venv
-import zipfile
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 from typing import Any
 
 from wasmrt.core.errors import ConfigurationError, InstallError
-from wasmrt.core.limits import MAX_MCP_PACKAGE_FILE_BYTES
+from wasmrt.core.files import read_file
+from wasmrt.core.limits import KIB
 from wasmrt.interop.mcp.packages._confined import PackageSteps
 from wasmrt.interop.mcp.packages._model import PackageRequest
 
 _SDK = re.compile(r"^Requires-Dist: *mcp *(?:\[[^\]\n]*\])? *((?:[(<>=!~][^;\n]*)?)(?:;.*)?$", re.MULTILINE)
 _LOWEST = re.compile(r"(?:>=?|===?|~=) *(\d{1,9})")
+_MAX_METADATA_BYTES = 256 * KIB
 _ENV = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INPUT": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_COLOR": "1"}
 
 
@@ -60,7 +61,7 @@ def _fetch(request: PackageRequest, steps: PackageSteps, pip: list[str]) -> tupl
     version 2, and fail with it.
     """
     first = _download(request, steps, pip, "first", "--no-deps")
-    if not any(each.partition("[")[0].strip() == "mcp" for each in request.extra) and _accepts_sdk_1(first):
+    if not any(each.partition("[")[0].strip() == "mcp" for each in request.extra) and _accepts_sdk_1(first, steps):
         try:
             note = f"{request.name} also accepts version 1 of the MCP SDK, and gets it (mcp<2)"
             return _download(request, steps, pip, "older", "mcp<2"), [note]
@@ -81,17 +82,21 @@ def _download(request: PackageRequest, steps: PackageSteps, pip: list[str], fold
     return sorted(place.iterdir())
 
 
-def _accepts_sdk_1(wheels: list[Path]) -> bool:
-    """Return whether one of the wheels requires the MCP SDK, in a range that has versions below 2."""
-    for path in wheels:
-        with zipfile.ZipFile(path) as wheel:
-            names = [name for name in wheel.namelist() if name.endswith(".dist-info/METADATA")]
-            if len(names) == 1 and wheel.getinfo(names[0]).file_size <= MAX_MCP_PACKAGE_FILE_BYTES:
-                ranges = _SDK.findall(wheel.read(names[0]).decode("utf-8", "replace"))
-                lowest = [int(major) for each in ranges for major in _LOWEST.findall(each)]
-                if ranges and all(major < 2 for major in lowest):
-                    return True
-    return False
+def _accepts_sdk_1(wheels: list[Path], steps: PackageSteps) -> bool:
+    """Return whether the only wheel requires the MCP SDK, in a range that has versions below 2."""
+    unpacked = steps.temporary / "unpacked"
+    # SECURITY: a wheel is unpacked in a confined process, since an archive can have any number of entries.
+    words = [sys.executable, "-I", "-m", "zipfile", "-e", str(wheels[0]), str(unpacked)]
+    steps.run(words, [Path(sys.executable)], _ENV, fetching=False, what="unpacking the package")
+    found = next(unpacked.glob("*.dist-info/METADATA"), None)
+    if found is None:
+        return False
+    try:
+        metadata = read_file(found, max_bytes=_MAX_METADATA_BYTES, follow_link=False)
+    except OSError:
+        return False
+    ranges = _SDK.findall(metadata.decode("utf-8", "replace"))
+    return bool(ranges) and all(int(major) < 2 for each in ranges for major in _LOWEST.findall(each))
 
 
 def _find_pip() -> list[str]:
