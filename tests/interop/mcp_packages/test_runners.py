@@ -68,7 +68,7 @@ def test_installed_programs_are_not_package_runners(line: str) -> None:
     ("npx", "names no package", "npx PACKAGE"),
     ("npx -y", "names no package", "npx PACKAGE"),
     ("npx -p", "needs a value", "-p PACKAGE"),
-    ("npx -p a -p b cmd", "expected one package, got 2", "only the server"),
+    ("npx -p a -p b cmd", "expected one package, got 2", "only the package of the server"),
     ("npx github:user/repo", "got 'github:user/repo'", "npm ci"),
     ("npx ./server", "got './server'", "npm ci"),
     ("npx https://a.test/pkg.tgz", "got 'https://a.test/pkg.tgz'", "npm ci"),
@@ -84,9 +84,9 @@ def test_installed_programs_are_not_package_runners(line: str) -> None:
     ("uv run server.py", "fetches code", "DIR/.venv/bin/python"),
     ("npm start", "fetches code", "node /path/to/the/server.js"),
     ("deno run npm:pkg", "fetches code", "npx PACKAGE"),
-    ("env KEY=1 npx pkg", "env starts npx", "-- npx"),
-    ("bash -c 'exec /usr/bin/uvx pkg'", "bash starts /usr/bin/uvx", "-- /usr/bin/uvx"),
-    ("cmd /c npx pkg", "cmd starts npx", "-- npx"),
+    ("env KEY=1 npx pkg", "got env, which starts npx", "-- npx"),
+    ("bash -c 'exec /usr/bin/uvx pkg'", "got bash, which starts /usr/bin/uvx", "-- /usr/bin/uvx"),
+    ("cmd /c npx pkg", "got cmd, which starts npx", "-- npx"),
 ])  # fmt: skip
 def test_commands_that_cannot_work_are_refused_with_the_command_to_use(line: str, said: str, step: str) -> None:
     with pytest.raises(ConfigurationError) as refused:

@@ -186,7 +186,7 @@ def test_an_unexpected_reply_counts_as_a_lost_process(kind: Kind, head: dict[str
 
 
 def test_a_missing_reply_counts_as_a_lost_process() -> None:
-    with controlled(patience=0.1) as (control, _), pytest.raises(GoneError, match="does not answer"):
+    with controlled(patience=0.1) as (control, _), pytest.raises(GoneError, match="did not answer in time"):
         control.greeting(unlimited_lifetime())
 
 

@@ -116,10 +116,8 @@ class PrivateText:
 
     def _store_pending(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
-        if pending and self._marks.size > self._limit:
-            self.blind = True
-            return
         self._marks.add(chain.from_iterable(map(self._marks_to_store, pending)))
+        self.blind |= self._marks.size > self._limit
 
     @staticmethod
     def _marks_to_store(text: str) -> set[bytes]:
