@@ -60,7 +60,7 @@ async def run_uncancelled(function: Callable[P, T], /, *args: P.args, **kwargs: 
         except asyncio.CancelledError as error:
             cancelled = error
     if cancelled is not None:
-        raise cancelled
+        raise cancelled from (None if work.cancelled() else work.exception())
     return work.result()
 
 
