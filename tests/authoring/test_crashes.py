@@ -30,6 +30,7 @@ from wasmrt.core.limits import MIB
 
 pytestmark = pytest.mark.ci("toolchain")
 
+_PREPARES = os.environ.get("WASMRT_GUESTS_PREPARE") == "1"
 SLOW = ("python", "js-starlingmonkey")
 SECRET = "ghp_" + "A1b2C3d4E5" * 3 + "A1b2C3"
 _AT_RUN = {
@@ -105,7 +106,7 @@ _CRASHES = {
 def crashing(language: str, folder: Path, world: WorldForm = WorldForm.PROVIDER) -> bytes:
     """The template's tool, changed to crash as its `place` parameter says."""
     try:
-        find_toolchain(load_template(language), confirm=lambda _question: False)
+        find_toolchain(load_template(language), confirm=lambda _question: _PREPARES)
     except MissingToolchainError as missing:
         pytest.skip(f"{language}: {missing.message}: {missing.hint}")
     parent = folder / f"{language}-{world}"
@@ -131,7 +132,7 @@ def fails(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     with WasmToolRuntime(WasmRuntimeConfig(isolation=request.param)) as runtime:
 
         def call(language: str, how: str, world: WorldForm = WorldForm.PROVIDER) -> ToolError:
-            if language in SLOW and os.environ.get("WASMRT_GUESTS_PREPARE") != "1":
+            if language in SLOW and not _PREPARES:
                 pytest.skip("slow: WASMRT_GUESTS_PREPARE=1 lets this test build it")
             with pytest.raises(ToolError) as caught:
                 runtime.prepare("fragile", crashing(language, folder, world)).execute({"place": how})

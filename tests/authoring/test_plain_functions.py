@@ -21,6 +21,7 @@ from wasmrt.runtime.prepared import PreparedTool
 
 pytestmark = [pytest.mark.ci("toolchain"), pytest.mark.timeout(600)]
 
+_PREPARES = os.environ.get("WASMRT_GUESTS_PREPARE") == "1"
 _SLOW = ("python", "js-starlingmonkey")
 _WIT = """package local:plain;
 
@@ -108,10 +109,10 @@ _SOURCES = {"python": ("app.py", _PYTHON), "js-quickjs": ("tool.js", _JS), "js-s
 def plain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[PreparedTool]:
     """A component of plain functions, in each interpreted language."""
     language: str = request.param
-    if language in _SLOW and os.environ.get("WASMRT_GUESTS_PREPARE") != "1":
+    if language in _SLOW and not _PREPARES:
         pytest.skip("slow: WASMRT_GUESTS_PREPARE=1 lets this test build it")
     try:
-        find_toolchain(load_template(language), confirm=lambda _question: False)
+        find_toolchain(load_template(language), confirm=lambda _question: _PREPARES)
     except MissingToolchainError as missing:
         pytest.skip(f"{language}: {missing.message}: {missing.hint}")
     folder: Path = tmp_path_factory.mktemp(language)

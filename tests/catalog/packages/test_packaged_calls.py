@@ -12,6 +12,7 @@ from tests.catalog.packages.conftest import API, KEY, OTHER, TOKEN, VAULT, Desk
 from wasmrt.capabilities import Capabilities, ToolGrant, ToolInvokeCapability
 from wasmrt.catalog.find import find_bundled
 from wasmrt.core.errors import InvalidComponentError, InvalidParametersError, ToolError
+from wasmrt.egress.gateway._codings import ACCEPT_ENCODING
 from wasmrt.sandbox.component import ToolSpec
 
 
@@ -31,7 +32,7 @@ def test_each_tool_sends_its_own_request_with_its_own_credential(desk: Desk) -> 
     package.tool("purge_tickets").execute({"host": desk.at(VAULT)})
     package.tool("send_message").execute({"conversation": desk.at(API), "text": "all done"})
 
-    common = ["Accept-Encoding: gzip", "User-Agent: wasmrt", "Accept: */*"]
+    common = [f"Accept-Encoding: {ACCEPT_ENCODING}", "User-Agent: wasmrt", "Accept: */*"]
     assert [request(seen.head) for seen in desk.server.requests] == [
         ["GET /tickets?state=open HTTP/1.1", f"Host: {API}", *common, f"Authorization: Bearer {TOKEN}"],
         ["DELETE /tickets/closed HTTP/1.1", f"Host: {VAULT}", *common, f"x-vault-key: {KEY}", "Content-Length: 0"],
