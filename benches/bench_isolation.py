@@ -65,7 +65,7 @@ def _starts(report: Report, rows: list[list[str]], tool: PreparedTool, count: in
     times = []
     for _ in range(count):
         started = time.perf_counter_ns()
-        worker = program._fork(Lifetime(10))
+        worker = program._fork_worker(Lifetime(10))
         times.append(time.perf_counter_ns() - started)
         program.retire(worker)
     rows.append(_row("a worker forked, sealed and ready", times))
@@ -93,7 +93,7 @@ def _kills(report: Report, rows: list[list[str]], tool: PreparedTool, guest: Gue
 
 def _memory(rows: list[list[str]], tool: PreparedTool, guest: Guest) -> None:
     program = _program(tool)
-    workers = [program._fork(Lifetime(10)) for _ in range(WORKERS)]
+    workers = [program._fork_worker(Lifetime(10)) for _ in range(WORKERS)]
     try:
         shares = [_proportional(worker.pid) for worker in workers]
     finally:
