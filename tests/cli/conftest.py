@@ -1,17 +1,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 import wasmtime
 from click.testing import CliRunner, Result
 
+from tests.cli.registry import BUNDLED, FakeRegistry, serve_registry
 from tests.compiled import Installation
 from wasmrt.cli import cli
-
-BUNDLED = Path(cli.__module__ and __import__("wasmrt").__file__).parent / "catalog/shipped"
 
 
 @pytest.fixture
@@ -20,6 +19,14 @@ def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyP
     folder = sharing_code(tmp_path / "home")
     monkeypatch.setenv("WASMRT_HOME", str(folder))
     return folder
+
+
+@pytest.fixture
+def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
+    """A registry that the installation trusts; no login is stored for it."""
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
+    with serve_registry(home) as registry:
+        yield registry
 
 
 @pytest.fixture

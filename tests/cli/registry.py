@@ -15,7 +15,9 @@ from urllib.parse import parse_qs, urlsplit
 import trustme
 from wasmrt.testing import ReceivedRequest, ScriptedServer, ServerConnection, http_response
 
-from tests.cli.conftest import BUNDLED
+import wasmrt
+
+BUNDLED = Path(wasmrt.__file__).parent / "catalog/shipped"
 
 COMPONENT = (BUNDLED / "echo.wasm").read_bytes()
 REQUEST = json.dumps({"http": {"allowlist": [{"host": "api.example.com", "methods": ["GET"]}]}}, indent=1).encode()

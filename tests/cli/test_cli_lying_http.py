@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -22,7 +22,6 @@ from tests.cli.registry import (
     descriptor,
     digest_of,
     log_in,
-    serve_registry,
 )
 from tests.cli.test_cli_lying_registries import (
     CONFIG,
@@ -43,11 +42,9 @@ ZIPPED = gzip.compress(COMPONENT)
 
 
 @pytest.fixture
-def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with serve_registry(home) as registry:
-        log_in(tmp_path / "docker", registry.host)
-        yield registry
+def registry(registry: FakeRegistry, tmp_path: Path) -> FakeRegistry:
+    log_in(tmp_path / "docker", registry.host)
+    return registry
 
 
 def raw(head: str, body: bytes = b"") -> bytes:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
-from tests.cli.registry import Answer, FakeRegistry, log_in, serve_registry
+from tests.cli.registry import Answer, FakeRegistry, log_in
 
 Run = Callable[..., Result]
 Lie = Callable[[FakeRegistry], Answer]
@@ -25,11 +25,9 @@ GOOD = {
 
 
 @pytest.fixture
-def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with serve_registry(home) as registry:
-        log_in(tmp_path / "docker", registry.host)
-        yield registry
+def registry(registry: FakeRegistry, tmp_path: Path) -> FakeRegistry:
+    log_in(tmp_path / "docker", registry.host)
+    return registry
 
 
 def fixed(*bodies: bytes, **options: object) -> Lie:

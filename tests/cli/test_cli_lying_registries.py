@@ -27,7 +27,6 @@ from tests.cli.registry import (
     descriptor,
     digest_of,
     log_in,
-    serve_registry,
 )
 from wasmrt.catalog.installer import Installer
 from wasmrt.catalog.registry import Registry, parse_reference
@@ -51,11 +50,9 @@ class Answered(NamedTuple):
 
 
 @pytest.fixture
-def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with serve_registry(home) as registry:
-        log_in(tmp_path / "docker", registry.host)
-        yield registry
+def registry(registry: FakeRegistry, tmp_path: Path) -> FakeRegistry:
+    log_in(tmp_path / "docker", registry.host)
+    return registry
 
 
 def blob(answer: Answer) -> Lie:

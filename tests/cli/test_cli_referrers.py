@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,6 @@ from tests.cli.registry import (
     descriptor,
     digest_of,
     index_of,
-    serve_registry,
 )
 from wasmrt.catalog import Catalog
 from wasmrt.catalog.signing.keys import read_signer, sign
@@ -29,13 +28,6 @@ WASM = "application/wasm"
 BUNDLE = "application/vnd.dev.sigstore.bundle.v0.3+json"
 PREDICATE = "dev.sigstore.bundle.predicateType"
 EMPTY = descriptor(b"{}", "application/vnd.oci.empty.v1+json")
-
-
-@pytest.fixture
-def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with serve_registry(home) as registry:
-        yield registry
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +23,6 @@ from tests.cli.registry import (
     descriptor,
     digest_of,
     log_in,
-    serve_registry,
 )
 from wasmrt.catalog.package import FolderFiles, pack
 from wasmrt.catalog.registry import OciSource
@@ -34,13 +33,6 @@ WASM = "application/wasm"
 POLICY = (
     b'version: "1.0"\npermissions:\n  network:\n    allow:\n      - host: api.example.com\n      - cidr: 10.0.0.0/8\n'
 )
-
-
-@pytest.fixture
-def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with serve_registry(home) as registry:
-        yield registry
 
 
 def paths(registry: FakeRegistry) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +11,11 @@ import pytest
 from click.testing import Result
 from wasmrt.testing import ReceivedRequest, ServerConnection, http_response
 
-from tests.cli.registry import BASIC, COMPONENT, FakeRegistry, config_of, digest_of, log_in, serve_registry
+from tests.cli.registry import BASIC, COMPONENT, FakeRegistry, config_of, digest_of, log_in
 
 Run = Callable[..., Result]
 DIGEST = digest_of(COMPONENT)
 WELL_KNOWN = "/.well-known/wasm-pkg/registry.json"
-
-
-@pytest.fixture
-def registry(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRegistry]:
-    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "docker"))
-    with serve_registry(home) as registry:
-        yield registry
 
 
 @pytest.fixture
