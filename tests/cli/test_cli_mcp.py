@@ -29,6 +29,7 @@ CONFIG = '[tools.filter]\nallow_external = true\n[tools.rules."bad_*"]\npermissi
 def home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = sharing_code(tmp_path / "home")
     monkeypatch.setenv("WASMRT_HOME", str(folder))
+    monkeypatch.setenv("WASMRT_SECRETS_BACKEND", "file")  # not the machine's keyring
     data = folder / "data"
     (data / "config.toml").write_text(CONFIG)
     return data
