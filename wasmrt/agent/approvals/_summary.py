@@ -215,7 +215,7 @@ def _explain(request: ApprovalRequest) -> Phrase:
     if flow is not None:
         return (flow,)
     if rule == f"the call can {in_words(frozenset(request.effects))}":
-        return (f"Such calls always require approval: they can {in_words(frozenset(request.effects))}.",)
+        return (f"Calls that can {in_words(frozenset(request.effects))} require approval.",)
     known = {"the tool requires it": "The tool asks for it.", "its package requires it": "Its package asks for it."}
     return (known[rule],) if rule in known else (Quoted(request.why.refusal),)
 
