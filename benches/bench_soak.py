@@ -53,7 +53,7 @@ class Level:
     used_bytes: int
     """Memory allocated by the C library, or the resident memory if the library does not report it."""
     descriptors: int
-    """Open file descriptors, without the two of each idle worker, because the number of idle workers varies."""
+    """Open file descriptors, without the two of each idle worker and each zygote, because their numbers vary."""
     threads: int
     behind_bytes: int
     """The private memory of zygotes and templates."""
@@ -72,7 +72,7 @@ def level() -> Level:
     return Level(
         resident,
         _used_bytes() or resident,
-        _descriptors(),
+        _descriptors() - 2 * len(zygotes),
         threading.active_count(),
         sum(map(_private_bytes, (*zygotes, *templates))),
         sum(_runs(worker) for template in templates for worker in children(template)),

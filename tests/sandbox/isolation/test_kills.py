@@ -88,7 +88,8 @@ class Rig:
 
 def kill_workers(program: Program) -> None:
     """Kill every worker of a program, and wait until they have exited."""
-    workers = set() if program._template is None else children(program._template._pid)
+    template = program._template
+    workers = children(template._pid) if template is not None and template._pid else set()  # 0: not started yet
     for worker in workers:
         if is_alive(worker):
             os.kill(worker, signal.SIGKILL)

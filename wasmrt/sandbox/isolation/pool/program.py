@@ -308,11 +308,14 @@ class IdleWorkers:
         return gone
 
     def loaded(self, program: Program, lifetime: Lifetime) -> None:
-        """Record that a component has a template; if there are too many, unload one without calls."""
+        """Record that a component has a template; if there are too many, unload those without calls."""
         with self._lock:
             self._programs[id(program)] = program
-            others = list(self._programs.values()) if len(self._programs) > self._max_programs else []
-        any(other.unload_idle(lifetime) for other in others if other is not program)
+            others = [other for other in self._programs.values() if other is not program]
+        for other in others:
+            if len(self._programs) <= self._max_programs:
+                break
+            other.unload_idle(lifetime)
 
     def close(self) -> list[Program]:
         """Accept no more workers; return the components that have a template."""
