@@ -60,7 +60,7 @@ class ToolDefaults:
     destinations: tuple[str, ...] | None = None
     """Parameters that decide where something is sent or what is changed; None if they have to be guessed."""
     ids: tuple[str, ...] = ()
-    """Names of parameters, of any tool, that accept an identifier from this tool's results. An identifier belongs to the
+    """Names of parameters, of any tool, that accept identifiers from this tool's results. An identifier stands for the
     name in the same object.
     """
     declaration: Declaration | None = None
