@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wasmrt.capabilities import Capabilities
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import MAX_HTTP_REQUESTS
 from wasmrt.core.model import Decision
-from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway import ResolveError, SecretsView
 from wasmrt.egress.leaks import LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.egress.secrets import DEFAULT_USER, Entry, EntryStore, UserSecrets
