@@ -8,16 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.agent.flows import Provenance, read_labels
+from wasmrt.agent.policy._decide import ExfiltrationGuard, ExternalFilter, Permission, Preset
 from wasmrt.agent.policy._flows import FLOW_PRESETS, OUTGOING, Carries, FlowAction, FlowPolicy, FlowRule, flow_policy
 from wasmrt.agent.policy._model import (
     DEFAULT_APPROVAL_SECONDS,
     DEFAULT_OUTPUT_BYTES,
     AccessAction,
     ApproverKind,
-    ExfiltrationGuard,
-    ExternalFilter,
-    Permission,
-    Preset,
     ToolPolicy,
     ToolRule,
 )
