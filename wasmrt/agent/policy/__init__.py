@@ -34,8 +34,7 @@ from wasmrt.agent.policy._model import (
     ToolPolicy,
     ToolRule,
 )
-from wasmrt.agent.policy._read import read_policy
-from wasmrt.agent.policy._settings import POLICY_SETTINGS
+from wasmrt.agent.policy._read import POLICY_SETTINGS, read_policy
 
 __all__ = [
     "DEFAULT_APPROVAL_SECONDS",
