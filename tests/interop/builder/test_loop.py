@@ -13,7 +13,7 @@ import pytest
 from tests.interop.builder.conftest import Agent, MakeAgent, Script, requirement
 from wasmrt import Permission, ToolContext, ToolPolicy, ToolRegistry, ToolRule
 from wasmrt.authoring.builder import BuilderConfig, Language
-from wasmrt.authoring.builder._commands import run_in_project
+from wasmrt.authoring.builder._steps import run_in_project
 from wasmrt.authoring.project import CommandResult, remove_build_folders
 from wasmrt.core.errors import ConfigurationError, ToolErrorKind
 from wasmrt.core.lifetime import Lifetime
@@ -192,7 +192,7 @@ def test_no_folder_of_a_build_is_removed_while_a_command_runs(tmp_path: Path, mo
         removed.append(remove_build_folders(0))
         return CommandResult(0, "")
 
-    monkeypatch.setattr("wasmrt.authoring.builder._commands.run_command", run)
+    monkeypatch.setattr("wasmrt.authoring.builder._steps.run_command", run)
     run_in_project(tmp_path, Language.BASH, ("bash", "test.sh"), Lifetime(60))
     assert removed == [None]
 

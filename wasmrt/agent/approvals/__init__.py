@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.approvals._approvals import Approvals
-from wasmrt.agent.approvals._approvers import CallbackApprover, DenyApprover, QueueApprover
+from wasmrt.agent.approvals._approvals import Approvals, CallbackApprover, DenyApprover, QueueApprover
 from wasmrt.agent.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,

@@ -4,10 +4,9 @@ The program passes the model. `wasmrt.interop.builder` connects the loop to a re
 """
 
 from wasmrt.authoring.builder._builder import LlmSoftwareBuilder
-from wasmrt.authoring.builder._harness import SuiteResult, TestHarness
-from wasmrt.authoring.builder._model import ChatModel
+from wasmrt.authoring.builder._model import ChatModel, Outcome, Workbench
 from wasmrt.authoring.builder._requirement import parse_requirement
-from wasmrt.authoring.builder._steps import ProjectSteps
+from wasmrt.authoring.builder._steps import ProjectSteps, SuiteResult, TestHarness
 from wasmrt.authoring.builder._templates import TemplateEngine
 from wasmrt.authoring.builder._values import (
     BuilderConfig,
@@ -18,7 +17,6 @@ from wasmrt.authoring.builder._values import (
     Language,
     SoftwareType,
 )
-from wasmrt.authoring.builder._workbench import Outcome, Workbench
 
 __all__ = [
     "BuildLog",

@@ -20,9 +20,8 @@ from wasmrt.capabilities._fields import (
     child,
     nearest,
 )
-from wasmrt.capabilities.file._auth import AuthSection, SetupSecret, ValidationEndpoint
 from wasmrt.capabilities.file._format import as_tree, format_file
-from wasmrt.capabilities.file._model import CapabilityFile, parse
+from wasmrt.capabilities.file._model import AuthSection, CapabilityFile, SetupSecret, ValidationEndpoint, parse
 from wasmrt.capabilities.kinds._login import OAuthConfig
 from wasmrt.capabilities.sections import SECTIONS, capability_schema
 
