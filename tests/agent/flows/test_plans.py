@@ -128,6 +128,20 @@ def test_a_second_address_in_a_text_makes_its_source_ambiguous() -> None:
         ([{"to": "a@x.example", "note": "b@x.example"}], {}, "a@x.example", False),
         ("to: a@x.example\nnote: b@x.example", {"member": "to"}, "a@x.example", True),
         ("to: a@x.example\nto: b@x.example", {"member": "to"}, "a@x.example", False),
+        ("to: a@x.example to: b@x.example", {"member": "to"}, "a@x.example", False),
+        ("to: a@x.example to: b@x.example", {"member": "to"}, "b@x.example", False),
+        ("User name: ann User code: open-sesame", {"member": "user code"}, "open-sesame", True),
+        ("User name: ann User code: open-sesame", {"member": "user name"}, "ann", True),
+        ("User name: ann User code: open-sesame", {"member": "user name"}, "ann User", False),
+        ("User name: ann User code: open-sesame", {"member": "name"}, "open-sesame", False),
+        ("Your user code:\n\n 471290. Thanks", {"member": "code"}, "471290", True),
+        ("code: 471290 " + "and code: 471290 " * 99, {"member": "code"}, "471290", False),
+        ([{"to": "['a@x.example', 'b@x.example']"}], {"member": "to"}, "b@x.example", True),
+        ([{"to": '["a@x.example"]'}], {"member": "to"}, "a@x.example", True),
+        ([{"to": "['a@x.example'] or ['b@x.example']"}], {"member": "to"}, "b@x.example", False),
+        ([{"to": "Hi, b@x.example, bye"}], {"member": "to"}, "b@x.example", False),
+        ("2031-05-19", {}, "2031-05-19", True),
+        ("run it", {}, "run it", False),
         (["general", "random"], {}, "general", True),
         ("general random", {}, "general", False),
         ({"content": "IBAN DE89 3704 0044 0532 0130 00 please"}, {}, "DE89 3704 0044 0532 0130 00", True),
@@ -170,6 +184,15 @@ def test_the_result_of_a_tool_that_only_changes_its_params_is_no_source() -> Non
     agent.read_page("hello")
     agent.call("transform", text=EVIL[::-1], how="reverse")
     assert agent.asks("pay", account=EVIL, amount=1)
+
+
+def test_the_result_of_a_tool_without_params_is_a_source() -> None:
+    plan = {"steps": [step("get_day", []), step("book", day={"from": "get_day"})]}
+    tools = (Made("get_day", [], "2031-05-19"), Made("book", ["financial"]))
+    agent = made_agent(plan, *tools, page="On 2031-05-19 or 2031-05-20.")
+    agent.call("get_day")
+    assert agent.asks("book", day="2031-05-20")
+    assert not agent.asks("book", day="2031-05-19")
 
 
 # -- values that others wrote -----------------------------------------------------------------------------------------
