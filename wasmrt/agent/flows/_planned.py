@@ -18,7 +18,8 @@ from wasmrt.agent.flows._known import flow_texts, normalize_value
 from wasmrt.agent.flows._plans import Place, Plan
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.limits import MAX_PLAN_RESULT_BYTES, MAX_PLANS
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_PLAN_RESULT_BYTES, MAX_PLANS
+from wasmrt.core.strict_json import JsonError, read_json
 
 _QUOTED = r"'([^'\\]{0,500})'|\"([^\"\\]{0,500})\""
 _LIST = re.compile(rf"\s*\[\s*(?:{_QUOTED})\s*(?:,\s*(?:{_QUOTED})\s*)*\]\s*")
@@ -34,6 +35,7 @@ class _Result:
     """One result of a step. SECURITY: values that repeat a param of the call are left out: the model chose them."""
 
     def __init__(self, result: Any, params: Mapping[str, Any]) -> None:
+        result = _read_structure(result)
         texts = list(flow_texts(result))
         self._result, self._text = result, "\n".join(texts)
         self._params = "\n".join(str(each) for each in flow_texts(params)).casefold()
@@ -93,6 +95,16 @@ class _Result:
         if not 0 < len(rests) < _MAX_LABELS:
             return False
         return all(value_in(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
+
+
+def _read_structure(result: Any) -> Any:
+    """Return the JSON data of a result that is JSON text, as many MCP servers return it; otherwise the result."""
+    if not isinstance(result, str) or not result.lstrip().startswith(("{", "[")):
+        return result
+    try:
+        return read_json(result, max_bytes=MAX_PLAN_RESULT_BYTES, max_depth=MAX_JSON_DEPTH, distinct=True)
+    except JsonError:
+        return result
 
 
 def _with_items(values: Iterable[Any]) -> Iterator[Any]:
