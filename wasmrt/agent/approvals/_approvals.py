@@ -189,8 +189,9 @@ class Approvals:
 
     Args:
         approver: Answers the requests to which no remembered answer applies.
-        store: Stores answers of scope `always` for all processes. The default for a `QueueApprover` is its own store.
-            Without a store, such answers are remembered as long as this object exists.
+        store: Stores answers of scope `always` for all processes, and in a shared database also those of scope
+            `session`. The default for a `QueueApprover` is its own store. Without a store, such answers are remembered
+            as long as this object exists.
         timeout_seconds: The time after which a request without an answer is denied.
 
     Raises:
@@ -235,7 +236,7 @@ class Approvals:
             found = self._own.find(request)
         if self._store is not None and (found is None or found.approved):
             try:
-                stored = self._store.remembered(request)
+                stored = _find_stored(self._store, request)
             except ApprovalError as error:
                 _log.warning("cannot read remembered approvals (%s); asking for every call", error)
                 return None if found is None or found.approved else found.answer
@@ -283,10 +284,16 @@ class Approvals:
                     each.settle(ApprovalAnswer(approved=False, note=_UPDATED))
 
     def end_session(self, trace: str) -> None:
-        """Forget the answers that were remembered for one session."""
+        """Forget the answers that were remembered for one session, on all hosts that share the store.
+
+        Raises:
+            ApprovalError: the store cannot be written. The answers of this process were forgotten nevertheless.
+        """
         with self._lock:
             for answer in [a for a in self._own if a.scope is ApprovalScope.SESSION and a.trace == trace]:
                 self._own.drop(answer)
+        if self._store is not None and self._store.sessions is not None:
+            self._store.sessions.end(trace)
 
     async def _ask(self, waiting: _Waiting, approver: Approver) -> ApprovalAnswer:
         request = await self._with_new_hosts(waiting.request)
@@ -361,9 +368,20 @@ class Approvals:
         if remembered.scope is ApprovalScope.ALWAYS and self._store is not None:
             await run_uncancelled(self._store.remember, remembered)
             return None
+        if remembered.scope is ApprovalScope.SESSION and self._store is not None and self._store.sessions is not None:
+            await run_uncancelled(self._store.sessions.add, remembered)
+            return None
         with self._lock:
             self._own.add(remembered)
         return None
+
+
+def _find_stored(store: ApprovalStore, request: ApprovalRequest) -> Remembered | None:
+    """Return the stored answer that applies to a request. SECURITY: if several answers apply, a denial wins."""
+    in_session = None if store.sessions is None or not request.trace else store.sessions.find(request)
+    if in_session is not None and not in_session.approved:
+        return in_session
+    return store.remembered(request) or in_session
 
 
 async def _ask_safely(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:

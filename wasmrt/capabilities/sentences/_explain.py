@@ -83,9 +83,9 @@ def _added_for_tools(
 
 
 def _added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
-    """Yield a change for each additional effect that the old grant `was` already allowed.
+    """Yield a change for each effect that `after` adds and that the old grant `was` would already have allowed.
 
-    Effects of new entries are omitted, because the entries themselves are yielded as changes.
+    The other added effects come from new entries, which are changes themselves.
     """
     for effect in sorted((after - before) & _effects_within_reach(was)):
         yield Change("effects", f"may {in_words(frozenset({effect}))}, as far as the rest of its grant allows")
