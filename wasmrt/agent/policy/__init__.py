@@ -22,14 +22,11 @@ from wasmrt.agent.policy._flows import (
     FlowAction,
     FlowFinding,
     FlowPolicy,
-    FlowRule,
     decide_flow,
     flow_policy,
 )
 from wasmrt.agent.policy._model import (
-    DEFAULT_APPROVAL_SECONDS,
     NO_TIGHTENING,
-    AccessAction,
     ApproverKind,
     ToolPolicy,
     ToolRule,
@@ -37,12 +34,10 @@ from wasmrt.agent.policy._model import (
 from wasmrt.agent.policy._read import POLICY_SETTINGS, read_policy
 
 __all__ = [
-    "DEFAULT_APPROVAL_SECONDS",
     "FLOW_PRESETS",
     "NO_TIGHTENING",
     "OUTGOING",
     "POLICY_SETTINGS",
-    "AccessAction",
     "ApproverKind",
     "Carries",
     "ExfiltrationGuard",
@@ -50,7 +45,6 @@ __all__ = [
     "FlowAction",
     "FlowFinding",
     "FlowPolicy",
-    "FlowRule",
     "Names",
     "Permission",
     "Preset",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
 from wasmrt.agent.registry._declarations import describe_declarations
-from wasmrt.agent.registry._explain import Explanation, Outcome
+from wasmrt.agent.registry._explain import Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._hosting import (
     absent_tools,
@@ -33,7 +33,6 @@ from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 __all__ = [
     "PROTECTED_TOOL_NAMES",
     "Caller",
-    "Explanation",
     "FunctionTool",
     "Outcome",
     "ReadOnlyToolWrapper",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.core.telemetry._prometheus import PrometheusMetrics
 from wasmrt.core.telemetry._telemetry import TOOL_ERROR, Operation, Telemetry, current_operation
-from wasmrt.core.telemetry.names import CALLS_LOGGER, NAMES, PENDING_APPROVALS, RUNNING_CALLS, STATUS_CODE, Name
+from wasmrt.core.telemetry.names import CALLS_LOGGER, NAMES, PENDING_APPROVALS, RUNNING_CALLS, STATUS_CODE
 
 __all__ = [
     "CALLS_LOGGER",
@@ -13,7 +13,6 @@ __all__ = [
     "RUNNING_CALLS",
     "STATUS_CODE",
     "TOOL_ERROR",
-    "Name",
     "Operation",
     "PrometheusMetrics",
     "Telemetry",

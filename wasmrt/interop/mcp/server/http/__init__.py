@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.interop.mcp.server.http._endpoint import PATH, Endpoint
+from wasmrt.interop.mcp.server.http._endpoint import PATH
 from wasmrt.interop.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault, UserTokens
 from wasmrt.interop.mcp.server.http._serve import MountedHandler, metrics_server, serve_http
 
@@ -10,7 +10,6 @@ __all__ = [
     "PATH",
     "Access",
     "BadToken",
-    "Endpoint",
     "Entrance",
     "MountedHandler",
     "TokenFault",
