@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Any
 
 from wasmrt.core.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import QUICK_SECONDS, Lifetime, await_ready
 from wasmrt.core.limits import (
     MAX_DESCRIPTION_BYTES,
     MAX_LOG_ENTRIES,
@@ -26,7 +26,6 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.names import MAX_NAME_LENGTH
 from wasmrt.core.strict_json import JsonError, check_size, check_text, write_json
-from wasmrt.core.waiting import QUICK_SECONDS, await_ready
 from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec, printable_line
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description

@@ -15,9 +15,8 @@ from wasmrt.core.errors import (
     InvalidComponentError,
     RuntimeClosedError,
 )
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import QUICK_SECONDS, Lifetime
 from wasmrt.core.limits import MIB, ResourceLimits
-from wasmrt.core.waiting import QUICK_SECONDS
 from wasmrt.sandbox.guest.artifacts import DiskCache, NotCachedError, cache_key
 from wasmrt.sandbox.guest.settings import (
     Allocator,
