@@ -632,6 +632,7 @@ THREATS = (
             "sandbox/isolation/test_escape.py::test_other_system_calls_of_native_code_are_killed_by_the_kernel",
             "sandbox/isolation/test_what_a_worker_holds.py::test_an_injected_secret_is_only_in_the_host_process",
             "sandbox/isolation/test_hostile_frames.py::test_arbitrary_frames_do_not_harm_the_host",
+            "sandbox/isolation/test_what_a_worker_holds.py::test_each_component_has_an_address_layout_of_its_own",
             "sandbox/isolation/test_code_pages.py::test_a_compromised_worker_that_makes_code_is_killed",
             "sandbox/isolation/test_lying_workers.py::test_a_frame_that_an_earlier_call_left_over_ends_the_worker",
             "sandbox/isolation/test_texts_of_workers.py::test_an_error_of_a_worker_has_no_control_characters",
