@@ -16,6 +16,7 @@ from wasmrt.core.errors import SecretBackendError, SecretError, SecretExpiredErr
 from wasmrt.core.limits import MAX_SECRET_BYTES, MAX_USER_BYTES, MIN_SECRET_CHARS
 from wasmrt.core.names import is_secret_name
 from wasmrt.core.url import InvalidUrlError, parse_url
+from wasmrt.core.waiting import offload
 
 DEFAULT_USER = "local"
 """The user of a single-user installation. The secrets of this user are never a fallback for another user."""
@@ -162,7 +163,7 @@ class UserSecrets:
 
     def get(self, name: str) -> Secret:
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
-        return self.store.get(self.user, name)
+        return offload(lambda: self.store.get(self.user, name))  # a store may start a program, or wait for a keyring
 
     def exists(self, name: str) -> bool:
         """Return whether the secret is set and has not expired."""

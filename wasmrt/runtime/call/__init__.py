@@ -8,6 +8,7 @@ from wasmrt.runtime.call._runner import CallRunner
 from wasmrt.runtime.call._services import CallServices
 from wasmrt.runtime.call._state import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.call._target import CallTarget
+from wasmrt.runtime.call._tasks import CallTasks
 from wasmrt.runtime.call._threads import CallThreads
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "CallRunner",
     "CallServices",
     "CallTarget",
+    "CallTasks",
     "CallThreads",
     "Files",
     "QueuedCall",

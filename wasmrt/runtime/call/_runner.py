@@ -9,8 +9,10 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.runtime.call._call import CallPipeline, CallRequest
+from wasmrt.runtime.call._target import CallTarget
 
 if TYPE_CHECKING:
+    import asyncio
     from concurrent.futures import Future
 
 _Tool = TypeVar("_Tool", covariant=True)
@@ -33,3 +35,8 @@ class CallRunner(Protocol[_Tool]):
         self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
     ) -> tuple[Lifetime, Future[ToolOutput]]:
         """Run a call on one of the runtime's threads; return its lifetime, which has begun."""
+
+    def start(
+        self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget
+    ) -> tuple[Lifetime, asyncio.Future[ToolOutput]]:
+        """Run a call for the running event loop; return its lifetime, which has begun."""

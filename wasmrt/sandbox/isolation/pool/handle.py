@@ -84,7 +84,9 @@ class Worker:
         end = self._channel.socket
         while True:
             try:
-                data, ancillary, _, _ = end.recvmsg(_READY_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+                data, ancillary, _, _ = end.recvmsg(
+                    _READY_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_DONTWAIT
+                )
                 break
             except BlockingIOError:
                 lifetime.await_ready(end.fileno(), select.POLLIN)

@@ -24,6 +24,7 @@ from wasmrt.core.errors import WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.core.strict_json import JsonError, read_json
+from wasmrt.core.waiting import current_task
 from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 MAX_DESCRIPTION_HEAD = 16 * MIB
@@ -244,7 +245,7 @@ class Channel:
             self._start, self._end = 0, left
         while True:
             try:
-                count = self.socket.recv_into(self._view[self._end :])
+                count = self.socket.recv_into(self._view[self._end :], 0, _flags())
             except BlockingIOError:
                 self.waiting(select.POLLIN)
                 continue
@@ -258,7 +259,7 @@ class Channel:
     def _receive(self, most: int) -> bytes:
         while True:
             try:
-                piece = self.socket.recv(most)
+                piece = self.socket.recv(most, _flags())
             except BlockingIOError:
                 self.waiting(select.POLLIN)
                 continue
@@ -272,7 +273,7 @@ class Channel:
         rest = data
         while len(rest):
             try:
-                sent = self.socket.send(rest)
+                sent = self.socket.send(rest, _flags())
             except BlockingIOError:
                 self.waiting(select.POLLOUT)
                 continue
@@ -282,6 +283,11 @@ class Channel:
                 return
             self.between()
             rest = memoryview(rest)[sent:]
+
+
+def _flags() -> int:
+    """Return the flags of a read or write: in a task, it must not block the thread, not even for a short time."""
+    return 0 if current_task() is None else socket.MSG_DONTWAIT
 
 
 def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], descriptors: Sequence[int]) -> None:
