@@ -22,7 +22,7 @@ from contextvars import Context, copy_context
 from functools import partial
 from typing import TypeVar
 
-from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
+from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
 
 from wasmrt.core.waiting import EndEvent, set_current_task
 
@@ -177,11 +177,12 @@ class Scheduler:
         self._waiting[descriptor] = task
         self._poll.register(descriptor, events | select.EPOLLONESHOT)
 
-    def unwatch(self, descriptor: int) -> None:
-        """Undo `watch`."""
-        del self._waiting[descriptor]
-        with suppress(OSError):  # it was closed
-            self._poll.unregister(descriptor)
+    def unwatch(self, task: _GreenTask, descriptor: int) -> None:
+        """Undo `watch`. If the descriptor was closed, its number may already belong to another task."""
+        if self._waiting.get(descriptor) is task:
+            del self._waiting[descriptor]
+            with suppress(OSError):  # it was closed
+                self._poll.unregister(descriptor)
 
     def offload(self, work: Callable[[], object]) -> None:
         """Run `work` on another thread; return at once."""
@@ -198,10 +199,20 @@ class _GreenTask(greenlet):  # type: ignore[misc]  # greenlet has no types
         self.gr_context = context
         self._scheduler = scheduler
         self._work: Callable[[], None] | None = work
+        self._is_dropped = False
         self.is_queued = False
         self.is_found = False
         self.ends_at: float | None = None
         self.timer_at: float | None = None
+
+    @property
+    def group(self) -> Scheduler:
+        return self._scheduler
+
+    def spawn(self, work: Callable[[], None]) -> _GreenTask:
+        task = _GreenTask(self._scheduler, work, Context())
+        task.wake()
+        return task
 
     def run(self) -> None:
         work, self._work = self._work, None
@@ -225,13 +236,17 @@ class _GreenTask(greenlet):  # type: ignore[misc]  # greenlet has no types
             set_current_task(None)
 
     def park(self, seconds: float | None) -> None:
-        if self.parent is None or self.parent.dead:
-            raise RuntimeError("the thread of this call has ended")
+        if self._is_dropped:
+            raise GreenletExit
         if seconds is None:
             self.ends_at = None
         else:
             self._scheduler.limit(self, time.monotonic() + max(0.0, seconds))
-        self.parent.switch()
+        try:
+            self.parent.switch()
+        except GreenletExit:  # the loop was dropped: this task runs only its `finally` blocks, without waiting
+            self._is_dropped = True
+            raise
         self.ends_at = None
 
     def await_ready(self, descriptor: int, events: int, seconds: float) -> bool:
@@ -240,7 +255,7 @@ class _GreenTask(greenlet):  # type: ignore[misc]  # greenlet has no types
         try:
             self.park(seconds)
         finally:
-            self._scheduler.unwatch(descriptor)
+            self._scheduler.unwatch(self, descriptor)
         return self.is_found
 
     def wake(self) -> None:

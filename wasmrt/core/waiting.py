@@ -25,6 +25,13 @@ _T = TypeVar("_T")
 class Task(Protocol):
     """Code that shares its thread with other tasks. Only `wake` may be called outside of the task."""
 
+    @property
+    def group(self) -> object:
+        """The object that identifies the tasks of this thread."""
+
+    def spawn(self, work: Callable[[], None]) -> Task:
+        """Start another task of this thread, which must not raise."""
+
     def park(self, seconds: float | None) -> None:
         """Let other tasks run until `wake` was called or `seconds` have passed. May also return early."""
 

@@ -43,6 +43,7 @@ from wasmrt.runtime.call import (
     CallTarget,
     CallTasks,
     CallThreads,
+    LoopCall,
     ToolRunner,
     open_admission,
 )
@@ -55,7 +56,6 @@ from wasmrt.sandbox.guest.runner import GuestHome
 from wasmrt.sandbox.guest.settings import HAS_WORKERS, EngineConfig, Isolation
 
 if TYPE_CHECKING:
-    import asyncio
     from concurrent.futures import Future
 
     from wasmrt.egress.gateway import EgressGateway
@@ -337,10 +337,8 @@ class WasmToolRuntime:
         self.check_open()
         return self._threads.submit(run, request, limits)
 
-    def start(
-        self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget
-    ) -> tuple[Lifetime, asyncio.Future[ToolOutput]]:
-        """Run a call for `aexecute`; return its lifetime, which has begun.
+    def start(self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget) -> LoopCall:
+        """Start a call for `aexecute`.
 
         The call shares the thread of the event loop, except if it may block it: then it runs on another thread.
 
@@ -352,7 +350,7 @@ class WasmToolRuntime:
         self.check_open()
         if self._may_block or target.may_block or request.context.has_callbacks:
             lifetime, future = self._threads.submit(run, request, target.limits)
-            return lifetime, asyncio.wrap_future(future)
+            return LoopCall(lifetime, asyncio.wrap_future(future), None)
         return self._tasks.submit(run, request, target.limits)
 
 

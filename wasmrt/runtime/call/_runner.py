@@ -10,9 +10,9 @@ from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.runtime.call._call import CallPipeline, CallRequest
 from wasmrt.runtime.call._target import CallTarget
+from wasmrt.runtime.call._tasks import LoopCall
 
 if TYPE_CHECKING:
-    import asyncio
     from concurrent.futures import Future
 
 _Tool = TypeVar("_Tool", covariant=True)
@@ -36,7 +36,5 @@ class CallRunner(Protocol[_Tool]):
     ) -> tuple[Lifetime, Future[ToolOutput]]:
         """Run a call on one of the runtime's threads; return its lifetime, which has begun."""
 
-    def start(
-        self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget
-    ) -> tuple[Lifetime, asyncio.Future[ToolOutput]]:
-        """Run a call for the running event loop; return its lifetime, which has begun."""
+    def start(self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget) -> LoopCall:
+        """Start a call for the running event loop."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet
 
 from wasmrt.core.lifetime import Lifetime
@@ -21,6 +21,15 @@ if TYPE_CHECKING:
     from wasmrt.core.scheduler import Scheduler
 
 
+class LoopCall(NamedTuple):
+    """A call that a coroutine waits for."""
+
+    lifetime: Lifetime
+    output: asyncio.Future[ToolOutput]
+    ended: asyncio.Future[None] | None
+    """Done when a call on the loop's thread has ended, even if it was cancelled; None for a call on another thread."""
+
+
 class CallTasks:
     """Runs calls as tasks of the running event loop."""
 
@@ -30,7 +39,7 @@ class CallTasks:
 
     def submit(
         self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
-    ) -> tuple[Lifetime, asyncio.Future[ToolOutput]]:
+    ) -> LoopCall:
         """Start the lifetime of a call, and run `run` as a task when the call has a permit or has ended.
 
         Raises:
@@ -44,7 +53,8 @@ class CallTasks:
         loop, scheduler = asyncio.get_running_loop(), running_scheduler()
         self._schedulers.add(scheduler)
         future: asyncio.Future[ToolOutput] = loop.create_future()
-        call = QueuedCall(request.context.user, lifetime)
+        ended: asyncio.Future[None] = loop.create_future()
+        call = QueuedCall(request.context.user, lifetime, is_shared=True)
 
         def work() -> None:
             try:
@@ -59,13 +69,15 @@ class CallTasks:
                     future.set_result(output)
             finally:
                 admission.leave(call)
+                if not (ended.done() or loop.is_closed()):
+                    ended.set_result(None)
 
         start = scheduler.task(work, copy_context())
         if request.context.under_permit:
             start()
         else:
             admission.queue(call, start)
-        return lifetime, future
+        return LoopCall(lifetime, future, ended)
 
     def finish(self, seconds: float) -> None:
         """Run the tasks of this thread until all calls of the runtime have ended: their loop may have been closed."""
