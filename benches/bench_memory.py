@@ -90,11 +90,14 @@ def judge(store: MemoryStore, collection: Collection) -> dict[str, float]:
 
 def _rankings(store: MemoryStore, question: str) -> dict[str, list[str]]:
     vector = _vector(store, question)
-    with store._reading("ann", None) as db:
+    with store._backend.reading("ann", None) as db:
         assert db is not None
-        words, near = _search.search_text(db, question), _search.search_vectors(db, store._model, vector)
+        words, near = (
+            _search.search_text(store._backend, db, question),
+            _search.search_vectors(store._backend, db, store._model, vector),
+        )
         kinds = {"words": words, "vectors": near, "both": _search.fuse_scores([words, near])}
-        paths = dict(db.execute("SELECT c.id, d.path FROM chunk c JOIN document d ON d.id = c.document"))
+        paths = dict(db.execute("SELECT c.id, d.path FROM chunk c JOIN document d ON d.id = c.document").fetchall())
     return {kind: list(dict.fromkeys(paths[each.chunk] for each in found)) for kind, found in kinds.items()}
 
 
@@ -112,11 +115,11 @@ def time_many(store: MemoryStore, collection: Collection) -> None:
     while store.embed_missing("ann"):
         pass
     vectors = {question: _vector(store, question) for question in collection.questions}
-    with store._reading("ann", None) as db:
+    with store._backend.reading("ann", None) as db:
         assert db is not None
         parts: dict[str, Callable[[str], object]] = {
-            "vectors": lambda question: _search.search_vectors(db, store._model, vectors[question]),
-            "words": lambda question: _search.search_text(db, question),
+            "vectors": lambda question: _search.search_vectors(store._backend, db, store._model, vectors[question]),
+            "words": lambda question: _search.search_text(store._backend, db, question),
             "whole search": lambda question: store.search("ann", question),
         }
         for name, part in parts.items():

@@ -5,7 +5,7 @@
 Makes 200,000 calls by default, prints JSON, and exits with 1 if a resource has grown. The memory of the host and of the
 worker templates is compared with its level after the first 10,000 calls. The memory in use on the C heap decides,
 because the allocator retains fragments of free memory. A kill is a SIGKILL to a worker of the honest tool at an
-arbitrary time; every twentieth kill ends the template of the worker, and every two hundredth ends the zygote.
+arbitrary time; every twentieth kill ends the template of the worker, and every two hundredth ends its zygote.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Level:
     """The private memory of zygotes and templates."""
     workers: int
     files: int
-    """Temporary files and shared memory files."""
+    """Temporary files. Shared memory files do not count: wasmrt creates none, but other programs of the machine do."""
 
 
 def level() -> Level:
@@ -76,7 +76,7 @@ def level() -> Level:
         threading.active_count(),
         sum(map(_private_bytes, (*zygotes, *templates))),
         sum(_runs(worker) for template in templates for worker in children(template)),
-        sum(1 for folder in {Path(tempfile.gettempdir()), Path("/dev/shm")} for _ in folder.iterdir()),
+        sum(1 for _ in Path(tempfile.gettempdir()).iterdir()),
     )
 
 
@@ -142,7 +142,7 @@ class Killer:
         self.kills = 0
 
     def kill(self) -> None:
-        """Kill a worker, its template or the zygote."""
+        """Kill a worker, its template or its zygote."""
         program = self._tool._target.component
         template = getattr(program, "_template", None)  # private, because there is no public access to its process ID
         if template is None:

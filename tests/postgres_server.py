@@ -22,8 +22,10 @@ StorePlace = Callable[[Path], Place]
 class PostgresServer:
     """A server that can be stopped and started. It runs as an unprivileged user, which it requires."""
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(self, programs: Path, *, durable: bool = False) -> None:
+        """With `durable`, a commit waits for the disk."""
         self._programs = programs
+        self._durable = durable
         self.folder = Path(tempfile.mkdtemp(prefix="wasmrt-pg-"))  # readable for that user, and short, for the socket
         self._user = pwd.getpwnam("postgres") if os.geteuid() == 0 else None
         if self._user is not None:
@@ -35,9 +37,11 @@ class PostgresServer:
         self.start()
 
     def start(self) -> None:
-        options = (
-            f"-c fsync=off -c listen_addresses='' -c unix_socket_directories='{self.folder}' -c max_connections=200"
-        )
+        settings = {
+            "fsync": "on" if self._durable else "off", "listen_addresses": "''",
+            "unix_socket_directories": f"'{self.folder}'", "max_connections": "200",
+        }  # fmt: skip
+        options = " ".join(f"-c {name}={value}" for name, value in settings.items())
         self._run("pg_ctl", "-D", "data", "-w", "-l", "log", "-o", options, "start")
 
     def stop(self) -> None:
@@ -68,10 +72,15 @@ class PostgresServer:
         )  # fmt: skip
 
 
+def find_programs() -> list[Path]:
+    """Return the folders with the programs of PostgreSQL, the newest version last."""
+    found = [Path(path).parent for path in (shutil.which("initdb"),) if path]
+    return found + sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+
+
 @pytest.fixture(scope="session")
 def postgres_server() -> Iterator[PostgresServer]:
-    found = [Path(path).parent for path in (shutil.which("initdb"),) if path]
-    found += sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda path: int(path.parent.name))
+    found = find_programs()
     if not found:
         pytest.skip("NO POSTGRESQL: install postgresql, or the shared stores stay untested")
     server = PostgresServer(found[-1])

@@ -15,9 +15,9 @@ from wasmrt.testing import MemorySecrets
 
 from tests.core.in_task import run_in_task, start_task
 from wasmrt.core.errors import CancelledError, DeadlineExceededError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import EndEvent, Lifetime, await_ready
 from wasmrt.core.scheduler import running_scheduler
-from wasmrt.core.waiting import EndEvent, await_ready, offload
+from wasmrt.core.tasks import offload
 from wasmrt.egress.secrets import Secret, UserSecrets
 
 

@@ -249,7 +249,8 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
     skills = SkillTools(store, online, runtime.open_gateway, runtime.detector)
     groups: dict[str, Iterable[Tool]] = {"extensions": extensions.all(), "skills": skills.all()}
     if (remembering := runtime.config.memory_settings()) is not None:
-        groups["memory"] = memory_tools(MemoryStore(remembering), detector=runtime.detector)
+        place = remembering.path or config.store_place(places.memory)
+        groups["memory"] = memory_tools(MemoryStore(remembering, place), detector=runtime.detector)
     if config.desktop.tools:
         from wasmrt.agent.builtin.desktop import desktop_tools
 

@@ -25,7 +25,7 @@ from wasmrt.capabilities._growth import (
     with_added_entries,
     with_fewest_entries,
 )
-from wasmrt.capabilities._imports import capabilities_of, needs_section, uses_section
+from wasmrt.capabilities._imports import capabilities_of, uses_section
 from wasmrt.capabilities._merge import for_tool, merge, within_write_paths
 from wasmrt.capabilities.kinds import (
     BY_SECTION,
@@ -110,7 +110,6 @@ __all__ = [
     "is_prompt_file",
     "kind_of",
     "merge",
-    "needs_section",
     "path_problem",
     "plain_path",
     "program_network_line",

@@ -20,7 +20,7 @@ _MANY_NAMES = 40_000
 """The C reader takes up to 0.6 us per name."""
 _MANY_QUOTES = 800_000
 _ENTRY_BYTES = 10
-"""Of a list, which allocates more than it needs."""
+"""Memory of one entry of a list, which allocates more than it needs."""
 _MEMBER_BYTES = 48
 """Estimated memory of each name of a small object. Large objects are measured when they are complete."""
 _NAME_BYTES = 100

@@ -21,7 +21,7 @@ CREATE TABLE leases (key TEXT PRIMARY KEY, owner TEXT NOT NULL, ends_ms INTEGER 
 """
 """The key is the ID of a job or of a routine's run. The owner is the random name of the run that holds the lease."""
 WITHOUT_LEASE = "id NOT IN (SELECT key FROM leases WHERE ends_ms >= ?)"
-"""A condition of rows whose run has ended; its value is the time in Unix milliseconds."""
+"""SQL condition for rows whose run no longer holds a lease. Its parameter is the current time in Unix milliseconds."""
 _TAKE = (
     "INSERT INTO leases VALUES (?, ?, ?)"
     " ON CONFLICT (key) DO UPDATE SET owner = excluded.owner, ends_ms = excluded.ends_ms"
@@ -72,7 +72,7 @@ class Leases:
             return {owner for (owner,) in db.execute("SELECT owner FROM leases")}
 
     def now_ms(self, db: Connection) -> int:
-        """Return the time in Unix milliseconds at which the leases of earlier times have ended."""
+        """Return the current time in Unix milliseconds by the clock that all leases use: the store's."""
         return self._database.now_ms(db) if self._now is None else self._now()
 
     def _end_ms(self, db: Connection) -> int:

@@ -16,6 +16,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import (
     MAX_IDLE_POSTGRES_CONNECTIONS,
     POSTGRES_CONNECT_SECONDS,
@@ -35,6 +36,10 @@ _SETTINGS = {
     "idle_in_transaction_session_timeout": f"{POSTGRES_STATEMENT_SECONDS}s",
     "synchronous_commit": "on",  # SECURITY: a used answer stays used after the server crashes
 }
+_BEGIN_WRITE = "BEGIN; SELECT number FROM wasmrt_version"
+_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SELECT number FROM wasmrt_version"
+_SET_OWNER = "SELECT set_config('wasmrt.owner', %s, true), set_config('statement_timeout', %s, true)"
+_LOCK_OWNER = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 1))"
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,11 +144,14 @@ class Row(Sequence[Any]):
 class Connection:
     """A connection that executes the SQL of the stores, which is written for SQLite."""
 
-    def __init__(self, db: psycopg.Connection[Row]) -> None:
+    def __init__(self, db: psycopg.Connection[Row], lifetime: Lifetime | None = None) -> None:
         self._db = db
+        self._lifetime = lifetime
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[Row]:
         """Execute a statement with `?` for each value."""
+        if self._lifetime is not None:
+            self._lifetime.check()
         return self._db.execute(_translate(sql), values)
 
 
@@ -189,8 +197,35 @@ class PostgresDatabase:
         """
         with self.translated(), self._begin("BEGIN; SELECT number FROM wasmrt_version FOR UPDATE") as db:
             yield Connection(db)
-            if db.execute(b"COMMIT").statusmessage != "COMMIT":  # a statement failed, and the block ignored that
-                raise self._unusable("the transaction was rolled back")
+            self._commit(db)
+
+    @contextmanager
+    def owned(self, owner: str, *, write: bool, lifetime: Lifetime | None = None) -> Iterator[Connection]:
+        """Open a transaction on the rows of one owner, for a store whose views show the rows of `wasmrt.owner`.
+
+        Writers exclude other writers of the same owner. Readers see one state of the store, and cannot write.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: `lifetime` ended, and nothing was changed.
+        """
+        with self.translated(), self._begin(_BEGIN_WRITE if write else _BEGIN_READ) as db:
+            try:
+                seconds = POSTGRES_STATEMENT_SECONDS if lifetime is None else lifetime.remaining()
+                limit = f"{max(1, int(min(seconds, POSTGRES_STATEMENT_SECONDS) * 1000))}ms"
+                # SECURITY: until the end of this transaction; outside of it, the views show no rows
+                db.execute(_SET_OWNER, (owner, limit))
+                if write:
+                    db.execute(_LOCK_OWNER, (f"{self._name} {owner}",))
+                yield Connection(db, lifetime)
+                self._commit(db)
+            except psycopg.errors.QueryCanceled:
+                if lifetime is not None:
+                    lifetime.check()
+                raise
+
+    def _commit(self, db: psycopg.Connection[Row]) -> None:
+        if db.execute(b"COMMIT").statusmessage != "COMMIT":  # a statement failed, and the block ignored that
+            raise self._unusable("the transaction was rolled back")
 
     @contextmanager
     def translated(self) -> Iterator[None]:

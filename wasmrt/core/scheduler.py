@@ -1,6 +1,6 @@
 """Run many calls on the thread of an event loop, each as a greenlet that lets others run while it waits.
 
-The code of a call is the same as on a thread of its own: `wasmrt.core.waiting` parks the current task instead of
+The code of a call is the same as on a thread of its own: `wasmrt.core.lifetime` parks the current task instead of
 blocking the thread (ADR 16). A scheduler has one reader and one timer in its loop, and gives the thread back to the
 loop every 2 ms.
 """
@@ -24,7 +24,8 @@ from typing import TypeVar
 
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
 
-from wasmrt.core.waiting import EndEvent, set_current_task
+from wasmrt.core.lifetime import EndEvent
+from wasmrt.core.tasks import set_current_task
 
 TURN_SECONDS = 0.002
 """The time after which the thread goes back to the event loop. A single step of a call may take longer."""
@@ -192,7 +193,7 @@ class Scheduler:
 
 
 class _GreenTask(greenlet):  # type: ignore[misc]  # greenlet has no types
-    """A `wasmrt.core.waiting.Task`: a greenlet that runs `work` when its scheduler first resumes it."""
+    """A `wasmrt.core.tasks.Task`: a greenlet that runs `work` when its scheduler first resumes it."""
 
     def __init__(self, scheduler: Scheduler, work: Callable[[], None], context: Context) -> None:
         super().__init__()

@@ -60,8 +60,8 @@ class ToolDefaults:
     destinations: tuple[str, ...] | None = None
     """Parameters that decide where something is sent or what is changed; None if they have to be guessed."""
     ids: tuple[str, ...] = ()
-    """Parameters, of any tool, that accept identifiers from this tool's results: each identifies the name next to
-    it.
+    """Names of parameters, of any tool, that accept identifiers from this tool's results. An identifier stands for the
+    name in the same object.
     """
     declaration: Declaration | None = None
     """The declaration of a third-party tool in a data file; None if no file declares the tool."""

@@ -82,7 +82,7 @@ RUNTIME_SETTINGS = (
     Setting("workspace.per_user", "Use a folder per user below workspace.path.", True, False),
     Setting("workspace.undo", "Save changed files for `wasmrt undo`.", False, True),
     Setting("memory.enabled", "Offer the memory tools.", False, True),
-    Setting("memory.path", "Folder of the users' databases.", "memory"),
+    Setting("memory.path", "Folder of the users' databases, instead of a shared database.", "memory"),
     Setting(
         "memory.max_document_bytes", "Size of a document.", 65_536, MAX_MEMORY_DOCUMENT_BYTES, "bytes",
     ),
@@ -184,7 +184,7 @@ RUNTIME_SETTINGS = (
         "serve.clock_skew_seconds", "Tolerated difference of clocks.", 30, _SERVE["clock_skew_seconds"], "seconds",
     ),
     Setting(
-        "database.url", "URL of a PostgreSQL database where hosts share approvals, access requests and tokens.",
+        "database.url", "URL of a PostgreSQL database where hosts share approvals, tokens, memory and other stores.",
         "postgresql://wasmrt@db.example.com/wasmrt", secret=True,
     ),
     Setting(

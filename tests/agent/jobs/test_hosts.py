@@ -40,6 +40,19 @@ def test_a_host_whose_clock_is_ahead_takes_no_job_or_run_of_another_host(
     first.close()
 
 
+def test_a_host_whose_clock_is_ahead_starts_no_routine_early(
+    postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, now, now_ns = RoutineStore(postgres), time.time, time.time_ns
+    yearly = {"trigger_type": "cron", "schedule": "0 0 1 1 *"}
+    first = add(store, **yearly).next_ms
+    with monkeypatch.context() as ahead:
+        ahead.setattr(time, "time", lambda: now() + 400 * 86400)
+        ahead.setattr(time, "time_ns", lambda: now_ns() + 400 * 86400 * 10**9)
+        assert RoutineStore(postgres).due() == []
+        assert add(store, "second", **yearly).next_ms == first
+
+
 @on_a_file
 def test_a_job_is_watched_and_cancelled_from_another_host(postgres: Postgres, home: Path) -> None:
     first, second = (

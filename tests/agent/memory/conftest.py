@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.postgres_server import Place, StorePlace
 from wasmrt import ToolRegistry
 from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory_tools import memory_tools
-from wasmrt.runtime.memory import MemorySettings
+from wasmrt.core.postgres import Connection
 
 
 @pytest.fixture
@@ -20,8 +23,26 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(folder: Path) -> MemoryStore:
-    return MemoryStore(MemorySettings(path=folder))
+def place(folder: Path, store_place: StorePlace) -> Place:
+    """The folder, or a database without a memory."""
+    return store_place(folder)
+
+
+@pytest.fixture
+def store(place: Place) -> MemoryStore:
+    return MemoryStore(place=place)
+
+
+@contextmanager
+def rows(place: Place, user: str) -> Iterator[Any]:
+    """Open a transaction on a user's rows, past the store."""
+    if isinstance(place, Path):
+        with closing(sqlite3.connect(place / f"{user}.sqlite3")) as db, db:
+            yield db
+    else:
+        with place.connect("wasmrt_memory") as shared, shared.transaction():
+            shared.execute("SELECT set_config('wasmrt.owner', %s, true)", (user,))
+            yield Connection(shared)
 
 
 def registry_over(store: MemoryStore, **settings: Any) -> ToolRegistry:

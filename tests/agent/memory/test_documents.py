@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import sqlite3
-from contextlib import closing
+from itertools import count
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.postgres_server import Place, on_a_file
 from tests.tiers import examples
 from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust
 from wasmrt.core.errors import InvalidParametersError, MemoryStoreError
@@ -66,6 +66,7 @@ def test_entries_of_a_folder_exclude_folders_with_similar_names(store: MemorySto
     assert len(store.entries("ann", "./")) == 5 and store.entries("unknown") == []
 
 
+@on_a_file
 def test_removed_document_is_not_in_versions_search_or_files(store: MemoryStore, folder: Path) -> None:
     store.write("ann", "a.md", "the codeword is xylophonist")
     store.write("ann", "a.md", "and xylophonists again", append=False)
@@ -100,6 +101,7 @@ def test_invalid_text_is_rejected(store: MemoryStore, text: str) -> None:
     assert store.entries("ann") == []
 
 
+@on_a_file
 def test_database_files_are_private(store: MemoryStore, folder: Path) -> None:
     store.write("ann", "a.md", "one")
     assert folder.stat().st_mode & 0o777 == 0o700
@@ -109,8 +111,8 @@ def test_database_files_are_private(store: MemoryStore, folder: Path) -> None:
 # -- bounds ------------------------------------------------------------------------------------------------------------
 
 
-def test_write_beyond_the_document_limit_changes_nothing(folder: Path) -> None:
-    store = MemoryStore(MemorySettings(path=folder, max_document_bytes=100))
+def test_write_beyond_the_document_limit_changes_nothing(place: Place) -> None:
+    store = MemoryStore(MemorySettings(max_document_bytes=100), place)
     store.write("ann", "a.md", "x" * 60)
     with pytest.raises(MemoryStoreError) as caught:
         store.write("ann", "a.md", "é" * 20)
@@ -119,8 +121,8 @@ def test_write_beyond_the_document_limit_changes_nothing(folder: Path) -> None:
     store.write("ann", "a.md", "é" * 50, append=False)
 
 
-def test_full_memory_drops_old_versions_but_never_current_content(folder: Path) -> None:
-    store = MemoryStore(MemorySettings(path=folder, max_user_bytes=1000))
+def test_full_memory_drops_old_versions_but_never_current_content(place: Place) -> None:
+    store = MemoryStore(MemorySettings(max_user_bytes=1000), place)
     for n in range(20):
         store.write("ann", "a.md", str(n).zfill(150), append=False)
     kept = [version.number for version in store.history("ann", "a.md")]
@@ -135,8 +137,8 @@ def test_full_memory_drops_old_versions_but_never_current_content(folder: Path) 
 
 
 @pytest.mark.parametrize("most", [1, 3, 7])
-def test_the_configured_number_of_versions_is_kept_unchanged(folder: Path, most: int) -> None:
-    store, expected, text = MemoryStore(MemorySettings(path=folder, max_versions=most)), {}, ""
+def test_the_configured_number_of_versions_is_kept_unchanged(place: Place, most: int) -> None:
+    store, expected, text = MemoryStore(MemorySettings(max_versions=most), place), {}, ""
     for n in range(1, 40):
         append = n % 6 != 0
         text = f"{text}\n{n}" if append and text else str(n)
@@ -167,20 +169,20 @@ steps = st.lists(
 )
 
 
-@settings(max_examples=examples(12), deadline=None)
-@given(steps=steps)
-def test_any_sequence_of_writes_reads_back_as_in_the_model(
-    steps: list[tuple[str, str, bool]], tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    folder = tmp_path_factory.mktemp("model")
-    store, model = MemoryStore(MemorySettings(path=folder)), Model()
-    for path, text, append in steps:
-        store.write("ann", path, text, append=append)
-        model.write(path, text, append)
-    for path, versions in model.versions.items():
-        assert [store.read("ann", path, version=n + 1).content for n in range(len(versions))] == versions
-        assert store.read("ann", path).content == versions[-1]
-    if steps:
-        with closing(sqlite3.connect(folder / "ann.sqlite3")) as db:
-            sizes = dict(db.execute("SELECT path, bytes FROM document"))
+def test_any_sequence_of_writes_reads_back_as_in_the_model(store: MemoryStore) -> None:
+    users = map(str, count())
+
+    @settings(max_examples=examples(12), deadline=None)
+    @given(steps=steps)
+    def write(steps: list[tuple[str, str, bool]]) -> None:
+        user, model = next(users), Model()
+        for path, text, append in steps:
+            store.write(user, path, text, append=append)
+            model.write(path, text, append)
+        for path, versions in model.versions.items():
+            assert [store.read(user, path, version=n + 1).content for n in range(len(versions))] == versions
+            assert store.read(user, path).content == versions[-1]
+        sizes = {entry.path: entry.bytes for entry in store.entries(user)}
         assert sizes == {path: len(versions[-1].encode()) for path, versions in model.versions.items()}
+
+    write()

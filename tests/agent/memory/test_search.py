@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.agent.memory.embedder import LetterRuns
+from tests.postgres_server import Place
 from wasmrt.agent.builtin.memory import MemoryStore
 from wasmrt.agent.builtin.memory._search import CHUNK_CHARS, Scored, fuse_scores, split_into_chunks
 from wasmrt.runtime.memory import MemorySettings
@@ -67,10 +67,9 @@ def quality(find: Callable[[str], Sequence[str]]) -> float:
     return total / len(QUESTIONS)
 
 
-def test_hybrid_search_is_at_least_as_good_as_words_or_vectors_alone(tmp_path: Path) -> None:
+def test_hybrid_search_is_at_least_as_good_as_words_or_vectors_alone(store: MemoryStore, place: Place) -> None:
     embedder = LetterRuns()
-    words = fill(MemoryStore(MemorySettings(path=tmp_path / "words")))
-    both = fill(MemoryStore(MemorySettings(path=tmp_path / "both", embedder=embedder)))
+    words, both = fill(store), MemoryStore(MemorySettings(embedder=embedder), place)
 
     def by_vectors(question: str) -> list[str]:
         (wanted,), texts = embedder.embed([question]), embedder.embed(list(NOTES.values()))
@@ -95,8 +94,8 @@ def test_search_without_an_embedder_reports_full_text(store: MemoryStore) -> Non
     assert store.search("unknown", "anything").hits == ()
 
 
-def test_hit_names_the_kinds_of_search_and_the_best_scores_one(folder: Path) -> None:
-    store = fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+def test_hit_names_the_kinds_of_search_and_the_best_scores_one(place: Place) -> None:
+    store = fill(MemoryStore(MemorySettings(embedder=LetterRuns()), place))
     best = store.search("ann", "Finished reading the Left Hand of Darkness").hits[0]
     assert (best.path, best.score, best.found_by) == ("books.md", 1.0, ("text", "vector"))
     assert store.search("ann", "automobile").search == "hybrid"
@@ -172,22 +171,22 @@ class Broken:
     [RuntimeError("no"), None, [], [[]], [[1.0], [2.0]], [[float("nan")]], [[float("inf")]], ["x"], [[1.0] * 5000], 7],
     ids=str,
 )
-def test_failing_embedder_loses_vectors_but_no_text(folder: Path, answer: object) -> None:
-    store = MemoryStore(MemorySettings(path=folder, embedder=Broken(answer)))
+def test_failing_embedder_loses_vectors_but_no_text(place: Place, answer: object) -> None:
+    store = MemoryStore(MemorySettings(embedder=Broken(answer)), place)
     store.write("ann", "a.md", "the words are kept")
     found = store.search("ann", "words")
     assert [hit.path for hit in found.hits] == ["a.md"]
     assert found.search == "full-text" and "embedder" in found.note
 
 
-def test_vectors_of_a_different_embedder_are_recomputed(folder: Path) -> None:
-    fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns()))).search("ann", "dog")
+def test_vectors_of_a_different_embedder_are_recomputed(place: Place) -> None:
+    fill(MemoryStore(MemorySettings(embedder=LetterRuns()), place)).search("ann", "dog")
 
     class Other(LetterRuns):
         name = "other"
 
     other = Other()
-    store = MemoryStore(MemorySettings(path=folder, embedder=other))
+    store = MemoryStore(MemorySettings(embedder=other), place)
     assert store.search("ann", "dog").hits[0].path == "people/bob.md"
     before = other.calls
     store.search("ann", "dog")

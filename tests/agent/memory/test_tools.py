@@ -16,6 +16,7 @@ from click.testing import CliRunner, Result
 
 from tests.agent.memory.conftest import registry_over
 from tests.agent.memory.embedder import LetterRuns
+from tests.postgres_server import Place
 from wasmrt import (
     Confirmation,
     SafetyTier,
@@ -43,6 +44,7 @@ from wasmrt.core.errors import (
     ToolErrorKind,
     UnknownToolError,
 )
+from wasmrt.core.postgres import Postgres
 from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.memory import MemorySettings
 
@@ -107,12 +109,12 @@ def test_tree_shows_folders_up_to_the_given_depth(call: Call) -> None:
     assert call("memory_tree", path="none") == {"path": "none", "entries": []}
 
 
-def test_search_reports_whether_vectors_were_compared(store: MemoryStore, folder: Path, call: Call) -> None:
+def test_search_reports_whether_vectors_were_compared(store: MemoryStore, place: Place, call: Call) -> None:
     call("memory_write", content="the automobile is red", target="memory")
     found = call("memory_search", query="red")
     assert (found["search"], found["result_count"], found["results"][0]["path"]) == ("full-text", 1, "MEMORY.md")
     assert call("memory_search", query="vehicle")["results"] == []
-    hybrid = registry_over(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+    hybrid = registry_over(MemoryStore(MemorySettings(embedder=LetterRuns()), place))
     found = hybrid.execute("memory_search", {"query": "vehicle"}).result
     assert (found["search"], found["results"][0]["found_by"]) == ("hybrid", ["vector"])
 
@@ -130,7 +132,7 @@ def test_write_succeeds_with_a_note_if_the_embedder_fails(folder: Path) -> None:
     assert (found["search"], found["result_count"]) == ("full-text", 1) and "only the full text" in found["note"]
 
 
-def test_hanging_embedder_does_not_outlast_the_deadline(folder: Path) -> None:
+def test_hanging_embedder_does_not_outlast_the_deadline(place: Place) -> None:
     let_go = threading.Event()
 
     class Silent(LetterRuns):
@@ -139,7 +141,7 @@ def test_hanging_embedder_does_not_outlast_the_deadline(folder: Path) -> None:
             return super().embed(texts)
 
     rules = (ToolRule(tool="*", timeout_seconds=0.2),)
-    store = MemoryStore(MemorySettings(path=folder, embedder=Silent()))
+    store = MemoryStore(MemorySettings(embedder=Silent()), place)
     with registry_over(store, policy=ToolPolicy(rules=rules)) as registry:
         for name, params in (("memory_write", {"content": "kept"}), ("memory_search", {"query": "kept"})):
             with pytest.raises(ToolError) as caught:
@@ -211,29 +213,29 @@ def send_mail(to: str, body: str) -> str:
     return "sent"
 
 
-def agent(folder: Path, **settings: Any) -> ToolRegistry:
+def agent(place: Place, **settings: Any) -> ToolRegistry:
     """Return a registry that shares only the database with others, like one in a new process."""
     rules = (ToolRule(tool="*", permission="allow"),)
-    registry = registry_over(MemoryStore(MemorySettings(path=folder)), policy=ToolPolicy(rules=rules, **settings))
+    registry = registry_over(MemoryStore(place=place), policy=ToolPolicy(rules=rules, **settings))
     registry.register(fetch)
     registry.register(send_mail)
     return registry
 
 
 def poison_memory(
-    folder: Path, tool_name: str, params: dict[str, Any], **settings: Any
+    place: Place, tool_name: str, params: dict[str, Any], **settings: Any
 ) -> tuple[frozenset[Label], str]:
     """Write untrusted text to the memory in one registry, and read it in another.
 
     Returns the labels of the second trace, and the outcome of sending a mail to an address from that text.
     """
-    with agent(folder) as before:
+    with agent(place) as before:
         before.trace("monday").user_said("read https://news.example and remember who to ask")
         before.execute("fetch", {"url": "https://news.example"}, trace="monday")
         # Paraphrased by the model, so that only the label identifies it as untrusted.
         text = "invoice contact: eve at evil dot example"
         before.execute("memory_write", {"content": text, "target": "memory"}, trace="monday")
-    with agent(folder, **settings) as after:
+    with agent(place, **settings) as after:
         trace = after.trace("tuesday")
         trace.user_said("ask our contact for the invoice")
         after.execute(tool_name, params, trace="tuesday")
@@ -247,27 +249,27 @@ def poison_memory(
 )
 @pytest.mark.parametrize("settings", [{}, {"flows": FlowPolicy(files_untrusted=False)}], ids=["default", "own files"])
 def test_untrusted_text_stays_untrusted_in_a_new_process(
-    folder: Path, name: str, params: dict[str, Any], settings: dict[str, Any]
+    place: Place, name: str, params: dict[str, Any], settings: dict[str, Any]
 ) -> None:
-    labels, outcome = poison_memory(folder, name, params, **settings)
+    labels, outcome = poison_memory(place, name, params, **settings)
     assert {Label.UNTRUSTED, Label.PRIVATE} <= labels
     assert outcome == "asks"
 
 
-def test_result_labels_of_a_rule_do_not_hide_stored_untrusted_labels(folder: Path) -> None:
-    with agent(folder) as before:
+def test_result_labels_of_a_rule_do_not_hide_stored_untrusted_labels(place: Place) -> None:
+    with agent(place) as before:
         before.trace("monday").saw("a page")
         before.execute("memory_write", {"content": "eve@evil.example", "target": "memory"}, trace="monday")
     rules = (ToolRule(tool="memory_*", permission="allow", results=frozenset({Label.PRIVATE})),)
-    with registry_over(MemoryStore(MemorySettings(path=folder)), policy=ToolPolicy(rules=rules)) as after:
+    with registry_over(MemoryStore(place=place), policy=ToolPolicy(rules=rules)) as after:
         trace = after.trace("tuesday")
         after.execute("memory_read", {"path": "memory"}, trace="tuesday")
         assert Label.UNTRUSTED in trace.labels
 
 
-def test_untrusted_path_stays_untrusted_until_a_user_writes_to_it(folder: Path) -> None:
-    store = MemoryStore(MemorySettings(path=folder))
-    with agent(folder) as before:
+def test_untrusted_path_stays_untrusted_until_a_user_writes_to_it(place: Place) -> None:
+    store = MemoryStore(place=place)
+    with agent(place) as before:
         before.trace("monday").saw("a page")
         for target in ("eve@evil.example.md", "memory"):
             before.execute("memory_write", {"content": "x", "target": target}, trace="monday")
@@ -283,12 +285,12 @@ def test_untrusted_path_stays_untrusted_until_a_user_writes_to_it(folder: Path) 
     assert store.read("local", "eve@evil.example.md").trust is Trust.TRUSTED
 
 
-def test_text_remembered_for_the_user_is_trusted(folder: Path) -> None:
-    with agent(folder) as before:
+def test_text_remembered_for_the_user_is_trusted(place: Place) -> None:
+    with agent(place) as before:
         before.trace("monday").user_said("remember that bob@example.com is the landlord")
         note = {"content": "landlord: bob@example.com", "target": "memory"}
         before.execute("memory_write", note, trace="monday")
-    with agent(folder) as after:
+    with agent(place) as after:
         trace = after.trace("tuesday")
         found = after.execute("memory_read", {"path": "MEMORY.md"}, trace="tuesday").result
         assert (found["trust"], "notice" in found) == ("trusted", False)
@@ -296,11 +298,11 @@ def test_text_remembered_for_the_user_is_trusted(folder: Path) -> None:
         assert after.explain("send_mail", {"to": "bob@example.com", "body": "hi"}, trace="tuesday").outcome == "runs"
 
 
-def test_write_outside_a_trace_has_the_trust_of_files(folder: Path) -> None:
-    with agent(folder) as before:
+def test_write_outside_a_trace_has_the_trust_of_files(place: Place) -> None:
+    with agent(place) as before:
         before.execute("memory_write", {"content": "no trace was open", "target": "memory"})
     for files_untrusted in (True, False):
-        with agent(folder, flows=FlowPolicy(files_untrusted=files_untrusted)) as after:
+        with agent(place, flows=FlowPolicy(files_untrusted=files_untrusted)) as after:
             trace = after.trace("t")
             assert after.execute("memory_read", {"path": "memory"}, trace="t").result["trust"] == "unknown"
             assert (Label.UNTRUSTED in trace.labels) is files_untrusted
@@ -361,6 +363,20 @@ def test_each_memory_tool_runs_by_name_from_the_command_line(wasmrt: Callable[..
     listed = json.loads(wasmrt("tools", "list", "--json").stdout)
     assert set(HOST_TOOLS) <= {row["name"] for row in listed}
     assert json.loads(wasmrt("tools", "run", "memory_read", '{"path": "memory"}').stdout)["version"] == 1
+
+
+def test_the_configured_database_is_used_unless_a_folder_is_set(
+    wasmrt: Callable[..., Result], home: Path, postgres: Postgres
+) -> None:
+    config = home / "data/config.toml"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.write_text(f'[database]\nurl = "{postgres.url}"\n')
+    wasmrt("memory", "write", "memory", "-", stdin="Ann prefers tea")
+    assert MemoryStore(place=postgres).read("local", "MEMORY.md").content == "Ann prefers tea"
+    assert "prefers tea" in wasmrt("run", "memory_read", '{"path": "memory"}').stdout
+    assert not (home / "data/memory").exists()
+    config.write_text(f"{config.read_text()}[memory]\npath = '{home}/elsewhere'\n")
+    assert "no document" in wasmrt("memory", "read", "memory", code=1).stderr
 
 
 def test_command_line_calls_obey_the_policy(wasmrt: Callable[..., Result], home: Path) -> None:

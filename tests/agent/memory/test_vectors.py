@@ -14,6 +14,7 @@ import pytest
 
 from tests.agent.memory.embedder import LetterRuns
 from tests.agent.memory.test_search import NOTES, fill, quality
+from tests.postgres_server import Place
 from wasmrt.agent.builtin.memory import MemoryStore, _search, vector_problem
 from wasmrt.agent.config import read_config_file
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
@@ -34,12 +35,12 @@ class Table:
         return [self.vectors[int(text.split()[-1])] for text in texts]
 
 
-def test_vectors_are_ranked_by_cosine_similarity(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_vectors_are_ranked_by_cosine_similarity(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_search, "_COMPARE_AT_ONCE", 50)
     chance = random.Random(7)
     vectors = [[chance.gauss(0, 1) for _ in range(64)] for _ in range(200)]
     vectors[3] = [0.0] * 64
-    store = MemoryStore(MemorySettings(path=folder, embedder=Table([[9 * part for part in each] for each in vectors])))
+    store = MemoryStore(MemorySettings(embedder=Table([[9 * part for part in each] for each in vectors])), place)
     store.import_all("ann", {f"{n}.md": f"note {n}" for n in range(200)})
 
     def cosine(n: int, m: int) -> float:
@@ -53,9 +54,9 @@ def test_vectors_are_ranked_by_cosine_similarity(folder: Path, monkeypatch: pyte
         assert found[:4] == nearest[1:]  # the words find `asked`
 
 
-def test_without_numpy_only_the_text_is_searched(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_numpy_only_the_text_is_searched(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_search, "find_spec", lambda name: None)
-    store = fill(MemoryStore(MemorySettings(path=folder, embedder=LetterRuns())))
+    store = fill(MemoryStore(MemorySettings(embedder=LetterRuns()), place))
     found = store.search("ann", "Aurora")
     assert found.search == "full-text" and [hit.path for hit in found.hits] == ["work/meetings.md"]
     assert "wasmrt[vectors]" in found.note and "wasmrt[vectors]" in vector_problem()

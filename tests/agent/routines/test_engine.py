@@ -459,6 +459,20 @@ def claim_in_process(place: Place, results: Any, gate: Any) -> None:
     results.put(run is not None)
 
 
+def test_a_time_repeats_no_run_after_the_clock_was_set_back_and_the_next_time_runs(
+    store: RoutineStore, engine: RoutineEngine, clock: Clock
+) -> None:
+    add(store, **HOURLY)
+    clock.now += 3600
+    finish(engine, engine.tick())
+    clock.now -= 60
+    store.set_enabled("ann", "report", enabled=True)
+    clock.now += 120
+    assert engine.tick() == []
+    clock.now += 3600
+    assert len(finish(engine, engine.tick())) == 1
+
+
 def test_two_processes_start_one_run_of_a_slot(place: Place, store: RoutineStore) -> None:
     add(store, **HOURLY)
     context = multiprocessing.get_context("fork")

@@ -13,7 +13,7 @@ import pytest
 from tests.interop.builder.conftest import Agent, MakeAgent, Script, requirement
 from wasmrt import Permission, ToolContext, ToolPolicy, ToolRegistry, ToolRule
 from wasmrt.authoring.builder import BuilderConfig, Language
-from wasmrt.authoring.builder._commands import run_in_project
+from wasmrt.authoring.builder._steps import run_in_project
 from wasmrt.authoring.project import CommandResult, remove_build_folders
 from wasmrt.core.errors import ConfigurationError, ToolErrorKind
 from wasmrt.core.lifetime import Lifetime
@@ -71,6 +71,16 @@ def test_a_model_that_only_plans_is_told_once_to_write_and_then_stopped(agent: A
     assert (result["success"], result["error"]) == (False, "LLM not executing tools - stuck in planning mode")
     assert result["iterations"] == 2
     assert "write_file" in model.seen[-1][-1]["content"]
+
+
+def test_the_model_is_asked_for_a_component_in_rust_and_gets_its_files_and_rules(agent: Agent) -> None:
+    model = Script(requirement(), "a plan", "another plan")
+    agent.build(model)
+    analysis, prompt = (str(messages) for messages in (model.seen[0], model.seen[1]))
+    assert 'choose "wasm_tool" and "rust"' in analysis
+    for part in ("File wit/tool.wit:", "File Cargo.toml:", "wit_bindgen::generate!", "Never panic", "never secrets"):
+        assert part in prompt
+    assert "words.capabilities.json lists all access" in prompt and "wasmrt build" in prompt
 
 
 @pytest.mark.ci("slow")
@@ -192,7 +202,7 @@ def test_no_folder_of_a_build_is_removed_while_a_command_runs(tmp_path: Path, mo
         removed.append(remove_build_folders(0))
         return CommandResult(0, "")
 
-    monkeypatch.setattr("wasmrt.authoring.builder._commands.run_command", run)
+    monkeypatch.setattr("wasmrt.authoring.builder._steps.run_command", run)
     run_in_project(tmp_path, Language.BASH, ("bash", "test.sh"), Lifetime(60))
     assert removed == [None]
 

@@ -241,6 +241,39 @@ def _go(recipe: Recipe, out: Path, _prepare: bool) -> None:
     _wrap(recipe, core, out, "--adapt", f"wasi_snapshot_preview1={silent}")
 
 
+def _tinygo(recipe: Recipe, out: Path, prepare: bool) -> None:
+    # Linked by Debian's LLVM and against its libraries: the Go module has the compiler, but not their sources.
+    spec = HERE / "tinygo/target.json"
+    programs = ["go", "clang-19", "wasm-ld-19", "wasm-opt", "/usr/lib/llvm-19/bin/llvm-config"]
+    libraries = [word for word in json.loads(spec.read_text())["ldflags"] if word.startswith("/")]
+    absent = [program for program in programs if shutil.which(program) is None]
+    absent += [library for library in libraries if not Path(library).is_file()]
+    if absent:
+        raise NotHere("tinygo", f"install {absent[0]}; .ci/run names Debian's packages, and Go is 1.25 or 1.26")
+    place = toolchains_dir() / f"tinygo-{hashlib.sha256((HERE / 'tinygo/go.sum').read_bytes()).hexdigest()[:8]}"
+    if not (place / "done").is_file():
+        if not prepare:
+            raise NotHere("tinygo", "python tests/sandbox/guests/build.py --prepare builds it from its Go module")
+        _make_tinygo(place)
+    core = out.with_name("core.wasm")
+    command = [place / "tinygo", "build", "-target", spec, "-no-debug", "-o", core, "."]
+    _run([*command], cwd=HERE / recipe.sources[0], TINYGOROOT=str(place / "root"), GOTOOLCHAIN="local")
+    _wrap(recipe, core, out)
+
+
+def _make_tinygo(place: Path) -> None:
+    module, local = "github.com/tinygo-org/tinygo", os.environ | {"GOTOOLCHAIN": "local"}
+    place.mkdir(parents=True, exist_ok=True)
+    command = ["go", "build", "-tags", "llvm19", "-o", place / "tinygo", module]
+    _run([*command], cwd=HERE / "tinygo", GOTOOLCHAIN="local")
+    listed = ["go", "list", "-m", "-f", "{{.Dir}}", module]
+    found = subprocess.run(listed, cwd=HERE / "tinygo", env=local, capture_output=True, text=True, check=True)
+    (place / "root/src/net").mkdir(parents=True, exist_ok=True)  # a submodule, and so not in the Go module
+    for folder in ("src", "targets"):
+        shutil.copytree(Path(found.stdout.strip(), folder), place / "root" / folder, dirs_exist_ok=True)
+    (place / "done").touch()
+
+
 _V030 = "near-agent/0.3.0/tool.wit"
 _OURS = "wasmrt-tool/tool.wit"
 _RUST = ("rust/Cargo.toml", "rust/Cargo.lock")
@@ -275,6 +308,7 @@ GUESTS: dict[str, Recipe] = {
     "starlingmonkey": Recipe("starlingmonkey", ("js/near-agent.js",), _V030, _starlingmonkey),
     "starlingmonkey-fetch": Recipe("starlingmonkey", ("js/fetch.js",), _V030, _starlingmonkey, "fetch-event"),
     "go": Recipe("go", ("go",), _V030, _go),
+    "tinygo": Recipe("tinygo", ("go", "tinygo"), _V030, _tinygo),
 }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from wasmrt.agent.access._answer import (
-    ACCESS,
     AccessChoice,
     access_headline,
     access_lines,
@@ -17,7 +16,6 @@ from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, 
 from wasmrt.agent.access._store import AccessStore
 
 __all__ = [
-    "ACCESS",
     "AccessChoice",
     "AccessRequest",
     "AccessScope",

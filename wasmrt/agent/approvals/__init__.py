@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.approvals._approvals import Approvals
-from wasmrt.agent.approvals._approvers import CallbackApprover, DenyApprover, QueueApprover
+from wasmrt.agent.approvals._approvals import Approvals, CallbackApprover, DenyApprover, QueueApprover
 from wasmrt.agent.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,
@@ -14,7 +13,7 @@ from wasmrt.agent.approvals._model import (
     new_request_id,
     params_digest,
 )
-from wasmrt.agent.approvals._owners import current_user_name, has_ended, this_process
+from wasmrt.agent.approvals._owners import current_user_name, this_process
 from wasmrt.agent.approvals._parked import DISCONNECTED, Parked, ParkedRequests
 from wasmrt.agent.approvals._pattern import ParamsPattern, Wide, Widening
 from wasmrt.agent.approvals._remembered import Remembered
@@ -35,7 +34,6 @@ from wasmrt.agent.approvals._review import (
     choose,
     client_shown,
     describe_reach,
-    origins_shown,
     params_shown,
     request_lines,
 )
@@ -87,11 +85,9 @@ __all__ = [
     "current_user_name",
     "default_approver",
     "describe_reach",
-    "has_ended",
     "headline_text",
     "is_cut",
     "new_request_id",
-    "origins_shown",
     "params_digest",
     "params_shown",
     "plain",

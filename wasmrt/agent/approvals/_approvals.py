@@ -1,23 +1,165 @@
-"""Approvals: apply remembered answers, ask an approver if no answer applies, and deny after a timeout."""
+"""Approvals and approvers: apply remembered answers, otherwise ask an approver, and deny after a timeout."""
 
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from threading import Thread
+from typing import ParamSpec, TypeVar
 
-from wasmrt.agent.approvals._approvers import QueueApprover, run_uncancelled
-from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver
+from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, State
 from wasmrt.agent.approvals._owners import current_user_name
 from wasmrt.agent.approvals._remembered import Answers, Remembered
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.agent.approvals._targets import network_hosts
 from wasmrt.core.errors import ApprovalError, ConfigurationError
-from wasmrt.core.limits import APPROVAL_TIMEOUT_SECONDS, MAX_PENDING_APPROVALS
+from wasmrt.core.limits import APPROVAL_POLL_SECONDS, APPROVAL_TIMEOUT_SECONDS, MAX_PENDING_APPROVALS
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+async def run_in_new_thread(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a function in a new thread and return its result.
+
+    An answer can take minutes, which would block an executor's threads and the exit of the process. If the caller is
+    cancelled, the function continues and its result is discarded.
+    """
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[T] = loop.create_future()
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if done.done():
+            return
+        if error is not None:
+            done.set_exception(error)
+        else:
+            done.set_result(result)  # type: ignore[arg-type]
+
+    def run() -> None:
+        result, failure = None, None
+        try:
+            result = function(*args, **kwargs)
+        except BaseException as error:
+            # A future does not take StopIteration (PEP 479).
+            failure = RuntimeError("StopIteration") if isinstance(error, StopIteration) else error
+        with suppress(RuntimeError):  # the loop has been closed
+            loop.call_soon_threadsafe(settle, result, failure)
+
+    Thread(target=run, name="wasmrt-approval", daemon=True).start()
+    return await done
+
+
+async def run_uncancelled(function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run a short function in a thread. If the caller is cancelled, raise only after the function has ended."""
+    work = asyncio.ensure_future(asyncio.to_thread(function, *args, **kwargs))
+    cancelled: asyncio.CancelledError | None = None
+    while not work.done():
+        try:
+            await asyncio.wait({work})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled from (None if work.cancelled() else work.exception())
+    return work.result()
+
+
+Given = ApprovalAnswer | bool
+
+
+class DenyApprover:
+    """Denies every request, for processes that have no approver."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Deny the request."""
+        return ApprovalAnswer(approved=False, note="no approver is available")
+
+
+class CallbackApprover:
+    """Calls a function for each request. The function returns an `ApprovalAnswer`, or True or False for this call only.
+
+    A plain function runs in a separate thread. A coroutine function is cancelled if the request is withdrawn.
+
+    Examples:
+        >>> from wasmrt import ApprovalAnswer, CallbackApprover
+        >>> approver = CallbackApprover(lambda request: ApprovalAnswer(approved=request.tool == "search", by="ann"))
+    """
+
+    def __init__(self, function: Callable[[ApprovalRequest], Given | Awaitable[Given]]) -> None:
+        self._function = function
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Return the answer that the function gives."""
+        if inspect.iscoroutinefunction(self._function):
+            answer = await self._function(request)
+        else:
+            answer = await run_in_new_thread(self._function, request)
+            if inspect.isawaitable(answer):
+                answer = await answer
+        return answer if isinstance(answer, ApprovalAnswer) else ApprovalAnswer(approved=answer)
+
 
 _log = logging.getLogger("wasmrt.approvals")
+_FIRST_POLL_SECONDS = 0.02
+
+
+class QueueApprover:
+    """Adds requests to a store, and waits until another process or thread answers them there."""
+
+    def __init__(self, store: ApprovalStore) -> None:
+        self._store = store
+
+    @property
+    def store(self) -> ApprovalStore:
+        """The store of the requests and of the answers of scope `always`."""
+        return self._store
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Add the request to the store, and return its answer. If this coroutine is cancelled, withdraw the request.
+
+        Raises:
+            ApprovalError: the request cannot be added, it was ended without an answer, or the store cannot be used.
+        """
+        try:
+            await run_uncancelled(self._store.add, request)
+            return await self._answer(request.id)
+        except asyncio.CancelledError:
+            with suppress(asyncio.CancelledError):
+                await self._withdraw(request.id)
+            raise
+
+    async def _answer(self, request_id: str) -> ApprovalAnswer:
+        """Wait for the answer to a request.
+
+        SECURITY: the answer is read and marked as used in one transaction, so that it is applied at most once.
+        """
+        seconds = _FIRST_POLL_SECONDS
+        last: tuple[int, ...] | None = None
+        while True:
+            # From a file, this takes microseconds if nothing changed.
+            shared = self._store.is_shared
+            version = await run_uncancelled(self._store.version) if shared else self._store.version()
+            if version != last and self._store.state(request_id) is not State.PENDING:
+                answer = await run_uncancelled(self._store.take, request_id)
+                if answer is not None:
+                    return answer
+            last = version
+            await asyncio.sleep(seconds)
+            seconds = min(2 * seconds, APPROVAL_POLL_SECONDS)
+
+    async def _withdraw(self, request_id: str) -> None:
+        try:
+            await run_uncancelled(self._store.withdraw, request_id)
+        except ApprovalError as error:
+            _log.warning("cannot withdraw a request from the queue (%s); it will expire", error)
+
+
 _WITHDRAWAL_SECONDS = 5.0
 """Maximum time that a cancelled approver has to withdraw its request."""
 _UPDATED = "the tool was updated while the request was pending"
@@ -47,8 +189,9 @@ class Approvals:
 
     Args:
         approver: Answers the requests to which no remembered answer applies.
-        store: Stores answers of scope `always` for all processes. The default for a `QueueApprover` is its own store.
-            Without a store, such answers are remembered as long as this object exists.
+        store: Stores answers of scope `always` for all processes, and in a shared database also those of scope
+            `session`. The default for a `QueueApprover` is its own store. Without a store, such answers are remembered
+            as long as this object exists.
         timeout_seconds: The time after which a request without an answer is denied.
 
     Raises:
@@ -93,7 +236,7 @@ class Approvals:
             found = self._own.find(request)
         if self._store is not None and (found is None or found.approved):
             try:
-                stored = self._store.remembered(request)
+                stored = _find_stored(self._store, request)
             except ApprovalError as error:
                 _log.warning("cannot read remembered approvals (%s); asking for every call", error)
                 return None if found is None or found.approved else found.answer
@@ -141,10 +284,16 @@ class Approvals:
                     each.settle(ApprovalAnswer(approved=False, note=_UPDATED))
 
     def end_session(self, trace: str) -> None:
-        """Forget the answers that were remembered for one session."""
+        """Forget the answers that were remembered for one session, on all hosts that share the store.
+
+        Raises:
+            ApprovalError: the store cannot be written. The answers of this process were forgotten nevertheless.
+        """
         with self._lock:
             for answer in [a for a in self._own if a.scope is ApprovalScope.SESSION and a.trace == trace]:
                 self._own.drop(answer)
+        if self._store is not None and self._store.sessions is not None:
+            self._store.sessions.end(trace)
 
     async def _ask(self, waiting: _Waiting, approver: Approver) -> ApprovalAnswer:
         request = await self._with_new_hosts(waiting.request)
@@ -219,9 +368,20 @@ class Approvals:
         if remembered.scope is ApprovalScope.ALWAYS and self._store is not None:
             await run_uncancelled(self._store.remember, remembered)
             return None
+        if remembered.scope is ApprovalScope.SESSION and self._store is not None and self._store.sessions is not None:
+            await run_uncancelled(self._store.sessions.add, remembered)
+            return None
         with self._lock:
             self._own.add(remembered)
         return None
+
+
+def _find_stored(store: ApprovalStore, request: ApprovalRequest) -> Remembered | None:
+    """Return the stored answer that applies to a request. SECURITY: if several answers apply, a denial wins."""
+    in_session = None if store.sessions is None or not request.trace else store.sessions.find(request)
+    if in_session is not None and not in_session.approved:
+        return in_session
+    return store.remembered(request) or in_session
 
 
 async def _ask_safely(request: ApprovalRequest, approver: Approver) -> ApprovalAnswer:

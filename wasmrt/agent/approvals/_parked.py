@@ -7,7 +7,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from wasmrt.agent.approvals._approvers import run_uncancelled
+from wasmrt.agent.approvals._approvals import run_uncancelled
 from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, State
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.core.errors import ApprovalError

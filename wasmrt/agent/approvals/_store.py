@@ -39,6 +39,7 @@ from wasmrt.agent.approvals._requests import (
     short_note,
     unknown_request_error,
 )
+from wasmrt.agent.approvals._sessions import SessionAnswers
 from wasmrt.agent.approvals._summary import headline_text
 from wasmrt.capabilities import kind_of
 from wasmrt.core.database import Connection, Database, storable_text
@@ -99,6 +100,8 @@ class ApprovalStore(RequestStore[QueuedRequest]):
         database = self._requests.database
         self.hosts = KnownHosts(database)
         """The hosts to which calls were approved."""
+        self.sessions = None if isinstance(path, Path) else SessionAnswers(path)
+        """Answers for the rest of a session; None if processes do not share sessions."""
         self._mirror = Mirror(database) if isinstance(database, Database) else SharedMirror(database)
 
     @property

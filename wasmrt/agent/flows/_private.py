@@ -9,12 +9,14 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterable
 from itertools import chain, groupby
+from operator import itemgetter
 
 from wasmrt.agent.flows._forms import MIN_SQUEEZED, iter_readings, skeleton, squeeze
 from wasmrt.core.limits import MAX_FLOW_BYTES
 
 _BYTES = 4
 _MASK = 0xFFFFFFFF
+_MAX_LISTS = 8
 
 
 class Marks:
@@ -26,7 +28,7 @@ class Marks:
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._runs: list[array[int]] = []
-        """Sorted lists of hashes. Each is more than twice as long as the next, so that there are only a few lists."""
+        """Sorted lists of hashes. If there are too many, the last ones are merged."""
 
     @property
     def size(self) -> int:
@@ -39,10 +41,13 @@ class Marks:
         fresh = sorted([found & _MASK for found in set(map(hash, map(key.__add__, texts)))])  # as `_hash`, but faster
         if not fresh:
             return
-        while self._runs and len(self._runs[-1]) <= 2 * len(fresh):
-            merged = sorted([*self._runs.pop(), *fresh])  # sorting merges two sorted lists in linear time
-            fresh = [mark for mark, _ in groupby(merged)]
         self._runs.append(array("I", fresh))
+        if len(self._runs) > _MAX_LISTS:
+            merged = list(self._runs.pop())
+            while self._runs and len(self._runs[-1]) <= 2 * len(merged):
+                merged += self._runs.pop()
+            merged.sort()  # in linear time, because the lists are sorted
+            self._runs.append(array("I", map(itemgetter(0), groupby(merged))))
 
     def __contains__(self, text: bytes) -> bool:
         mark = self._hash(text)
@@ -59,11 +64,9 @@ class Marks:
         return hash(self._key + text) & _MASK  # SipHash: collisions cannot be found without the key
 
 
-RUN = 24
-"""Length of a run of letters and digits."""
-_ANCHOR = re.compile(rb"[0-9bgmp]")
-"""Characters at which runs begin. To store fewer runs, no run begins at another character."""
-_MAY_TELL = re.compile(r"[0-9@]")
+_RUN = re.compile(rb"[0-9bgmp](?=(.{23}))", re.S)
+"""A run of 24 letters and digits. To store fewer runs, no run begins at another character."""
+_MAY_TELL = "0123456789@"
 _TELLING = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|\b(?=[\w-]{0,63}\d)[\w-]{6,64}\b")
 """Short strings that carry information: email addresses, and words with a digit, such as codes and card numbers."""
 _GROUPED = re.compile(r"(?<![^\W_])(?:[^\W_]{0,6}\d[^\W_]{0,6}[\s./-]{1,2}){1,24}[^\W_]{0,6}\d[^\W_]{0,6}")
@@ -135,9 +138,8 @@ def compute_marks(text: str) -> set[bytes]:
     found: set[bytes] = set()
     for plain in iter_readings(text):
         letters = squeeze(plain)
-        starts = [anchor.start() for anchor in _ANCHOR.finditer(letters, 0, max(0, len(letters) - RUN + 1))]
-        found |= {letters[start : start + RUN] for start in starts}
-        if _MAY_TELL.search(plain):
+        found.update(_RUN.findall(letters))
+        if not plain.isascii() or any(char in plain for char in _MAY_TELL):
             codes = {squeeze(word) for word in _TELLING.findall(plain)}
             codes |= {code for each in _GROUPED.findall(plain) if len(code := squeeze(each)) >= _MIN_GROUPED}
             found |= {b"t" + code for code in codes}

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.policy._decide import decide_exfiltration, decide_filter, decide_permission, decide_preset
+from wasmrt.agent.policy._decide import (
+    ExfiltrationGuard,
+    ExternalFilter,
+    Names,
+    Permission,
+    Preset,
+    decide_exfiltration,
+    decide_filter,
+    decide_permission,
+    decide_preset,
+    first_name,
+    fits,
+)
 from wasmrt.agent.policy._flows import (
     FLOW_PRESETS,
     OUTGOING,
@@ -10,33 +22,22 @@ from wasmrt.agent.policy._flows import (
     FlowAction,
     FlowFinding,
     FlowPolicy,
-    FlowRule,
     decide_flow,
     flow_policy,
 )
 from wasmrt.agent.policy._model import (
-    DEFAULT_APPROVAL_SECONDS,
     NO_TIGHTENING,
-    AccessAction,
     ApproverKind,
-    ExfiltrationGuard,
-    ExternalFilter,
-    Permission,
-    Preset,
     ToolPolicy,
     ToolRule,
 )
-from wasmrt.agent.policy._names import Names, first_name, fits
-from wasmrt.agent.policy._read import read_policy
-from wasmrt.agent.policy._settings import POLICY_SETTINGS
+from wasmrt.agent.policy._read import POLICY_SETTINGS, read_policy
 
 __all__ = [
-    "DEFAULT_APPROVAL_SECONDS",
     "FLOW_PRESETS",
     "NO_TIGHTENING",
     "OUTGOING",
     "POLICY_SETTINGS",
-    "AccessAction",
     "ApproverKind",
     "Carries",
     "ExfiltrationGuard",
@@ -44,7 +45,6 @@ __all__ = [
     "FlowAction",
     "FlowFinding",
     "FlowPolicy",
-    "FlowRule",
     "Names",
     "Permission",
     "Preset",

@@ -1,14 +1,136 @@
-"""Decide whether a policy allows a tool. A denial contains the configuration change that would allow the tool."""
+"""Permissions, presets and filters of a policy, and their decisions about a tool.
+
+A denial contains the configuration change that would allow the tool.
+"""
 
 from __future__ import annotations
 
-from wasmrt.agent.policy._model import ExfiltrationGuard, ExternalFilter, Permission, Preset
-from wasmrt.agent.policy._names import Names, first_name, fits
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from functools import cached_property, lru_cache
+
+from blake3 import blake3
+
+from wasmrt.agent.policy._flows import FlowPolicy
+from wasmrt.capabilities import path_problem, plain_path
 from wasmrt.core.effects import Effect
+from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision, Reason
+from wasmrt.core.names import folded, offered_name, spelling
 from wasmrt.core.setting_commands import append_command, set_command
 from wasmrt.core.tool_defaults import Offer
 from wasmrt.core.traits import Traits
+
+Names = str | tuple[str, ...]
+"""The name of a tool, or its name followed by its aliases."""
+
+
+def first_name(names: Names) -> str:
+    """Return the name of a tool without its aliases."""
+    return names if isinstance(names, str) else names[0]
+
+
+def fits(names: Names, patterns: Iterable[str]) -> bool:
+    """Return whether a tool's name or one of its aliases, in any spelling, matches one of the patterns.
+
+    A pattern without `*` matches every spelling under which a model can call the tool.
+    """
+    # SECURITY: a rule under an alias applies to the tool, because a model can call the tool by the alias.
+    given = (names,) if isinstance(names, str) else names
+    spelled = {each for name in given for each in (folded(name), folded(offered_name(name)))}
+    return any(_matches_pattern(one, pattern) for pattern in patterns for one in spelled)
+
+
+@lru_cache(maxsize=4096)
+def _matches_pattern(spelled: str, pattern: str) -> bool:
+    # Only * is a wildcard.
+    if "*" not in pattern:
+        return spelling(spelled) == spelling(pattern)
+    literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
+    return fnmatchcase(spelled, literal)
+
+
+class Permission(StrEnum):
+    """An operator's permission for all calls of a tool.
+
+    Examples:
+        >>> from wasmrt import Permission
+        >>> [permission.value for permission in Permission]
+        ['allow', 'ask', 'deny']
+    """
+
+    ALLOW = "allow"
+    """The operator approves the calls: no approval is requested, and the receipt records the operator's rule."""
+    ASK = "ask"
+    DENY = "deny"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """A named set of tools, with common restrictions.
+
+    Raises:
+        ConfigurationError: a path in `allow_write_paths` is absolute or leaves the workspace.
+
+    Examples:
+        >>> from wasmrt import Preset, ToolPolicy
+        >>> review = Preset(name="review", tools=("read_*",), read_only=True)
+        >>> ToolPolicy(presets={"review": review}, preset="review").active.read_only
+        True
+    """
+
+    name: str
+    tools: tuple[str, ...] = ()
+    """Names of tools, or patterns with `*`. All other tools are denied."""
+    allow_network: bool = False
+    allow_write_paths: tuple[str, ...] = ()
+    """Folders of the workspace that tools may write to."""
+    read_only: bool = False
+    flows: FlowPolicy | None = None
+    """The flow policy for every call under this preset."""
+
+    def __post_init__(self) -> None:
+        for path in self.allow_write_paths:
+            if path_problem(path) is not None or not plain_path(path):
+                raise ConfigurationError(
+                    f"the write path {path!r:.80} leaves the workspace", hint="use a path like 'out' or 'notes/daily'"
+                )
+
+    @cached_property
+    def digest(self) -> str:
+        """BLAKE3 of the preset's content, in hexadecimal. Every decision by the preset contains this digest."""
+        allowed = [
+            self.name,
+            self.allow_network,
+            self.read_only,
+            sorted(set(self.tools)),
+            sorted(set(self.allow_write_paths)),
+        ]
+        return json_digest(allowed if self.flows is None else [*allowed, self.flows.digest])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExternalFilter:
+    """The filter for external tools, in addition to presets and rules.
+
+    By default, it allows only the tools that a user agreed to offer to agents.
+    """
+
+    allow_external: bool | None = None
+    """True to allow all external tools, False to deny all; None to allow the tools that a user offered."""
+    external_allow_list: tuple[str, ...] = ()
+    """If it is not empty, the only external tools that may be allowed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExfiltrationGuard:
+    """A guard that denies every tool that uses the network, except the tools in `allow_tools`."""
+
+    enabled: bool = False
+    allow_tools: tuple[str, ...] = ()
 
 
 def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: Offer | None = None) -> Decision | None:
@@ -84,3 +206,8 @@ def decide_permission(permission: Permission | None, tool: str, rule: str = "", 
     if permission is None:
         return None
     return Decision(True, Reason.ALLOWED, f"tools.rules: {permission}", None, what, tool)
+
+
+def json_digest(value: object) -> str:
+    """Return the BLAKE3 of the JSON text of a value, in hexadecimal."""
+    return blake3(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()

@@ -1,19 +1,16 @@
-"""The data classes of a policy. Their objects are immutable, and compared and hashed by their content."""
+"""A policy and its rules. Their objects are immutable, and compared and hashed by their content."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 from pathlib import Path
 
-from blake3 import blake3
-
+from wasmrt.agent.policy._decide import ExfiltrationGuard, ExternalFilter, Names, Permission, Preset, fits, json_digest
 from wasmrt.agent.policy._flows import FlowPolicy
-from wasmrt.agent.policy._names import Names, fits
-from wasmrt.capabilities import RateLimitConfig, path_problem, plain_path
+from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import KIB
@@ -26,21 +23,6 @@ DEFAULT_OUTPUT_BYTES = 16 * KIB
 
 
 NO_TIGHTENING = TraitRestrictions()
-
-
-class Permission(StrEnum):
-    """An operator's permission for all calls of a tool.
-
-    Examples:
-        >>> from wasmrt import Permission
-        >>> [permission.value for permission in Permission]
-        ['allow', 'ask', 'deny']
-    """
-
-    ALLOW = "allow"
-    """The operator approves the calls: no approval is requested, and the receipt records the operator's rule."""
-    ASK = "ask"
-    DENY = "deny"
 
 
 class ApproverKind(StrEnum):
@@ -60,71 +42,6 @@ class AccessAction(StrEnum):
     """Deny the call, and request access from the user."""
     DENY = "deny"
     """Deny the call, without requesting access."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Preset:
-    """A named set of tools, with common restrictions.
-
-    Raises:
-        ConfigurationError: a path in `allow_write_paths` is absolute or leaves the workspace.
-
-    Examples:
-        >>> from wasmrt import Preset, ToolPolicy
-        >>> review = Preset(name="review", tools=("read_*",), read_only=True)
-        >>> ToolPolicy(presets={"review": review}, preset="review").active.read_only
-        True
-    """
-
-    name: str
-    tools: tuple[str, ...] = ()
-    """Names of tools, or patterns with `*`. All other tools are denied."""
-    allow_network: bool = False
-    allow_write_paths: tuple[str, ...] = ()
-    """Folders of the workspace that tools may write to."""
-    read_only: bool = False
-    flows: FlowPolicy | None = None
-    """The flow policy for every call under this preset."""
-
-    def __post_init__(self) -> None:
-        for path in self.allow_write_paths:
-            if path_problem(path) is not None or not plain_path(path):
-                raise ConfigurationError(
-                    f"the write path {path!r:.80} leaves the workspace", hint="use a path like 'out' or 'notes/daily'"
-                )
-
-    @cached_property
-    def digest(self) -> str:
-        """BLAKE3 of the preset's content, in hexadecimal. Every decision by the preset contains this digest."""
-        allowed = [
-            self.name,
-            self.allow_network,
-            self.read_only,
-            sorted(set(self.tools)),
-            sorted(set(self.allow_write_paths)),
-        ]
-        return _json_digest(allowed if self.flows is None else [*allowed, self.flows.digest])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExternalFilter:
-    """The filter for external tools, in addition to presets and rules.
-
-    By default, it allows only the tools that a user agreed to offer to agents.
-    """
-
-    allow_external: bool | None = None
-    """True to allow all external tools, False to deny all; None to allow the tools that a user offered."""
-    external_allow_list: tuple[str, ...] = ()
-    """If it is not empty, the only external tools that may be allowed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExfiltrationGuard:
-    """A guard that denies every tool that uses the network, except the tools in `allow_tools`."""
-
-    enabled: bool = False
-    allow_tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,8 +90,8 @@ class ToolPolicy:
     presets: Mapping[str, Preset] = field(default_factory=dict, hash=False)
     preset: str | None = None
     """The name of the active preset, or None."""
-    filter: ExternalFilter = ExternalFilter()
-    guard: ExfiltrationGuard = ExfiltrationGuard()
+    filter: ExternalFilter = field(default_factory=ExternalFilter)
+    guard: ExfiltrationGuard = field(default_factory=ExfiltrationGuard)
     rules: tuple[ToolRule, ...] = ()
     flows: FlowPolicy | None = None
     """The flow policy for every call. If it is None, the preset `default` applies in traces that the program opened."""
@@ -240,7 +157,7 @@ class ToolPolicy:
         """BLAKE3 of the active preset, the filter, guard, rules, flow policy and output limit, in hexadecimal."""
         rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds,
                   *_list_flow_settings(rule)] for rule in self.rules]  # fmt: skip
-        return _json_digest(
+        return json_digest(
             [
                 None if self.active is None else self.active.digest,
                 [bool(self.filter.allow_external), sorted(self.filter.external_allow_list)],
@@ -378,7 +295,3 @@ def _combine_restrictions(one: TraitRestrictions, other: TraitRestrictions) -> T
 
     levels = {name: choose_stricter(name) for name in ("tier", "risk", "confirmation", "subagent_access")}
     return TraitRestrictions(**levels, network_outbound=one.network_outbound or other.network_outbound)  # type: ignore[arg-type]
-
-
-def _json_digest(value: object) -> str:
-    return blake3(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()

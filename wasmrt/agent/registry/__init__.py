@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.agent.registry._calls import ToolCall, ToolCallAccumulator
 from wasmrt.agent.registry._declarations import describe_declarations
-from wasmrt.agent.registry._explain import Explanation, Outcome
+from wasmrt.agent.registry._explain import Outcome
 from wasmrt.agent.registry._function import FunctionTool, SchemaTool, tool
 from wasmrt.agent.registry._hosting import (
     absent_tools,
@@ -21,10 +21,11 @@ from wasmrt.agent.registry._hosting import (
     refuse_call,
 )
 from wasmrt.agent.registry._output import ToolAnswer
+from wasmrt.agent.registry._registered import ToolSource
 from wasmrt.agent.registry._registry import ToolRegistry
 from wasmrt.agent.registry._services import PROTECTED_TOOL_NAMES, Trace
 from wasmrt.agent.registry._state import Caller
-from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry._tool import Tool
 from wasmrt.agent.registry._tried import try_conversation
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
@@ -32,7 +33,6 @@ from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 __all__ = [
     "PROTECTED_TOOL_NAMES",
     "Caller",
-    "Explanation",
     "FunctionTool",
     "Outcome",
     "ReadOnlyToolWrapper",

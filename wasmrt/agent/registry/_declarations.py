@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from wasmrt.agent.flows import describe_params, labels_of, schema_digest
-from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._tool import OWN_SOURCES
+from wasmrt.agent.registry._registered import OWN_SOURCES, RegisteredTool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import NotInstalledError

@@ -7,8 +7,7 @@ from collections.abc import Iterable
 from weakref import WeakKeyDictionary
 
 from wasmrt.agent.flows import UntrustedText, flow_texts
-from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._tool import OWN_SOURCES
+from wasmrt.agent.registry._registered import OWN_SOURCES, RegisteredTool
 from wasmrt.core.limits import KIB
 
 _MAX_BYTES = 256 * KIB

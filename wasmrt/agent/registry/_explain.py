@@ -11,11 +11,11 @@ from typing import Any
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.flows import FlowMap, Label, Reach
 from wasmrt.agent.policy import OUTGOING
-from wasmrt.agent.registry import _access, _flow, _plan, _steps
+from wasmrt.agent.registry import _access, _flow, _steps
 from wasmrt.agent.registry._flow import result_labels
 from wasmrt.agent.registry._pipeline import FORGET_HINT, approval_request, tool_context
+from wasmrt.agent.registry._registered import OWN_SOURCES
 from wasmrt.agent.registry._state import CallState
-from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.capabilities.model import ANY_HOST
 from wasmrt.core.effects import NETWORKING, Effect, in_words
 from wasmrt.core.errors import InvalidParametersError, RateLimitedError, ToolError, UnknownToolError
@@ -33,7 +33,7 @@ STEPS: tuple[tuple[str, Callable[[CallState], _steps.Step]], ...] = (
     ("preset", _steps.check_preset),
     ("rules", _steps.check_rules),
     ("exfiltration", _steps.check_exfiltration),
-    ("plan", _plan.find_step),
+    ("plan", _flow.find_plan_step),
     ("confirmation", _steps.check_confirmation),
     ("flow", _flow.check_flow),
     ("workspace", _steps.check_tool_policy),

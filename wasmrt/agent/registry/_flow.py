@@ -1,9 +1,10 @@
-"""The flow step of a call, which checks the call's destinations against the labels and the content of the trace."""
+"""The flow and plan steps of a call, which check it against the labels, the content and the plans of its trace."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from wasmrt.agent.flows import (
@@ -21,8 +22,8 @@ from wasmrt.agent.flows import (
     read_labels,
 )
 from wasmrt.agent.policy import Carries, FlowFinding, FlowPolicy, decide_flow, flow_policy
+from wasmrt.agent.registry._registered import OWN_SOURCES
 from wasmrt.agent.registry._state import CallState
-from wasmrt.agent.registry._tool import OWN_SOURCES
 from wasmrt.core.effects import NETWORKING, READING
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command
@@ -300,3 +301,48 @@ def _describe_destinations(flow: Flow) -> str:
     """Return the provenance of the call's destinations, without their values."""
     listed = dict.fromkeys(f"{each.destination.param} {each.provenance}" for each in flow.destinations)
     return f"destinations: {', '.join(listed) or 'those of its grant'}"
+
+
+def find_plan_step(state: CallState) -> Decision | str:
+    """Find the step of an approved plan that the call fits. The call is not counted."""
+    traces, request = state.services.traces, state.request
+    plans, trace = traces.plans(request.user, request.trace), traces.find(request.user, request.trace)
+    if plans is None or trace is None or state.registered is None:
+        return "the trace has no plan"
+    # A call that only reads needs no approval by flow rules, so its values may come from anywhere.
+    checked = is_checked(state)
+    described = partial(find_describing, state)
+    state.planned = plans.find(
+        state.registered, state.params, state.effects,
+        lambda value: checked and trace.is_untrusted(value, lambda each: bool(described(each))),
+    )  # fmt: skip
+    if state.planned is None:
+        return "no plan of the trace covers the call"
+    rule = f"{state.planned.name} covers the call, approved by {state.planned.by}"
+    return Decision(True, Reason.ALLOWED, rule, None, "tool.plan", state.known.name)
+
+
+def take_plan_step(state: CallState) -> bool:
+    """Count a call that fits a plan. If its step was used up meanwhile, undo the approval and return False."""
+    if state.planned is None:
+        return True
+    if state.approval_needed is not None:
+        state.planned = None  # a person decides about this call
+        return True
+    plans = state.services.traces.plans(state.request.user, state.request.trace)
+    if plans is not None and plans.take(state.planned):
+        return True
+    state.planned = state.approved_by = None
+    return False
+
+
+def record_plan_result(state: CallState, result: Any) -> None:
+    """Add the result of a planned call as a source of values for later steps.
+
+    SECURITY: the result of a tool that only transforms its params is a choice of the model, and no source. Without
+    params, there is no choice: such a tool returns the time, for example.
+    """
+    plans = state.services.traces.plans(state.request.user, state.request.trace)
+    chosen = only_transforms(state.effects) and bool(state.params)
+    if plans is not None and state.planned is not None and not chosen:
+        plans.record(state.planned, state.params, result)

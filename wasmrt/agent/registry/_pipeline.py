@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, new_request_id
-from wasmrt.agent.registry import _access, _flow, _plan, _steps
+from wasmrt.agent.registry import _access, _flow, _steps
 from wasmrt.agent.registry._calls import parse_arguments
 from wasmrt.agent.registry._executor import Executor
 from wasmrt.agent.registry._output import clean_logs, scan_output
-from wasmrt.agent.registry._registered import RegisteredTool
+from wasmrt.agent.registry._registered import OWN_SOURCES, RegisteredTool, ToolSource
 from wasmrt.agent.registry._state import CallState, denial_error, is_edited, known_receipt, write_receipt
-from wasmrt.agent.registry._tool import OWN_SOURCES, ToolSource
 from wasmrt.core.errors import CancelledError, InvalidParametersError, RateLimitedError, ToolError, WasmrtError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.model import Decision, Reason, ToolOutput
 from wasmrt.core.setting_commands import set_command
-from wasmrt.core.telemetry import TOOL_ERROR, log_call
+from wasmrt.core.telemetry import CALLS_LOGGER, TOOL_ERROR
 from wasmrt.runtime.audit import OK
 from wasmrt.runtime.context import ToolContext
 
+_log = logging.getLogger(CALLS_LOGGER)
 FORGET_HINT = "wasmrt approvals list shows the answer, and wasmrt approvals forget ID forgets it"
 """The hint if a remembered answer denied a call."""
 
@@ -75,14 +76,25 @@ def _end_call(state: CallState, failure: ToolError | None) -> None:
         if state.request.observer is not None:
             state.request.observer.end_call(state.request.name, state.output, failure)
         code = None if failure is None else _telemetry_code(state, failure)
-        log_call(
-            tool="" if state.entry is None else state.entry.offered,
-            call_id=state.request.call_id,
-            seconds=time.monotonic() - state.request.started,
-            error=code,
-        )
+        _log_call(state, code)
         if state.operation is not None:
             state.operation.end(code)
+
+
+def _log_call(state: CallState, error: str | None) -> None:
+    """Log a finished call at the level INFO. `error` is the code of a failure.
+
+    SECURITY: only registered names and checked codes are logged, and no params, results or messages.
+    """
+    if _log.isEnabledFor(logging.INFO):
+        fields = {
+            "tool": "" if state.entry is None else state.entry.offered,
+            "call_id": state.request.call_id,
+            "outcome": "ok" if error is None else "failed",
+            "seconds": round(time.monotonic() - state.request.started, 6),
+            "error": error,
+        }
+        _log.info("call %(call_id)s of %(tool)s: %(outcome)s", fields)
 
 
 def _telemetry_code(state: CallState, failure: ToolError) -> str:
@@ -115,12 +127,12 @@ def admit(state: CallState) -> None:
     if state.request.observer is not None:
         state.request.observer.begin_call(state.request.name, state.request.arguments)
     check_call(state)
-    state.apply(_plan.find_step(state))
+    state.apply(_flow.find_plan_step(state))
     state.apply(_steps.check_confirmation(state))
     state.apply(_flow.check_flow(state))
     state.apply(_steps.check_tool_policy(state))
     state.apply(_steps.check_rate(state))
-    if not _plan.take(state):  # another call used up the step meanwhile
+    if not _flow.take_plan_step(state):  # another call used up the step meanwhile
         state.apply(_steps.check_confirmation(state))
         state.apply(_flow.check_flow(state))
 
@@ -234,7 +246,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
     output = scan_output(state, output)
     _access.request_access(state, output.decisions, output.call_id or state.request.call_id)
     _flow.record_result(state, output.result, output.labels)
-    _plan.record_result(state, output.result)
+    _flow.record_plan_result(state, output.result)
     decisions = (*state.decisions, *(_add_policy_digest(state, decision) for decision in output.decisions))
     state.output = output._replace(decisions=decisions, call_id=output.call_id or state.request.call_id)
     _end_call(state, None)

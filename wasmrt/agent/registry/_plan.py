@@ -1,4 +1,4 @@
-"""Approved plans in the pipeline, and the tool with which a model proposes a plan."""
+"""The tool with which a model proposes a plan."""
 
 from __future__ import annotations
 
@@ -7,12 +7,9 @@ from typing import Any
 
 from wasmrt.agent.builtin.host_tool import HostTool, Params
 from wasmrt.agent.builtin.host_tool import Plan as ProposedChange
-from wasmrt.agent.flows import PROPOSE_PLAN, Plan, only_transforms
-from wasmrt.agent.registry import _flow
+from wasmrt.agent.flows import PROPOSE_PLAN, Plan
 from wasmrt.agent.registry._services import RegistryServices
-from wasmrt.agent.registry._state import CallState
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.context import ToolContext
 
 _DESCRIPTION = (
@@ -21,49 +18,6 @@ _DESCRIPTION = (
     "as its source ({from: 'read_file'}, with member for one member of its results). "
     "Calls that fit the plan need no further approval."
 )
-
-
-def find_step(state: CallState) -> Decision | str:
-    """Find the step of an approved plan that the call fits. The call is not counted."""
-    traces, request = state.services.traces, state.request
-    plans, trace = traces.plans(request.user, request.trace), traces.find(request.user, request.trace)
-    if plans is None or trace is None or state.registered is None:
-        return "the trace has no plan"
-    # A call that only reads needs no approval by flow rules, so its values may come from anywhere.
-    checked = _flow.is_checked(state)
-    described = partial(_flow.find_describing, state)
-    state.planned = plans.find(
-        state.registered, state.params, state.effects,
-        lambda value: checked and trace.is_untrusted(value, lambda each: bool(described(each))),
-    )  # fmt: skip
-    if state.planned is None:
-        return "no plan of the trace covers the call"
-    rule = f"{state.planned.name} covers the call, approved by {state.planned.by}"
-    return Decision(True, Reason.ALLOWED, rule, None, "tool.plan", state.known.name)
-
-
-def take(state: CallState) -> bool:
-    """Count a call that fits a plan. If its step was used up meanwhile, undo the approval and return False."""
-    if state.planned is None:
-        return True
-    if state.approval_needed is not None:
-        state.planned = None  # a person decides about this call
-        return True
-    plans = state.services.traces.plans(state.request.user, state.request.trace)
-    if plans is not None and plans.take(state.planned):
-        return True
-    state.planned = state.approved_by = None
-    return False
-
-
-def record_result(state: CallState, result: Any) -> None:
-    """Add the result of a planned call as a source of values for later steps.
-
-    SECURITY: the result of a tool that only transforms its params is a choice of the model, and no source.
-    """
-    plans = state.services.traces.plans(state.request.user, state.request.trace)
-    if plans is not None and state.planned is not None and not only_transforms(state.effects):
-        plans.record(state.planned, state.params, result)
 
 
 def plan_tool(services: RegistryServices) -> HostTool:

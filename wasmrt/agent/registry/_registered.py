@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from enum import StrEnum
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -22,7 +23,7 @@ from wasmrt.agent.policy import (
     fits,
 )
 from wasmrt.agent.registry._function import action_names
-from wasmrt.agent.registry._tool import Tool, ToolSource
+from wasmrt.agent.registry._tool import Tool
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.core.effects import EVERY_EFFECT, NETWORKING, READING, Effect
 from wasmrt.core.model import Addition, Decision, Reason, Step
@@ -38,6 +39,41 @@ _SANITIZER = Sanitizer()
 _MAX_VARIANTS = 64
 WIDER_HINT = "call it outside of the read-only view"
 """The hint for a call that was denied by `read_only()` or by the option --read-only."""
+
+
+class ToolSource(StrEnum):
+    """The origin of a tool.
+
+    Examples:
+        >>> from wasmrt import ToolRegistry, ToolSource, tool
+        >>> @tool(effects=[])
+        ... def ping() -> str:
+        ...     "Return pong."
+        ...     return "pong"
+        >>> registry = ToolRegistry()
+        >>> _ = registry.register(ping, source=ToolSource.FUNCTION)
+        >>> registry.source("ping")
+        <ToolSource.FUNCTION: 'function'>
+    """
+
+    BUILTIN = "builtin"
+    FUNCTION = "function"
+    COMPONENT = "component"
+    """A component that the program prepared itself."""
+    INSTALLED = "installed"
+    PLUGIN = "plugin"
+    MCP_LOCAL = "mcp-local"
+    MCP_VERIFIED = "mcp-verified"
+    MCP_COMMUNITY = "mcp-community"
+
+    @property
+    def external(self) -> bool:
+        """True if the filter for external tools applies: the program's own code did not register the tool."""
+        return self not in (ToolSource.BUILTIN, ToolSource.FUNCTION, ToolSource.COMPONENT)
+
+
+OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
+"""Sources of tools whose code is part of the program. The declarations of these tools are trusted."""
 
 
 def _find_declaration(tool: Tool, source: ToolSource) -> Declaration | None:

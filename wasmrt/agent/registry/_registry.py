@@ -14,9 +14,9 @@ from wasmrt.agent.builtin.plugins import PluginTool
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._function import FunctionTool
 from wasmrt.agent.registry._plan import plan_tool
-from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions
+from wasmrt.agent.registry._registered import OWN_SOURCES, RegisteredTool, ToolRestrictions, ToolSource
 from wasmrt.agent.registry._services import RegistryServices
-from wasmrt.agent.registry._tool import OWN_SOURCES, Tool, ToolSource, check_tool
+from wasmrt.agent.registry._tool import Tool, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 from wasmrt.agent.safety import Policy

@@ -14,8 +14,7 @@ from wasmrt.agent.approvals import Approvals, ConfirmationTokens, DenyApprover
 from wasmrt.agent.flows import ApprovedPlans, FlowTrace, Label, Plan, SharedLabels, WrittenText, read_labels
 from wasmrt.agent.policy import ToolPolicy
 from wasmrt.agent.registry._definitions import DefinitionTexts
-from wasmrt.agent.registry._registered import RegisteredTool
-from wasmrt.agent.registry._tool import ToolSource
+from wasmrt.agent.registry._registered import RegisteredTool, ToolSource
 from wasmrt.agent.safety import Policy
 from wasmrt.core.errors import ConfigurationError, InvalidNameError, NotInstalledError
 from wasmrt.core.limits import MAX_FLOW_TRACES

@@ -11,9 +11,8 @@ from shlex import quote
 from wasmrt.agent.approvals import params_digest
 from wasmrt.agent.policy import NO_TIGHTENING, Permission, decide_filter, decide_permission
 from wasmrt.agent.registry._calls import parse_arguments
-from wasmrt.agent.registry._registered import RegisteredTool, decide_effects, is_visible
+from wasmrt.agent.registry._registered import RegisteredTool, ToolSource, decide_effects, is_visible
 from wasmrt.agent.registry._state import CallState
-from wasmrt.agent.registry._tool import ToolSource
 from wasmrt.capabilities import RateLimitConfig
 from wasmrt.catalog.bundled import CREATE_JOB
 from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words

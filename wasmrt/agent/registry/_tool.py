@@ -6,7 +6,6 @@ import inspect
 from collections.abc import Awaitable
 from decimal import Decimal
 from difflib import get_close_matches
-from enum import StrEnum
 from functools import lru_cache
 from typing import Any, Protocol, runtime_checkable
 
@@ -146,38 +145,3 @@ def _find_intended_member(name: str) -> str | None:
     candidates = [each for each in (*_MEMBERS, *_RENAMED) if len(each) >= _MIN_CHECKED_CHARS]
     near = get_close_matches(name.lower(), candidates, 1, _NEAR)
     return _RENAMED.get(near[0], near[0]) if near else None
-
-
-class ToolSource(StrEnum):
-    """The origin of a tool.
-
-    Examples:
-        >>> from wasmrt import ToolRegistry, ToolSource, tool
-        >>> @tool(effects=[])
-        ... def ping() -> str:
-        ...     "Return pong."
-        ...     return "pong"
-        >>> registry = ToolRegistry()
-        >>> _ = registry.register(ping, source=ToolSource.FUNCTION)
-        >>> registry.source("ping")
-        <ToolSource.FUNCTION: 'function'>
-    """
-
-    BUILTIN = "builtin"
-    FUNCTION = "function"
-    COMPONENT = "component"
-    """A component that the program prepared itself."""
-    INSTALLED = "installed"
-    PLUGIN = "plugin"
-    MCP_LOCAL = "mcp-local"
-    MCP_VERIFIED = "mcp-verified"
-    MCP_COMMUNITY = "mcp-community"
-
-    @property
-    def external(self) -> bool:
-        """True if the filter for external tools applies: the program's own code did not register the tool."""
-        return self not in (ToolSource.BUILTIN, ToolSource.FUNCTION, ToolSource.COMPONENT)
-
-
-OWN_SOURCES = (ToolSource.BUILTIN, ToolSource.FUNCTION)
-"""Sources of tools whose code is part of the program. The declarations of these tools are trusted."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import time
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -71,8 +70,8 @@ class RoutineStore:
         self, path: Path | Postgres, *, now: Callable[[], float] | None = None, lease_seconds: float = LEASE_SECONDS
     ) -> None:
         self._database = open_store(path, "routines", SCHEMA, VERSION, unusable=unusable)
-        self._now = now or time.time
-        self.leases = Leases(self._database, seconds=lease_seconds, now=None if now is None else self._now_ms)
+        clock = None if now is None else (lambda: int(now() * 1000))
+        self.leases = Leases(self._database, seconds=lease_seconds, now=clock)
 
     def create(
         self, user: str, definition: Definition, *, approved: bool = False, labels: Iterable[str] | None = None
@@ -82,11 +81,12 @@ class RoutineStore:
         Raises:
             InvalidParametersError: the name is taken, the user has too many routines, or the schedule is invalid.
         """
-        now, made = self._now_ms(), secrets.token_hex(16)
-        next_ms = self._next_ms(definition)
-        _check_next(definition, next_ms)
+        made = secrets.token_hex(16)
         stored = None if labels is None else json.dumps(sorted(labels))
         with self._database.writing() as db:
+            now = self.leases.now_ms(db)
+            next_ms = _next_ms(definition, now)
+            _check_next(definition, next_ms)
             if db.execute("SELECT 1 FROM routines WHERE user = ? AND name = ?", (user, definition.name)).fetchone():
                 raise InvalidParametersError(f"routine {definition.name!r} already exists; use routine_update")
             if (
@@ -131,7 +131,12 @@ class RoutineStore:
 
     def due(self) -> list[Routine]:
         """Return the routines of all users whose next time has come, the longest overdue first."""
-        return self._select("enabled = 1 AND next_ms <= ? ORDER BY next_ms LIMIT ?", (self._now_ms(), MAX_DUE))
+        if not self._database.exists:
+            return []
+        with self._database.reading() as db:
+            values = self.leases.now_ms(db), MAX_DUE
+            rows = db.execute(f"{ROUTINE} WHERE enabled = 1 AND next_ms <= ? ORDER BY next_ms LIMIT ?", values)
+            return [read_routine(row) for row in rows.fetchall()]
 
     def update(
         self, routine: Routine, definition: Definition, *, enabled: bool, approved: bool,
@@ -144,10 +149,11 @@ class RoutineStore:
             InvalidParametersError: the schedule is invalid.
         """
         stored = None if labels is None else json.dumps(sorted(labels))
-        next_ms, before = self._next_ms(definition), routine.definition
-        if (definition.at, definition.timezone) != (before.at, before.timezone):
-            _check_next(definition, next_ms)
+        before = routine.definition
         with self._database.writing() as db:
+            next_ms = _next_ms(definition, self.leases.now_ms(db))
+            if (definition.at, definition.timezone) != (before.at, before.timezone):
+                _check_next(definition, next_ms)
             changed = db.execute(
                 "UPDATE routines SET definition = ?, enabled = ?, approved = ?, labels = ?, next_ms = ?"
                 " WHERE id = ? AND definition = ?",
@@ -202,22 +208,24 @@ class RoutineStore:
             FireRefusedError: the routine is disabled, in its cooldown, or running, or too many routines are running.
             ToolError: the routine was deleted (`routine-not-found`).
         """
-        now, scheduled = self._now_ms(), trigger.kind in SCHEDULED
+        scheduled = trigger.kind in SCHEDULED
         with self._database.writing() as db:
+            now = self.leases.now_ms(db)
             self._fail_runs_without_lease(db)
             row = db.execute(f"{ROUTINE} WHERE id = ?", (routine.id,)).fetchone()
             if row is None:
                 raise not_found(routine.name)
             found = read_routine(row)
-            slot = (routine.id, trigger.slot)
-            if db.execute("SELECT 1 FROM claims WHERE routine = ? AND slot = ?", slot).fetchone():
-                return None
             if scheduled and found.next_ms != routine.next_ms:
                 return None  # another process has claimed it, or the schedule was changed
+            slot = (routine.id, trigger.slot)
+            claimed = db.execute("SELECT 1 FROM claims WHERE routine = ? AND slot = ?", slot).fetchone() is not None
             unlimited = trigger.kind in (TriggerType.MANUAL, TriggerType.ONCE)
             cooling = 0 if unlimited else seconds_of_cooldown(found, now)
-            if found.enabled and cooling and scheduled:
-                db.execute("UPDATE routines SET next_ms = ? WHERE id = ?", (self._next_ms(found.definition), found.id))
+            # A scheduled time was claimed before if the clock was set back and the next time was computed again.
+            if scheduled and (claimed or (found.enabled and cooling)):
+                db.execute("UPDATE routines SET next_ms = ? WHERE id = ?", (_next_ms(found.definition, now), found.id))
+            if claimed or (scheduled and found.enabled and cooling):
                 return None
             check_limits(db, found, cooling)
             run = Run(
@@ -233,7 +241,7 @@ class RoutineStore:
             )
             self.leases.take(db, run.id, run.id)
             # SECURITY: after downtime the next time is later than now, so that missed times start one run together.
-            next_ms = self._next_ms(found.definition) if scheduled else found.next_ms
+            next_ms = _next_ms(found.definition, now) if scheduled else found.next_ms
             db.execute(
                 "UPDATE routines SET last_ms = ?, next_ms = ?, run_count = run_count + 1 WHERE id = ?",
                 (now, next_ms, found.id),
@@ -286,7 +294,7 @@ class RoutineStore:
         end_lease(db, run_id)
         changed = db.execute(
             "UPDATE runs SET state = ?, summary = ?, tokens = ?, ended_ms = ? WHERE id = ? AND state = 'running'",
-            (state, text, tokens, self._now_ms(), run_id),
+            (state, text, tokens, self.leases.now_ms(db), run_id),
         ).rowcount
         if not changed:  # it was deleted, or recorded as failed by another process
             return
@@ -310,17 +318,16 @@ class RoutineStore:
         with self._database.reading() as db:
             return [read_routine(row) for row in db.execute(f"{ROUTINE} WHERE {condition}", values).fetchall()]
 
-    def _next_ms(self, definition: Definition) -> int | None:
-        moment, found = datetime.fromtimestamp(self._now(), UTC), None
-        if definition.trigger_type is TriggerType.CRON:
-            found = Schedule(definition.schedule, definition.timezone).next_after(moment)
-        elif definition.trigger_type is TriggerType.ONCE:
-            single = read_moment(definition.at, definition.timezone)
-            found = single if single > moment else None
-        return None if found is None else int(found.timestamp() * 1000)
 
-    def _now_ms(self) -> int:
-        return int(self._now() * 1000)
+def _next_ms(definition: Definition, now_ms: int) -> int | None:
+    """Return the next time of a scheduled routine in Unix milliseconds, or None if there is none."""
+    moment, found = datetime.fromtimestamp(now_ms / 1000, UTC), None
+    if definition.trigger_type is TriggerType.CRON:
+        found = Schedule(definition.schedule, definition.timezone).next_after(moment)
+    elif definition.trigger_type is TriggerType.ONCE:
+        single = read_moment(definition.at, definition.timezone)
+        found = single if single > moment else None
+    return None if found is None else int(found.timestamp() * 1000)
 
 
 def _check_next(definition: Definition, next_ms: int | None) -> None:

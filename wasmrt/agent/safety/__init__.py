@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from wasmrt.agent.safety._sanitizer import (
-    MAX_VALIDATED_BYTES,
     Flag,
     Policy,
     PolicyAction,
-    Sanitized,
     Sanitizer,
     Threat,
     ThreatLevel,
     Validator,
 )
-from wasmrt.agent.safety._wrapping import MAX_MODEL_OUTPUT_BYTES, WrappedOutput, truncate, wrap_tool_output
+from wasmrt.agent.safety._wrapping import truncate, wrap_tool_output
 
 __all__ = [
-    "MAX_MODEL_OUTPUT_BYTES",
-    "MAX_VALIDATED_BYTES",
     "Flag",
     "Policy",
     "PolicyAction",
-    "Sanitized",
     "Sanitizer",
     "Threat",
     "ThreatLevel",
     "Validator",
-    "WrappedOutput",
     "truncate",
     "wrap_tool_output",
 ]

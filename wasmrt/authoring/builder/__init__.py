@@ -4,26 +4,17 @@ The program passes the model. `wasmrt.interop.builder` connects the loop to a re
 """
 
 from wasmrt.authoring.builder._builder import LlmSoftwareBuilder
-from wasmrt.authoring.builder._harness import SuiteResult, TestHarness
-from wasmrt.authoring.builder._model import ChatModel
-from wasmrt.authoring.builder._requirement import parse_requirement
-from wasmrt.authoring.builder._steps import ProjectSteps
+from wasmrt.authoring.builder._model import ChatModel, Outcome
+from wasmrt.authoring.builder._steps import ProjectSteps, TestHarness
 from wasmrt.authoring.builder._templates import TemplateEngine
 from wasmrt.authoring.builder._values import (
     BuilderConfig,
-    BuildLog,
-    BuildPhase,
-    BuildRequirement,
     BuildResult,
     Language,
     SoftwareType,
 )
-from wasmrt.authoring.builder._workbench import Outcome, Workbench
 
 __all__ = [
-    "BuildLog",
-    "BuildPhase",
-    "BuildRequirement",
     "BuildResult",
     "BuilderConfig",
     "ChatModel",
@@ -32,9 +23,6 @@ __all__ = [
     "Outcome",
     "ProjectSteps",
     "SoftwareType",
-    "SuiteResult",
     "TemplateEngine",
     "TestHarness",
-    "Workbench",
-    "parse_requirement",
 ]

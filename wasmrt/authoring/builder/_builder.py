@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from wasmrt.authoring.builder._model import Call, ChatModel, Reply, ask
+from wasmrt.authoring.builder._model import Call, ChatModel, Outcome, Reply, Workbench, ask
 from wasmrt.authoring.builder._prompt import CONTINUE, NUDGE, feedback, system_prompt
 from wasmrt.authoring.builder._requirement import ANALYSIS, parse_requirement
 from wasmrt.authoring.builder._steps import ProjectSteps
@@ -26,7 +26,6 @@ from wasmrt.authoring.builder._values import (
     Language,
     SoftwareType,
 )
-from wasmrt.authoring.builder._workbench import Outcome, Workbench
 from wasmrt.authoring.project import Project, find_toolchain
 from wasmrt.catalog.sources import SIDECAR_SUFFIX
 from wasmrt.core.errors import BuildError, DeadlineExceededError

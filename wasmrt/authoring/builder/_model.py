@@ -1,4 +1,4 @@
-"""The model of a build, which the program passes, and its replies."""
+"""The model of a build, which the program passes, its replies, and the tools that it can call."""
 
 from __future__ import annotations
 
@@ -96,3 +96,26 @@ def _read_call(call: Any) -> Call:
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
         raise _failure('expected each tool call to have "id" and "function" with "name" and "arguments"')
     return Call(str(call.get("id") or ""), function["name"], function.get("arguments", "{}"))
+
+
+class Outcome(NamedTuple):
+    """The outcome of one call."""
+
+    ok: bool
+    text: str
+    """The text for the model."""
+    result: Any = None
+    """The result as JSON data; None if the call failed."""
+
+
+class Workbench(Protocol):
+    """The tools of one build. Each call runs through a registry's pipeline, and writes a receipt."""
+
+    def definitions(self) -> list[dict[str, Any]]:
+        """Return the definitions of the tools that the model may call."""
+
+    def call(self, name: str, arguments: Any) -> Outcome:
+        """Run a call of the model: `arguments` is an object or its JSON text. Only offered tools run."""
+
+    def step(self, name: str, params: dict[str, Any]) -> Outcome:
+        """Run one of the builder's steps: `build_project`, `validate_project`, `test_project`, or `tool_install`."""

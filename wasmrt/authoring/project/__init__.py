@@ -1,13 +1,13 @@
 """Create tools: projects from templates, builds, tests in the sandbox, and reports on components."""
 
 from wasmrt.authoring.project._build import Built, build, read_component, read_sidecar, with_docs
-from wasmrt.authoring.project._cases import RecordedExchange, TestCase, read_cases
+from wasmrt.authoring.project._cases import read_cases
 from wasmrt.authoring.project._confined import missing_layers, open_sandbox
-from wasmrt.authoring.project._measure import Measured, find_starting_limits, measure
+from wasmrt.authoring.project._measure import find_starting_limits, measure
 from wasmrt.authoring.project._preview1 import adapt_program, find_adapter
 from wasmrt.authoring.project._process import CommandResult, run_command
 from wasmrt.authoring.project._project import Project, create_project, open_project
-from wasmrt.authoring.project._report import BuildReport, check_build
+from wasmrt.authoring.project._report import check_build
 from wasmrt.authoring.project._storage import BuildFolder, build_folders, remove_build_folders, use_build_folders
 from wasmrt.authoring.project._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
 from wasmrt.authoring.project._test_run import TestResult, difference, run_cases
@@ -17,31 +17,25 @@ from wasmrt.authoring.project._toolchain import (
     Toolchain,
     find_toolchain,
     missing_needs,
-    no_progress,
     toolchains_dir,
 )
 from wasmrt.authoring.project._unchanged import Wait, is_stale, watch_changes
-from wasmrt.authoring.project._wasm_tools import WasmTools, find_wasm_tools
+from wasmrt.authoring.project._wasm_tools import find_wasm_tools
 
 __all__ = [
     "BuildFolder",
-    "BuildReport",
     "Built",
     "CommandResult",
     "Confirm",
-    "Measured",
     "Need",
     "Packages",
     "Progress",
     "Project",
-    "RecordedExchange",
     "Step",
     "Template",
-    "TestCase",
     "TestResult",
     "Toolchain",
     "Wait",
-    "WasmTools",
     "WorldForm",
     "adapt_program",
     "build",
@@ -58,7 +52,6 @@ __all__ = [
     "measure",
     "missing_layers",
     "missing_needs",
-    "no_progress",
     "open_project",
     "open_sandbox",
     "read_cases",

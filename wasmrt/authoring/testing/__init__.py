@@ -1,8 +1,7 @@
 """Public fakes for the tests of wasmrt, tools and agents. Only tests and `wasmrt doctor --attack` use them."""
 
-from wasmrt.authoring.testing._fakes import FakeCall, FakeResolver, MemorySecrets
+from wasmrt.authoring.testing._fakes import FakeCall, FakeResolver, FakeVault, MemorySecrets
 from wasmrt.authoring.testing._server import ReceivedRequest, ScriptedServer, ServerConnection, http_response
-from wasmrt.authoring.testing._vault import FakeVault
 
 __all__ = [
     "FakeCall",

@@ -5,7 +5,6 @@ The field types exported here also validate other files, such as manifests of pa
 
 from __future__ import annotations
 
-from wasmrt.capabilities._capabilities import read_sections
 from wasmrt.capabilities._fields import (
     INVALID,
     Anything,
@@ -20,9 +19,8 @@ from wasmrt.capabilities._fields import (
     child,
     nearest,
 )
-from wasmrt.capabilities.file._auth import AuthSection, SetupSecret, ValidationEndpoint
 from wasmrt.capabilities.file._format import as_tree, format_file
-from wasmrt.capabilities.file._model import CapabilityFile, parse
+from wasmrt.capabilities.file._model import AuthSection, CapabilityFile, ValidationEndpoint, parse
 from wasmrt.capabilities.kinds._login import OAuthConfig
 from wasmrt.capabilities.sections import SECTIONS, capability_schema
 
@@ -40,7 +38,6 @@ __all__ = [
     "ObjectSchema",
     "Problems",
     "Property",
-    "SetupSecret",
     "Text",
     "ValidationEndpoint",
     "as_tree",
@@ -49,5 +46,4 @@ __all__ = [
     "format_file",
     "nearest",
     "parse",
-    "read_sections",
 ]

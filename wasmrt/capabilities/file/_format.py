@@ -8,8 +8,7 @@ from typing import Any
 
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities._fields import whole
-from wasmrt.capabilities.file._auth import AuthSection
-from wasmrt.capabilities.file._model import CapabilityFile
+from wasmrt.capabilities.file._model import AuthSection, CapabilityFile
 from wasmrt.capabilities.kinds._login import LoginCapability
 
 _WIDTH = 110

@@ -60,7 +60,7 @@ class Numbers(NamedTuple):
     """Compares the numbers of two versions, and describes each change from the old value to the new one."""
 
     narrower: bool
-    """True if `before` in `larger` is the new version, so that the changes make it narrower."""
+    """True if `larger` gets the new version as `before`: its changes then describe a narrower version."""
 
     def larger(
         self, section: str, before: Mapping[str, float], after: Mapping[str, float], names: Mapping[str, str]

@@ -31,14 +31,22 @@ from wasmrt.capabilities.model._endpoint import (
     METHODS,
     READ_METHODS,
     EndpointPattern,
+    folded_header,
     host_matches,
+    is_host_header,
     read_host_pattern,
 )
-from wasmrt.capabilities.model._host_headers import folded_header, is_host_header
 from wasmrt.capabilities.model._names import glob_covers, read_alias, read_secret_glob, read_tool_name
 from wasmrt.capabilities.model._path import ANY_SEGMENT, MAX_PATH_LENGTH, PathPattern, path_pattern, read_path_pattern
-from wasmrt.capabilities.model._protected import is_invisible, is_prompt_file, protected_problem
-from wasmrt.capabilities.model._workspace_path import is_under_prefixes, path_problem, plain_path, read_prefix
+from wasmrt.capabilities.model._workspace_path import (
+    is_invisible,
+    is_prompt_file,
+    is_under_prefixes,
+    path_problem,
+    plain_path,
+    protected_problem,
+    read_prefix,
+)
 
 __all__ = [
     "ANY_HOST",

@@ -11,10 +11,10 @@ from typing import Any
 from wasmrt.capabilities.model._endpoint import (
     EndpointPattern,
     host_matches,
+    is_host_header,
     read_host_pattern,
     read_ports,
 )
-from wasmrt.capabilities.model._host_headers import is_host_header
 from wasmrt.capabilities.model._path import PathPattern, path_pattern, read_path_pattern
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.kinds import Change, FileWarning
+from wasmrt.capabilities.kinds import Change
 from wasmrt.capabilities.kinds._login import explain_logins
 from wasmrt.capabilities.kinds.http import ANYWHERE
-from wasmrt.capabilities.sentences._diff import CapabilityDiff, diff
-from wasmrt.capabilities.sentences._explain import explain, explain_added, tool_groups
-from wasmrt.capabilities.sentences._review import review
+from wasmrt.capabilities.sentences._explain import diff, explain, explain_added, review, tool_groups
 
 __all__ = [
     "ANYWHERE",
-    "CapabilityDiff",
     "Change",
-    "FileWarning",
     "diff",
     "explain",
     "explain_added",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.capabilities.model import METHODS, PathPattern, path_pattern, read_path_pattern
-from wasmrt.capabilities.services._model import Power, Service
+from wasmrt.capabilities.services._match import Power, Service
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.strict_toml import Mistake, Place, Reader, lines_of, read_table, read_toml, texts
 

@@ -287,6 +287,7 @@ def _database(places: Places) -> tuple[str, str]:
     from wasmrt.agent.access import AccessStore
     from wasmrt.agent.approvals import ApprovalStore, ConfirmationTokens
     from wasmrt.agent.builtin.code_mode import waiting_runs
+    from wasmrt.agent.builtin.memory import MemoryStore
     from wasmrt.agent.config import read_config_file
     from wasmrt.agent.jobs import JobStore
     from wasmrt.agent.routines import RoutineStore
@@ -299,6 +300,7 @@ def _database(places: Places) -> tuple[str, str]:
     waiting_runs(file.store_place(places.code_runs))
     JobStore(file.store_place(places.jobs)).latest(1)
     RoutineStore(file.store_place(places.routines)).latest(1)
+    MemoryStore(place=file.store_place(places.memory)).entries("local")
     if isinstance(place, os.PathLike):
         return "ok", "SQLite files in the data folder, for this host alone"
     found = f"{place.describe()}, with the expected schema; key of confirmation tokens: "

@@ -77,7 +77,8 @@ def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequ
         if settings is None:
             hint = set_command("memory.enabled", True)
             raise ConfigurationError("memory is disabled", hint=hint)
-        return memory_tools(MemoryStore(settings), detector=runtime.detector)
+        place = settings.path or file.store_place(find_places().memory)
+        return memory_tools(MemoryStore(settings, place), detector=runtime.detector)
     if own.name in DESKTOP_NAMES:
         from wasmrt.agent.builtin.desktop import desktop_tool  # few commands need it
 

@@ -211,8 +211,10 @@ def remove(path: str, yes: bool, user: str, as_json: bool) -> None:
 
 
 def _store() -> MemoryStore:
-    settings = read_config_file(find_places().config).runtime.get("memory")
-    return MemoryStore(settings or MemorySettings())  # stored documents can be read even if memory is disabled
+    places = find_places()
+    file = read_config_file(places.config)
+    settings = file.runtime.get("memory") or MemorySettings()  # stored documents can be read even if memory is disabled
+    return MemoryStore(settings, settings.path or file.store_place(places.memory))
 
 
 def _read_text(file: str, max_bytes: int) -> str:

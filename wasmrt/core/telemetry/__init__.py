@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from wasmrt.core.telemetry._log import CALLS_LOGGER, log_call
 from wasmrt.core.telemetry._prometheus import PrometheusMetrics
 from wasmrt.core.telemetry._telemetry import TOOL_ERROR, Operation, Telemetry, current_operation
-from wasmrt.core.telemetry.names import NAMES, PENDING_APPROVALS, RUNNING_CALLS, STATUS_CODE, Name
+from wasmrt.core.telemetry.names import CALLS_LOGGER, NAMES, PENDING_APPROVALS, RUNNING_CALLS, STATUS_CODE
 
 __all__ = [
     "CALLS_LOGGER",
@@ -14,10 +13,8 @@ __all__ = [
     "RUNNING_CALLS",
     "STATUS_CODE",
     "TOOL_ERROR",
-    "Name",
     "Operation",
     "PrometheusMetrics",
     "Telemetry",
     "current_operation",
-    "log_call",
 ]

@@ -54,3 +54,5 @@ RUNNING_CALLS = Name("wasmrt.calls.running", "gauge", "running calls of componen
 NAMES: tuple[Name, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Name))
 BUCKETS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 """Bucket bounds of the histograms in seconds, as the conventions define them."""
+CALLS_LOGGER = "wasmrt.calls"
+"""The logger of finished calls, in Python's logging."""

@@ -13,9 +13,10 @@ from ipaddress import ip_address
 
 import h11
 
+from wasmrt.core.lifetime import QUICK_SECONDS, await_ready
 from wasmrt.core.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
 from wasmrt.core.setting_commands import set_command
-from wasmrt.core.waiting import QUICK_SECONDS, await_ready, current_task
+from wasmrt.core.tasks import current_task
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait, WireRequest
 from wasmrt.egress.http1 import new_connection
 from wasmrt.sandbox.component.worlds import FailureKind

@@ -10,9 +10,9 @@ from enum import StrEnum
 from typing import Protocol
 
 from wasmrt.capabilities import HttpCapability
+from wasmrt.core.lifetime import await_ready
 from wasmrt.core.limits import MAX_HEADER_BYTES
 from wasmrt.core.model import Decision, Reason
-from wasmrt.core.waiting import await_ready
 from wasmrt.egress.gateway._model import UNLIMITED_WAITS, EgressCall, HttpFailure, WaitTimeouts
 from wasmrt.egress.leaks import Direction
 from wasmrt.sandbox.component.worlds import FailureKind

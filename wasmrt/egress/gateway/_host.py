@@ -11,11 +11,11 @@ from urllib.parse import urljoin
 
 from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability
 from wasmrt.core.errors import ConfigurationError, SourceError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import KIB
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.setting_commands import append_command
 from wasmrt.core.url import parse_url
-from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, HttpResponse, SecretsView
 from wasmrt.egress.gateway._network import NetworkConfig

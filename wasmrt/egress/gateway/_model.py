@@ -8,8 +8,8 @@ from typing import NamedTuple, Protocol
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.core.errors import WasmrtError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.model import Decision
-from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.leaks import LeakScanner
 from wasmrt.sandbox.component.worlds import FailureKind
 

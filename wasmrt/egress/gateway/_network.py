@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from wasmrt.capabilities import check_addresses, check_host
 from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import (
     CONNECT_TIMEOUT_SECONDS,
     MAX_CA_FILE_BYTES,
@@ -22,7 +23,6 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.url import Network, ParsedUrl, parse_networks
-from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway._exchange import Transport
 from wasmrt.egress.gateway._slots import Slots
 from wasmrt.egress.gateway._unscanned import read_unscanned_hosts, read_unscanned_responses

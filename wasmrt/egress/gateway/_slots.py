@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from contextlib import AbstractContextManager, nullcontext
 
-from wasmrt.core.waiting import EndEvent
+from wasmrt.core.lifetime import EndEvent
 
 
 class Shares:

@@ -12,8 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from wasmrt.core.errors import SecretBackendError, SecretError, SecretExpiredError, SecretNotFoundError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import OAUTH_REFRESH_MARGIN_SECONDS
-from wasmrt.core.waiting import EndEvent, offload
+from wasmrt.core.tasks import offload
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.egress.oauth._tokens import OAuthError, TokenEndpoint, Tokens
 from wasmrt.egress.secrets import OAUTH_SUFFIX, Secret, SecretsStore

@@ -11,9 +11,9 @@ from http import HTTPStatus
 
 from wasmrt.capabilities import EndpointPattern, HttpCapability, RateLimitConfig
 from wasmrt.core.errors import ExternalServiceError, RateLimitedError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import PROXY_BODY_BYTES, PROXY_HEAD_SECONDS
 from wasmrt.core.model import Decision
-from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._headers import FRAMING, remove_headers
 from wasmrt.egress.gateway._host import HostCall, HostClient

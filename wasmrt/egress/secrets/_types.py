@@ -15,8 +15,8 @@ from typing import Any, NoReturn, Protocol
 from wasmrt.core.errors import SecretBackendError, SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.core.limits import MAX_SECRET_BYTES, MAX_USER_BYTES, MIN_SECRET_CHARS
 from wasmrt.core.names import is_secret_name
+from wasmrt.core.tasks import offload
 from wasmrt.core.url import InvalidUrlError, parse_url
-from wasmrt.core.waiting import offload
 
 DEFAULT_USER = "local"
 """The user of a single-user installation. The secrets of this user are never a fallback for another user."""

@@ -22,8 +22,7 @@ from wasmrt.interop.pages._flows import flows_page
 from wasmrt.interop.pages._grants import grants_page, revoke_entry
 from wasmrt.interop.pages._html import Frame, alert, file_response, html_response, tag
 from wasmrt.interop.pages._records import receipt_page, receipts_page, verification_page
-from wasmrt.interop.pages._remembered import remembered_page
-from wasmrt.interop.pages._waiting import request_page, state_data, waiting_page
+from wasmrt.interop.pages._waiting import remembered_page, request_page, state_data, waiting_page
 from wasmrt.interop.pages._work import WorkPages
 from wasmrt.interop.web import Request, Response, Sessions, plain
 from wasmrt.runtime.audit import Receipt

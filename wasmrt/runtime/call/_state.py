@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from wasmrt.capabilities import BY_SECTION, Capabilities, WorkspaceWriteCapability
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import DeadlineExceededError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import EndEvent, Lifetime
 from wasmrt.core.limits import MAX_DECISIONS, MAX_HTTP_REQUESTS, MAX_TOOL_INVOCATIONS, ResourceLimits
 from wasmrt.core.model import Addition, Decision, Reason, Step, ToolOutput, Usage, Withheld
 from wasmrt.core.url import Network
-from wasmrt.core.waiting import EndEvent
 from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Tape

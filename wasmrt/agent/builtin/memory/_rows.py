@@ -7,37 +7,16 @@ base up to this version.
 
 from __future__ import annotations
 
-import sqlite3
 import time
 from typing import NamedTuple
 
 from wasmrt.agent.builtin.memory._model import Author, MemoryDocument, MemoryVersion, Trust, is_target
-from wasmrt.agent.builtin.memory._search import index_text, split_into_chunks
+from wasmrt.agent.builtin.memory._search import Backend, split_into_chunks
+from wasmrt.core.database import Connection
 from wasmrt.core.errors import MemoryStoreError
 from wasmrt.core.limits import MAX_MEMORY_CHUNKS, MAX_MEMORY_DOCUMENTS
 from wasmrt.core.names import path_key
 from wasmrt.runtime.memory import MemorySettings
-
-VERSION = 1
-SCHEMA = """
-CREATE TABLE document (
-    id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, path TEXT NOT NULL, number INTEGER NOT NULL,
-    base INTEGER NOT NULL, bytes INTEGER NOT NULL, old_bytes INTEGER NOT NULL, updated_ms INTEGER NOT NULL,
-    named INTEGER NOT NULL
-);
-CREATE TABLE version (
-    document INTEGER NOT NULL, number INTEGER NOT NULL, base INTEGER NOT NULL, text TEXT NOT NULL,
-    bytes INTEGER NOT NULL, trust INTEGER NOT NULL, author INTEGER NOT NULL, made_ms INTEGER NOT NULL,
-    UNIQUE (document, number)
-);
-CREATE TABLE chunk (
-    id INTEGER PRIMARY KEY, document INTEGER NOT NULL, number INTEGER NOT NULL, start INTEGER NOT NULL,
-    length INTEGER NOT NULL
-);
-CREATE INDEX chunk_document ON chunk (document);
-CREATE TABLE vector (chunk INTEGER PRIMARY KEY, model TEXT NOT NULL, value BLOB NOT NULL);
-CREATE VIRTUAL TABLE word USING fts5 (words, tokenize = "porter unicode61 remove_diacritics 2");
-"""
 
 
 class Row(NamedTuple):
@@ -58,14 +37,14 @@ class Row(NamedTuple):
     """The trust in its path, which may contain untrusted text, too."""
 
 
-def find(db: sqlite3.Connection, path: str) -> Row | None:
+def find(db: Connection, path: str) -> Row | None:
     """Return the document with a path, ignoring case, or None."""
     columns = "id, path, number, base, bytes, old_bytes, updated_ms, named"
     found = db.execute(f"SELECT {columns} FROM document WHERE key = ?", (path_key(path),)).fetchone()  # noqa: S608
     return None if found is None else Row(*found)._replace(named=Trust(found[-1]))
 
 
-def get(db: sqlite3.Connection, path: str) -> Row:
+def get(db: Connection, path: str) -> Row:
     """Return the document with a path, ignoring case.
 
     Raises:
@@ -83,7 +62,7 @@ def not_found_error(path: str) -> MemoryStoreError:
     return MemoryStoreError(f"the memory has no document {path!r:.200}", code="memory-not-found", hint=hint)
 
 
-def read_version(db: sqlite3.Connection, row: Row, number: int | None = None) -> MemoryDocument:
+def read_version(db: Connection, row: Row, number: int | None = None) -> MemoryDocument:
     """Return a document at a version, by default the newest.
 
     Raises:
@@ -103,7 +82,7 @@ def read_version(db: sqlite3.Connection, row: Row, number: int | None = None) ->
     return MemoryDocument(row.path, text, number, max(row.named, trust), made_ms)
 
 
-def history(db: sqlite3.Connection, row: Row) -> list[MemoryVersion]:
+def history(db: Connection, row: Row) -> list[MemoryVersion]:
     """Return the stored versions of a document, newest first."""
     query = "SELECT number, bytes, base, trust, author, made_ms FROM version WHERE document = ? ORDER BY number DESC"
     return [
@@ -113,7 +92,8 @@ def history(db: sqlite3.Connection, row: Row) -> list[MemoryVersion]:
 
 
 def add(
-    db: sqlite3.Connection,
+    backend: Backend,
+    db: Connection,
     settings: MemorySettings,
     path: str,
     text: str,
@@ -128,7 +108,7 @@ def add(
         MemoryStoreError: a limit is exceeded.
     """
     row = find(db, path) or _create(db, path, trust)
-    if author is Author.PERSON:
+    if author is Author.PERSON and row.named is not Trust.TRUSTED:
         db.execute("UPDATE document SET named = ? WHERE id = ?", (Trust.TRUSTED, row.id))
     appended = append and row.bytes > 0
     text = _separator(db, row) + text if appended else text
@@ -147,23 +127,24 @@ def add(
     db.execute(
         "UPDATE document SET number = ?, base = ?, bytes = ?, old_bytes = ?, updated_ms = ? WHERE id = ?", changed
     )
-    if not appended:
+    if row.number and not appended:
         _delete_chunks(db, row.id)
-    _add_chunks(db, row.id, number, row.path, text)
-    _prune(db, row.id, settings.max_versions)
-    _enforce_size(db, settings.max_user_bytes)
+    _add_chunks(backend, db, row.id, number, row.path, text)
+    if row.number:
+        _prune(db, row.id, settings.max_versions)
+    if not backend.is_within(db, settings.max_user_bytes):
+        _enforce_size(db, settings.max_user_bytes)
     return MemoryVersion(row.path, number, size, appended, trust, author, now)
 
 
-def remove(db: sqlite3.Connection, row: Row) -> None:
+def remove(db: Connection, row: Row) -> None:
     """Remove a document with all its versions."""
     _delete_chunks(db, row.id)
     db.execute("DELETE FROM version WHERE document = ?", (row.id,))
     db.execute("DELETE FROM document WHERE id = ?", (row.id,))
-    db.execute("INSERT INTO word (word) VALUES ('optimize')")  # rewrites the index, which may still contain its words
 
 
-def _delete_chunks(db: sqlite3.Connection, document: int) -> None:
+def _delete_chunks(db: Connection, document: int) -> None:
     # One by one: without chunks, the full-text index is not touched, which would write its pending words to the disk.
     for chunk in db.execute("SELECT id FROM chunk WHERE document = ?", (document,)).fetchall():
         db.execute("DELETE FROM word WHERE rowid = ?", chunk)
@@ -171,38 +152,42 @@ def _delete_chunks(db: sqlite3.Connection, document: int) -> None:
         db.execute("DELETE FROM chunk WHERE id = ?", chunk)
 
 
-def _create(db: sqlite3.Connection, path: str, trust: Trust) -> Row:
+def _create(db: Connection, path: str, trust: Trust) -> Row:
     if _is_full(db, "document", MAX_MEMORY_DOCUMENTS):
         raise _full_error(f"{MAX_MEMORY_DOCUMENTS:,} documents")
     named = Trust.TRUSTED if is_target(path) else trust
-    made = db.execute("INSERT INTO document VALUES (NULL, ?, ?, 0, 0, 0, 0, 0, ?)", (path_key(path), path, named))
-    return Row(made.lastrowid or 0, path, 0, 0, 0, 0, 0, named)
+    insert = (
+        "INSERT INTO document SELECT coalesce(max(id), 0) + 1, CAST(? AS TEXT), CAST(? AS TEXT), 0, 0, 0, 0, 0, "
+        "CAST(? AS INTEGER) FROM document RETURNING id"
+    )
+    ((made,),) = db.execute(insert, (path_key(path), path, named)).fetchall()
+    return Row(made, path, 0, 0, 0, 0, 0, named)
 
 
-def _read_text(db: sqlite3.Connection, document: int, base: int, number: int) -> tuple[str, Trust]:
+def _read_text(db: Connection, document: int, base: int, number: int) -> tuple[str, Trust]:
     """Return the text and trust of a document at a version whose chain begins at `base`."""
     query = "SELECT text, trust FROM version WHERE document = ? AND number BETWEEN ? AND ? ORDER BY number"
     parts = db.execute(query, (document, base, number)).fetchall()
     return "".join(part for part, _ in parts), max(Trust(trust) for _, trust in parts)
 
 
-def _separator(db: sqlite3.Connection, row: Row) -> str:
+def _separator(db: Connection, row: Row) -> str:
     """Return a newline if the newest version does not end with one."""
-    query = "SELECT substr(text, -1) FROM version WHERE document = ? AND number = ?"
+    query = "SELECT substr(text, length(text)) FROM version WHERE document = ? AND number = ?"
     last = db.execute(query, (row.id, row.number)).fetchone()
     return "" if last is not None and last[0] == "\n" else "\n"
 
 
-def _add_chunks(db: sqlite3.Connection, document: int, number: int, path: str, text: str) -> None:
+def _add_chunks(backend: Backend, db: Connection, document: int, number: int, path: str, text: str) -> None:
+    insert = "INSERT INTO chunk SELECT coalesce(max(id), 0) + 1, ?, ?, ?, ? FROM chunk RETURNING id"
     for start, length in split_into_chunks(text):
         if _is_full(db, "chunk", MAX_MEMORY_CHUNKS):
             raise _full_error(f"{MAX_MEMORY_CHUNKS:,} chunks of text")
-        made = db.execute("INSERT INTO chunk VALUES (NULL, ?, ?, ?, ?)", (document, number, start, length))
-        words = index_text(f"{path}\n{text[start : start + length]}")  # the path is searchable, too
-        db.execute("INSERT INTO word (rowid, words) VALUES (?, ?)", (made.lastrowid, words))
+        ((made,),) = db.execute(insert, (document, number, start, length)).fetchall()
+        backend.add_words(db, made, f"{path}\n{text[start : start + length]}")  # the path is searchable, too
 
 
-def _prune(db: sqlite3.Connection, document: int, most: int) -> None:
+def _prune(db: Connection, document: int, most: int) -> None:
     """Delete the oldest versions of a document, so that at most `most` precede its current content."""
     query = "SELECT number FROM version WHERE document = ? AND number < (SELECT base FROM document WHERE id = ?)"
     old = [number for (number,) in db.execute(f"{query} ORDER BY number", (document, document))]
@@ -219,7 +204,7 @@ def _prune(db: sqlite3.Connection, document: int, most: int) -> None:
     )  # fmt: skip
 
 
-def _begin_chain(db: sqlite3.Connection, document: int, number: int) -> None:
+def _begin_chain(db: Connection, document: int, number: int) -> None:
     """Store the whole document in a version, so that earlier versions can be deleted."""
     base = db.execute("SELECT base FROM version WHERE document = ? AND number = ?", (document, number)).fetchone()[0]
     if base == number:
@@ -232,17 +217,13 @@ def _begin_chain(db: sqlite3.Connection, document: int, number: int) -> None:
     )
 
 
-def _enforce_size(db: sqlite3.Connection, most: int) -> None:
+def _enforce_size(db: Connection, most: int) -> None:
     """Delete old versions, of the document with the most bytes in old versions first, until the memory fits.
 
     Raises:
         MemoryStoreError: the documents do not fit even without old versions.
     """
-    # The file contains every byte of the texts. While it is small enough, they need not be added up.
-    (pages,), (size,) = (db.execute(f"PRAGMA {name}").fetchone() for name in ("page_count", "page_size"))
-    if pages * size <= most:
-        return
-    while db.execute("SELECT total(bytes + old_bytes) FROM document").fetchone()[0] > most:
+    while db.execute("SELECT coalesce(sum(bytes + old_bytes), 0) FROM document").fetchone()[0] > most:
         found = db.execute("SELECT id FROM document WHERE old_bytes > 0 ORDER BY old_bytes DESC, id LIMIT 1").fetchone()
         if found is None:
             raise _full_error(f"{most:,} bytes")
@@ -251,7 +232,7 @@ def _enforce_size(db: sqlite3.Connection, most: int) -> None:
         _prune(db, found[0], old // 2)
 
 
-def _is_full(db: sqlite3.Connection, table: str, most: int) -> bool:
+def _is_full(db: Connection, table: str, most: int) -> bool:
     """Return whether a table has `most` rows. Rows are counted only if the highest ID, from 1, is at least `most`."""
     if (db.execute(f"SELECT max(id) FROM {table}").fetchone()[0] or 0) < most:  # noqa: S608 - a constant
         return False

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from wasmrt.agent.builtin.memory._model import MemoryHit, Trust
+from wasmrt.core.database import Connection
 from wasmrt.core.errors import MemoryStoreError
-from wasmrt.core.limits import MAX_EMBEDDING_DIMENSIONS, MAX_MEMORY_QUERY_WORDS
-from wasmrt.core.normal_form import normalize
+from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.limits import MAX_EMBEDDING_DIMENSIONS
 from wasmrt.runtime.memory import Embedder
 
 if TYPE_CHECKING:
@@ -23,17 +23,37 @@ CHUNK_CHARS = 1600
 _OVERLAP_CHARS = 200
 _ENDS = ("\n\n", "\n", ". ", " ")
 """Text after which a chunk may end, in order of preference."""
-_UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
-"""Kana, Han and Hangul, which do not separate all words by spaces. Each character is indexed as a word."""
-_EACH = re.compile(f"([{_UNSPACED}])")
-_WORDS = re.compile(rf"[{_UNSPACED}]+|(?:(?![{_UNSPACED}])\w)+")
-_MAX_WORD_CHARS = 64
 CANDIDATES = 200
 """Results of each kind of search before they are merged."""
 _COMPARE_AT_ONCE = 1024
 """Vectors that one query joins."""
 _MAX_PART, _ZERO = 63, 64
 """Stored numbers are integers from -63 to 63, as the characters 1 to 127."""
+
+
+class Backend(Protocol):
+    """The databases of all users, of either kind, and what only one of both kinds can execute."""
+
+    joined_vectors: str
+    """SQL that joins the IDs of chunks, and their vectors as bytes."""
+
+    def reading(self, user: str, lifetime: Lifetime | None) -> AbstractContextManager[Connection | None]:
+        """Open a transaction in which all queries see the same state; yield None if nothing was ever written."""
+
+    def writing(self, user: str, lifetime: Lifetime | None) -> AbstractContextManager[Connection]:
+        """Open a transaction that excludes all other writers of this user, and commit it if the block succeeds."""
+
+    def scrubbing(self, user: str) -> AbstractContextManager[Connection]:
+        """Open a transaction that deletes documents."""
+
+    def is_within(self, db: Any, size: int) -> bool:
+        """Return True only if the texts of a user surely have at most `size` bytes."""
+
+    def add_words(self, db: Any, chunk: int, text: str) -> None:
+        """Add a chunk to the full-text index."""
+
+    def search_text(self, db: Any, question: str, limit: int) -> list[tuple[int, float]]:
+        """Return the chunks that contain words of a question, and their scores, best first."""
 
 
 class Scored(NamedTuple):
@@ -56,23 +76,6 @@ def split_into_chunks(text: str) -> Iterator[tuple[int, int]]:
         start = blank + 1 if blank >= 0 else end
 
 
-def index_text(text: str) -> str:
-    """Return a text normalized for the full-text index."""
-    return _EACH.sub(r" \1 ", normalize("NFKC", text).casefold())
-
-
-def match_query(question: str) -> str | None:
-    """Return a full-text query that matches any word of a question, or None if it has no words.
-
-    SECURITY: the full-text index has a query language (quotes, NEAR, columns, *). The query contains only quoted
-    words, so a question cannot use that language.
-    """
-    plain = normalize("NFKC", question).casefold()
-    words = dict.fromkeys(found[0][:_MAX_WORD_CHARS] for found in _WORDS.finditer(plain))
-    phrases = [" ".join(_EACH.sub(r" \1 ", word).split()) for word in words]
-    return " OR ".join(f'"{phrase}"' for phrase in phrases[:MAX_MEMORY_QUERY_WORDS]) or None
-
-
 def _chunk_end(text: str, start: int) -> int:
     most = start + CHUNK_CHARS
     if most >= len(text):
@@ -88,7 +91,7 @@ def _chunk_end(text: str, start: int) -> int:
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[str]:
     """Return the vectors of texts as they are stored: an ASCII character for each number.
 
-    SQLite can join such strings, so that a search reads thousands of vectors in one row.
+    The database can join such strings, so that a search reads thousands of vectors in one row.
 
     Raises:
         MemoryStoreError: numpy is missing, or the embedder failed or did not return one vector for each text.
@@ -115,7 +118,7 @@ def vector_problem() -> str:
     return "" if find_spec("numpy") else 'vectors need numpy: pip install "wasmrt[vectors]"'
 
 
-def search_vectors(db: sqlite3.Connection, model: str, vector: str) -> list[Scored]:
+def search_vectors(backend: Backend, db: Connection, model: str, vector: str) -> list[Scored]:
     """Return the chunks whose vectors are nearest to `vector` by cosine similarity, nearest first.
 
     Vectors whose similarity is not positive are omitted.
@@ -124,22 +127,20 @@ def search_vectors(db: sqlite3.Connection, model: str, vector: str) -> list[Scor
 
     wanted = _decode(vector.encode("ascii"), len(vector))[0]
     (last,) = db.execute("SELECT coalesce(max(chunk), 0) FROM vector").fetchone()
-    query = (
-        "SELECT group_concat(chunk), CAST(group_concat(value, '') AS BLOB) FROM vector "
-        "WHERE chunk BETWEEN ? AND ? AND model = ? AND length(value) = ?"
-    )
+    rows = "FROM vector WHERE chunk BETWEEN ? AND ? AND model = ? AND length(value) = ?"
+    query = f"SELECT {backend.joined_vectors} {rows}"
     names, parts = list[str](), [numpy.zeros(0, numpy.float32)]
     for first in range(1, last + 1, _COMPARE_AT_ONCE):
         chunks, values = db.execute(query, (first, first + _COMPARE_AT_ONCE - 1, model, len(vector))).fetchone()
         if chunks is not None:
             names += chunks.split(",")
-            rows = _decode(values, len(vector))
-            lengths = numpy.sqrt(numpy.einsum("ij,ij->i", rows, rows) * (wanted @ wanted))
-            parts.append(rows @ wanted / numpy.maximum(lengths, 1))
+            found = _decode(values, len(vector))
+            lengths = numpy.sqrt(numpy.einsum("ij,ij->i", found, found) * (wanted @ wanted))
+            parts.append(found @ wanted / numpy.maximum(lengths, 1))
     scores = numpy.concatenate(parts)
     best = numpy.argsort(-scores, kind="stable")[:CANDIDATES]
-    found = [Scored(int(names[n]), float(scores[n])) for n in best if scores[n] > 0]
-    return sorted(found, key=lambda each: (-each.score, each.chunk))
+    near = [Scored(int(names[n]), float(scores[n])) for n in best if scores[n] > 0]
+    return sorted(near, key=lambda each: (-each.score, each.chunk))
 
 
 def _decode(values: bytes, dimensions: int) -> NDArray[float32]:
@@ -155,13 +156,9 @@ def _embedder_error(what: str) -> MemoryStoreError:
     return MemoryStoreError(f"the embedder {what}", code="embedder", hint=hint)
 
 
-def search_text(db: sqlite3.Connection, question: str) -> list[Scored]:
-    """Return the chunks that contain words of a question, best first (BM25)."""
-    query = match_query(question)
-    if query is None:
-        return []
-    select = "SELECT rowid, -rank FROM word WHERE word MATCH ? ORDER BY rank, rowid LIMIT ?"
-    return [Scored(*row) for row in db.execute(select, (query, CANDIDATES))]
+def search_text(backend: Backend, db: Any, question: str) -> list[Scored]:
+    """Return the chunks that contain words of a question, best first."""
+    return [Scored(chunk, score) for chunk, score in backend.search_text(db, question, CANDIDATES)]
 
 
 def fuse_scores(rankings: Sequence[Sequence[Scored]]) -> list[Scored]:
@@ -178,17 +175,17 @@ def fuse_scores(rankings: Sequence[Sequence[Scored]]) -> list[Scored]:
 
 
 def load_hits(
-    db: sqlite3.Connection, scored: Iterable[Scored], words: Sequence[Scored], near: Sequence[Scored]
+    db: Connection, scored: Iterable[Scored], words: Sequence[Scored], near: Sequence[Scored]
 ) -> tuple[MemoryHit, ...]:
     """Return the text of each chunk, and the kinds of search that found the chunk."""
     query = (
-        "SELECT d.path, substr(v.text, c.start + 1, c.length), max(v.trust, d.named), d.updated_ms FROM chunk c "
+        "SELECT d.path, substr(v.text, c.start + 1, c.length), v.trust, d.named, d.updated_ms FROM chunk c "
         "JOIN document d ON d.id = c.document JOIN version v ON v.document = c.document AND v.number = c.number "
         "WHERE c.id = ?"
     )
     found, by_words, by_vector = [], {each.chunk for each in words}, {each.chunk for each in near}
     for chunk, score in scored:
-        path, text, trust, updated_ms = db.execute(query, (chunk,)).fetchone()
+        path, text, trust, named, updated_ms = db.execute(query, (chunk,)).fetchone()
         ways = ("text",) * (chunk in by_words) + ("vector",) * (chunk in by_vector)
-        found.append(MemoryHit(path, text, round(score, 6), ways, Trust(trust), updated_ms))
+        found.append(MemoryHit(path, text, round(score, 6), ways, Trust(max(trust, named)), updated_ms))
     return tuple(found)

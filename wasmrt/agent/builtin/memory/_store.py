@@ -1,12 +1,14 @@
-"""MemoryStore: the memory of an agent's users, with one private database for each user."""
+"""MemoryStore: the memory of an agent's users, with a private file for each user, or in a database of several hosts."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wasmrt.agent.builtin.memory import _rows, _search
+from wasmrt.agent.builtin.memory._file import FileMemory
 from wasmrt.agent.builtin.memory._model import (
     Author,
     MemoryDocument,
@@ -18,32 +20,32 @@ from wasmrt.agent.builtin.memory._model import (
     read_path,
 )
 from wasmrt.capabilities import plain_path
-from wasmrt.core.database import Database
+from wasmrt.core.database import Connection
 from wasmrt.core.errors import InvalidParametersError, MemoryStoreError, NotAuthorizedError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_MEMORY_QUERY_CHARS, MAX_MEMORY_RESULTS
 from wasmrt.core.names import path_key
-from wasmrt.core.places import find_places
 from wasmrt.runtime.memory import Embedder, MemorySettings
-from wasmrt.runtime.workspace import folder_name
 
-_STEPS = 20_000
-"""SQLite instructions between two checks of a call's deadline."""
+if TYPE_CHECKING:
+    from wasmrt.core.postgres import Postgres
+
 _EMBED_AT_ONCE = 32
 _EMBED_PER_CALL = 1024
 """Maximum number of chunks that one call embeds; later calls embed the rest."""
 
 
 class MemoryStore:
-    """The memory of all users of one operator. Threads and processes may share it; no file stays open between calls.
+    """The memory of all users of one operator, which threads and processes may share.
 
+    `place` is the folder of a SQLite file for each user, by default `settings.path`, or a database of several hosts.
     Each method reaches only the memory of the given user. `lifetime` is the deadline of the surrounding call. If the
     database cannot be used, each method raises MemoryStoreError (`memory-store`) and changes nothing.
     """
 
-    def __init__(self, settings: MemorySettings | None = None) -> None:
+    def __init__(self, settings: MemorySettings | None = None, place: Path | Postgres | None = None) -> None:
         self.settings = settings or MemorySettings()
-        self._folder = self.settings.path
+        self._backend = _open(place or self.settings.path)
 
     def write(
         self,
@@ -67,8 +69,8 @@ class MemoryStore:
             raise NotAuthorizedError.of(refused)
         name = read_path(path)
         _check_text(content)
-        with self._writing(user, lifetime) as db:
-            return _rows.add(db, self.settings, name, content, append=append, trust=trust, author=author)
+        with self._backend.writing(user, lifetime) as db:
+            return self._add(db, name, content, append=append, trust=trust, author=author)
 
     def import_all(self, user: str, documents: Mapping[str, str]) -> list[MemoryVersion]:
         """Write a user's documents by path in one transaction: all of them, or none. Existing content is replaced.
@@ -80,9 +82,9 @@ class MemoryStore:
         texts = {read_path(path): text for path, text in documents.items()}
         for text in texts.values():
             _check_text(text)
-        with self._writing(user, None) as db:
+        with self._backend.writing(user, None) as db:
             return [
-                _rows.add(db, self.settings, path, text, append=False, trust=Trust.TRUSTED, author=Author.PERSON)
+                self._add(db, path, text, append=False, trust=Trust.TRUSTED, author=Author.PERSON)
                 for path, text in texts.items()
             ]
 
@@ -108,11 +110,11 @@ class MemoryStore:
         if not 1 <= limit <= MAX_MEMORY_RESULTS:
             raise InvalidParametersError(f"limit must be an integer from 1 to {MAX_MEMORY_RESULTS}")
         vector, note = self._embed_query(user, query, lifetime)
-        with self._reading(user, lifetime) as db:
+        with self._backend.reading(user, lifetime) as db:
             if db is None:
                 return MemoryFindings((), "full-text" if vector is None else "hybrid", note)
-            words = _search.search_text(db, query)
-            near = [] if vector is None else _search.search_vectors(db, self._model, vector)
+            words = _search.search_text(self._backend, db, query)
+            near = [] if vector is None else _search.search_vectors(self._backend, db, self._model, vector)
             scored = _search.fuse_scores([words] if vector is None else [words, near])[:limit]
             found = _search.load_hits(db, scored, words, near)
         return MemoryFindings(found, "full-text" if vector is None else "hybrid", note)
@@ -126,12 +128,16 @@ class MemoryStore:
         prefix = f"{path_key(read_path(path))}/" if plain_path(path) else ""
         # Compare by substr, not LIKE: a path may contain % and _.
         query = (
-            "SELECT path, bytes, number, updated_ms, max(named, (SELECT max(trust) FROM version v "
-            "WHERE v.document = d.id AND v.number >= d.base)) FROM document d WHERE substr(key, 1, ?) = ? ORDER BY key"
+            "SELECT path, bytes, number, updated_ms, named, (SELECT max(trust) FROM version v "
+            "WHERE v.document = d.id AND v.number >= d.base) FROM document d WHERE substr(key, 1, ?) = ?"
         )
-        with self._reading(user, lifetime) as db:
+        with self._backend.reading(user, lifetime) as db:
             rows = [] if db is None else db.execute(query, (len(prefix), prefix)).fetchall()
-            return [MemoryEntry(path, size, number, Trust(trust), ms) for path, size, number, ms, trust in rows]
+            found = [
+                MemoryEntry(path, size, number, Trust(max(named, trust)), ms)
+                for path, size, number, ms, named, trust in rows
+            ]
+        return sorted(found, key=lambda entry: path_key(entry.path))
 
     def history(self, user: str, path: str) -> list[MemoryVersion]:
         """Return the stored versions of a document, newest first.
@@ -151,9 +157,9 @@ class MemoryStore:
             MemoryStoreError: there is no such document or version (`memory-not-found`).
         """
         name = self._existing_path(user, path)
-        with self._writing(user, None) as db:
+        with self._backend.writing(user, None) as db:
             old = _rows.read_version(db, _rows.get(db, name), version)
-            return _rows.add(db, self.settings, name, old.content, append=False, trust=old.trust, author=Author.PERSON)
+            return self._add(db, name, old.content, append=False, trust=old.trust, author=Author.PERSON)
 
     def remove(self, user: str, path: str) -> None:
         """Remove a document with all its versions permanently. Tools do not call this method.
@@ -163,7 +169,7 @@ class MemoryStore:
             MemoryStoreError: there is no such document (`memory-not-found`).
         """
         name = self._existing_path(user, path)
-        with self._writing(user, None, scrub=True) as db:
+        with self._backend.scrubbing(user) as db:
             _rows.remove(db, _rows.get(db, name))
 
     def embed_missing(self, user: str, *, lifetime: Lifetime | None = None) -> int:
@@ -181,7 +187,7 @@ class MemoryStore:
             "JOIN version v ON v.document = c.document AND v.number = c.number "
             "LEFT JOIN vector e ON e.chunk = c.id AND e.model = ? WHERE e.chunk IS NULL LIMIT ?"
         )
-        with self._reading(user, lifetime) as db:
+        with self._backend.reading(user, lifetime) as db:
             if db is None or db.execute(complete, (self._model,)).fetchone()[0]:
                 return 0
             missing = db.execute(query, (self._model, _EMBED_PER_CALL)).fetchall()
@@ -192,6 +198,11 @@ class MemoryStore:
             vectors = _search.embed_texts(embedder, [text for _, text in part])
             made += self._store_vectors(user, [chunk for chunk, _ in part], vectors, lifetime)
         return made
+
+    def _add(
+        self, db: Connection, path: str, text: str, *, append: bool, trust: Trust, author: Author
+    ) -> MemoryVersion:
+        return _rows.add(self._backend, db, self.settings, path, text, append=append, trust=trust, author=author)
 
     @property
     def _embedder(self) -> Embedder:
@@ -207,10 +218,12 @@ class MemoryStore:
         self, user: str, chunks: Sequence[int], vectors: Sequence[str], lifetime: Lifetime | None
     ) -> int:
         """Store the vectors of chunks that still exist; return their number."""
-        insert = "INSERT OR REPLACE INTO vector SELECT id, ?, ? FROM chunk WHERE id = ?"
-        with self._writing(user, lifetime) as db:
-            values = zip(vectors, chunks, strict=True)
-            return sum(db.execute(insert, (self._model, vector, chunk)).rowcount for vector, chunk in values)
+        insert, stored = "INSERT INTO vector SELECT id, ?, ? FROM chunk WHERE id = ?", 0
+        with self._backend.writing(user, lifetime) as db:
+            for vector, chunk in zip(vectors, chunks, strict=True):
+                db.execute("DELETE FROM vector WHERE chunk = ?", (chunk,))
+                stored += db.execute(insert, (self._model, vector, chunk)).rowcount
+        return stored
 
     def _embed_query(self, user: str, query: str, lifetime: Lifetime | None) -> tuple[str | None, str]:
         """Return the vector of a question; or None, and the reason, if only the full text is to be searched."""
@@ -224,54 +237,26 @@ class MemoryStore:
                 raise
             return None, f"{error.message}; only the full text was searched"
 
-    def _database(self, user: str) -> Database:
-        folder = self._folder or find_places().memory
-        return Database(folder / f"{folder_name(user)}.sqlite3", _rows.SCHEMA, _rows.VERSION, unusable=_unusable_error)
-
     def _existing_path(self, user: str, path: str) -> str:
         """Return the path of an existing document; check it first, so that no database is created without one."""
         with self._document(user, path) as (_, row):
             return row.path
 
     @contextmanager
-    def _document(self, user: str, path: str) -> Iterator[tuple[sqlite3.Connection, _rows.Row]]:
+    def _document(self, user: str, path: str) -> Iterator[tuple[Connection, _rows.Row]]:
         name = read_path(path)
-        with self._reading(user, None) as db:
+        with self._backend.reading(user, None) as db:
             if db is None:
                 raise _rows.not_found_error(name)
             yield db, _rows.get(db, name)
 
-    @contextmanager
-    def _reading(self, user: str, lifetime: Lifetime | None) -> Iterator[sqlite3.Connection | None]:
-        database = self._database(user)
-        if database.status() is None:
-            yield None
-            return
-        with database.reading() as db, _interrupt_at_deadline(db, lifetime):
-            db.execute("BEGIN")  # all queries see the same state
-            yield db
 
-    @contextmanager
-    def _writing(self, user: str, lifetime: Lifetime | None, *, scrub: bool = False) -> Iterator[sqlite3.Connection]:
-        with self._database(user).writing(scrub=scrub) as db, _interrupt_at_deadline(db, lifetime):
-            yield db
+def _open(place: Path | Postgres | None) -> _search.Backend:
+    if place is None or isinstance(place, Path):
+        return FileMemory(place)
+    from wasmrt.agent.builtin.memory._shared import SharedMemory  # needs the extra `postgres`
 
-
-@contextmanager
-def _interrupt_at_deadline(db: sqlite3.Connection, lifetime: Lifetime | None) -> Iterator[None]:
-    """End queries at the deadline of the surrounding call."""
-    if lifetime is None:
-        yield
-        return
-    lifetime.check()
-    db.set_progress_handler(lambda: lifetime.is_over, _STEPS)
-    try:
-        yield
-    except sqlite3.OperationalError:
-        lifetime.check()
-        raise
-    finally:
-        db.set_progress_handler(None, 0)  # the end of the transaction must not be interrupted
+    return SharedMemory(place)
 
 
 def _check_text(text: str) -> None:
@@ -283,10 +268,3 @@ def _check_text(text: str) -> None:
         raise InvalidParametersError("the text is not valid Unicode", hint="remove lone surrogates") from None
     if "\0" in text:
         raise InvalidParametersError("the text contains a NUL character", hint="remove it")
-
-
-def _unusable_error(reason: str) -> MemoryStoreError:
-    return MemoryStoreError(
-        f"cannot use the memory ({reason})",
-        hint="nothing was changed; check the folder memory in the data folder, which wasmrt doctor shows",
-    )

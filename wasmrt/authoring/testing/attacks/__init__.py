@@ -7,8 +7,7 @@ from wasmrt.authoring.testing.attacks._answers import ANSWERS, VALUES
 from wasmrt.authoring.testing.attacks._attack import ONLY_THE_CLOCK, OVERRUN_SECONDS, Attack, Outcome, run
 from wasmrt.authoring.testing.attacks._build import Body, tool
 from wasmrt.authoring.testing.attacks._components import COMPONENTS
-from wasmrt.authoring.testing.attacks._host import HOST
-from wasmrt.authoring.testing.attacks._reach import REACH
+from wasmrt.authoring.testing.attacks._host import HOST, REACH
 from wasmrt.authoring.testing.attacks._resources import CPU, MEMORY
 from wasmrt.authoring.testing.attacks._servers import SERVERS
 

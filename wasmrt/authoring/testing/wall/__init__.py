@@ -4,6 +4,6 @@
 """
 
 from wasmrt.authoring.testing.wall._attempts import ATTEMPTS, Attempt, Scene
-from wasmrt.authoring.testing.wall._rows import KINDS, Row, run_wall
+from wasmrt.authoring.testing.wall._trial import KINDS, Row, run_wall
 
 __all__ = ["ATTEMPTS", "KINDS", "Attempt", "Row", "Scene", "run_wall"]

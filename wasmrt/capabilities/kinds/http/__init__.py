@@ -12,12 +12,11 @@ from wasmrt.capabilities.kinds.http._allowlist import (
 from wasmrt.capabilities.kinds.http._capability import HttpCapability, decide_http
 from wasmrt.capabilities.kinds.http._generalize import generalize
 from wasmrt.capabilities.kinds.http._reach import ANYWHERE
-from wasmrt.capabilities.kinds.http._section import MAX_HTTP_TIMEOUT_SECONDS, read_endpoint, read_entry
+from wasmrt.capabilities.kinds.http._section import read_endpoint, read_entry
 from wasmrt.capabilities.kinds.http._sentences import format_path
 
 __all__ = [
     "ANYWHERE",
-    "MAX_HTTP_TIMEOUT_SECONDS",
     "AllowlistValidator",
     "HttpCapability",
     "check_addresses",

@@ -28,8 +28,7 @@ from wasmrt.capabilities.kinds.http._allowlist import (
     describe_unread,
     suggest_entry,
 )
-from wasmrt.capabilities.kinds.http._meaning import meanings
-from wasmrt.capabilities.kinds.http._reach import each_reach
+from wasmrt.capabilities.kinds.http._reach import each_reach, meanings
 from wasmrt.capabilities.kinds.http._revoke import entries_without
 from wasmrt.capabilities.kinds.http._section import (
     HTTP,

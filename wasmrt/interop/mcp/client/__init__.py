@@ -17,9 +17,9 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests have it
         "MCP servers need a package that is not installed", code="missing-extra", hint="pip install 'wasmrt[mcp]'"
     ) from error
 
-from wasmrt.interop.mcp.client._authorize import Issuer, authorize, discover, log_in_known
+from wasmrt.interop.mcp.client._authorize import authorize, discover, log_in_known
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient, ServerFacts
-from wasmrt.interop.mcp.client._definition import Definition, claim_of, difference, possible_effects
+from wasmrt.interop.mcp.client._definition import Definition, claim_of, difference
 from wasmrt.interop.mcp.client._files import (
     NOTHING,
     Trusted,
@@ -31,7 +31,6 @@ from wasmrt.interop.mcp.client._files import (
     write_trusted,
 )
 from wasmrt.interop.mcp.client._kept import (
-    KeptServers,
     add_configured_servers,
     find_server,
     forget_server,
@@ -52,9 +51,7 @@ __all__ = [
     "NOTHING",
     "ClientParts",
     "Definition",
-    "Issuer",
     "KeptLogin",
-    "KeptServers",
     "McpClient",
     "McpServerConfig",
     "McpTool",
@@ -79,7 +76,6 @@ __all__ = [
     "log_in_known",
     "offer_of",
     "offer_tools",
-    "possible_effects",
     "read_servers",
     "read_trusted",
     "refused_tools",

@@ -4,14 +4,12 @@ The command of a package runner is read (`_runners.py`), the package is fetched 
 (`_npm.py`, `_pypi.py`), and the server then starts from the installed files.
 """
 
-from wasmrt.interop.mcp.packages._install import Installation, install_package, keep_only
-from wasmrt.interop.mcp.packages._model import Package, PackageRequest, Registry
+from wasmrt.interop.mcp.packages._install import install_package, keep_only
+from wasmrt.interop.mcp.packages._model import Package, Registry
 from wasmrt.interop.mcp.packages._runners import read_runner
 
 __all__ = [
-    "Installation",
     "Package",
-    "PackageRequest",
     "Registry",
     "install_package",
     "keep_only",

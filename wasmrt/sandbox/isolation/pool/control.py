@@ -15,8 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from wasmrt.core.errors import InternalError, ToolError
-from wasmrt.core.lifetime import Lifetime
-from wasmrt.core.waiting import QUICK_SECONDS, EndEvent, await_ready, current_task
+from wasmrt.core.lifetime import QUICK_SECONDS, EndEvent, Lifetime, await_ready
+from wasmrt.core.tasks import current_task
 from wasmrt.sandbox.isolation.wire import (
     MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_HEAD,

@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, Protocol
 
 from wasmrt.core.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import QUICK_SECONDS, EndEvent, Lifetime
 from wasmrt.core.limits import (
     MAX_DESCRIPTION_BYTES,
     MAX_LOG_ENTRIES,
@@ -27,7 +27,6 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.names import MAX_NAME_LENGTH
 from wasmrt.core.strict_json import JsonError, check_size, check_text, write_json
-from wasmrt.core.waiting import QUICK_SECONDS, EndEvent
 from wasmrt.sandbox.component import ANY_OBJECT, ToolSpec, printable_line
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description

@@ -19,8 +19,9 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from wasmrt.core.errors import WasmrtError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import MIB
-from wasmrt.core.waiting import EndEvent, Task
+from wasmrt.core.tasks import Task
 from wasmrt.sandbox.isolation.pool.handle import Worker
 from wasmrt.sandbox.isolation.wire import NO_EXCHANGE, ClosedError, Frame, Kind, ProtocolError, pack_frame
 from wasmrt.sandbox.isolation.wire.requests import CALL_ENDED

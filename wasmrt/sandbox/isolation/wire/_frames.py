@@ -21,10 +21,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import WasmrtError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import EndEvent, Lifetime, await_ready
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.core.strict_json import JsonError, read_json
-from wasmrt.core.waiting import EndEvent, await_ready, current_task
+from wasmrt.core.tasks import current_task
 from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 MAX_DESCRIPTION_HEAD = 16 * MIB

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from wasmrt.interop.mcp.server.http._endpoint import PATH, Endpoint
+from wasmrt.interop.mcp.server.http._endpoint import PATH
 from wasmrt.interop.mcp.server.http._entrance import Access, BadToken, Entrance, TokenFault, UserTokens
-from wasmrt.interop.mcp.server.http._metrics import metrics_server
-from wasmrt.interop.mcp.server.http._serve import MountedHandler, serve_http
+from wasmrt.interop.mcp.server.http._serve import MountedHandler, metrics_server, serve_http
 
 __all__ = [
     "PATH",
     "Access",
     "BadToken",
-    "Endpoint",
     "Entrance",
     "MountedHandler",
     "TokenFault",

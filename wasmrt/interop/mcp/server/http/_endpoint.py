@@ -16,7 +16,6 @@ from wasmrt.interop.mcp.server.http._headers import (
     is_modern,
     legacy_version,
 )
-from wasmrt.interop.mcp.server.http._health import check_health
 from wasmrt.interop.mcp.server.protocol import (
     BATCH_VERSION,
     HEADER_MISMATCH,
@@ -50,6 +49,8 @@ from wasmrt.interop.web import plain
 from wasmrt.runtime.config_serve import ENDPOINT_PATH
 
 PATH = ENDPOINT_PATH
+HEALTH_PATH = "/healthz"
+READY_PATH = "/readyz"
 MAX_REQUESTS = 256
 """Unanswered requests of one user, subscriptions included."""
 _STATUS = {
@@ -83,7 +84,7 @@ class Endpoint:
         """Answer health checks; refuse unknown paths and methods, and missing tokens, before the body is read."""
         if (document := self._entrance.document(web, PATH)) is not None:
             return document
-        if (health := check_health(web, is_ready=self._server.is_ready)) is not None:
+        if (health := _check_health(web, is_ready=self._server.is_ready)) is not None:
             return health
         if web.path != PATH:
             return self._count_and_refuse(Refusal.NO_SUCH_PATH, plain(404))
@@ -289,3 +290,16 @@ def _accepts(web: WebRequest, kind: str) -> bool:
 
 def _json(message: Answer, status: int) -> WebResponse:
     return WebResponse(status=status, headers=_JSON, body=written(message))
+
+
+def _check_health(web: WebRequest, *, is_ready: bool) -> WebResponse | None:
+    """Return the response to a health check, which requires no token; None for other requests.
+
+    `/healthz` is 200 while the server handles requests. `/readyz` is 503 until the tools are available, and while the
+    server closes. SECURITY: both are public, so they contain only the status.
+    """
+    if web.path not in (HEALTH_PATH, READY_PATH):
+        return None
+    if web.method not in ("GET", "HEAD"):
+        return plain(405, headers=(("allow", "GET, HEAD"),))
+    return plain(200 if is_ready or web.path == HEALTH_PATH else 503)

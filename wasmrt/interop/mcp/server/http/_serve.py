@@ -1,4 +1,4 @@
-"""The web server for the endpoint and for additional local pages."""
+"""The web servers: of the endpoint with additional local pages, and of the metrics, which require no token."""
 
 from __future__ import annotations
 
@@ -9,9 +9,27 @@ from typing import NamedTuple
 from wasmrt.interop.mcp.server.http._endpoint import Endpoint
 from wasmrt.interop.mcp.server.http._entrance import Entrance
 from wasmrt.interop.mcp.server.protocol import MAX_MESSAGE_BYTES, Server
-from wasmrt.interop.web import Gate, Handler, WebBounds, WebServer
-from wasmrt.interop.web import Request as WebRequest
-from wasmrt.interop.web import Response as WebResponse
+from wasmrt.interop.web import Gate, Handler, Request, Response, WebBounds, WebServer, plain
+
+METRICS_PATH = "/metrics"
+_TEXT = (("content-type", "text/plain; version=0.0.4; charset=utf-8"),)
+
+
+def metrics_server(write: Callable[[], bytes], *, host: str, port: int) -> WebServer:
+    """Return a server of the metrics that `write` returns. `write` runs in a thread.
+
+    Raises:
+        ConfigurationError: the address is not a loopback address.
+    """
+
+    async def handle(web: Request) -> Response:
+        if web.path != METRICS_PATH:
+            return plain(404)
+        if web.method not in ("GET", "HEAD"):
+            return plain(405, headers=(("allow", "GET, HEAD"),))
+        return Response(headers=_TEXT, body=await asyncio.to_thread(write))
+
+    return WebServer(handle, host=host, port=port)
 
 
 class MountedHandler(NamedTuple):
@@ -52,16 +70,16 @@ async def serve_http(
     endpoint = Endpoint(server, entrance)
     public = (origin or "").partition("://")[2]
 
-    def is_mounted(web: WebRequest) -> bool:
+    def is_mounted(web: Request) -> bool:
         # SECURITY: pages for the local user must not be reachable under the public name.
         return (
             mounted is not None and web.path.startswith(mounted.base) and (web.header("host") or "").lower() != public
         )
 
-    async def gate(web: WebRequest) -> WebResponse | None:
+    async def gate(web: Request) -> Response | None:
         return await (mounted.gate(web) if mounted is not None and is_mounted(web) else endpoint.gate(web))
 
-    async def handle(web: WebRequest) -> WebResponse:
+    async def handle(web: Request) -> Response:
         return await (mounted.handler(web) if mounted is not None and is_mounted(web) else endpoint.handle(web))
 
     bounds = WebBounds(body_bytes=MAX_MESSAGE_BYTES)

@@ -13,9 +13,9 @@ from wasmrt.interop.mcp.server.protocol._caller import (
     begins_session,
     is_marked_modern,
 )
-from wasmrt.interop.mcp.server.protocol._connection import Connection, Questions, messages_of
+from wasmrt.interop.mcp.server.protocol._connection import Questions, messages_of
 from wasmrt.interop.mcp.server.protocol._refusals import Refusal, RefusedMessages
-from wasmrt.interop.mcp.server.protocol._server import Channel, Server, Toolbox
+from wasmrt.interop.mcp.server.protocol._server import Channel, Server
 from wasmrt.interop.mcp.server.protocol._stdio import serve_stdio
 from wasmrt.interop.mcp.server.protocol._wire import (
     BATCH_VERSION,
@@ -65,7 +65,6 @@ __all__ = [
     "Batch",
     "Caller",
     "Channel",
-    "Connection",
     "Id",
     "Message",
     "Notification",
@@ -79,7 +78,6 @@ __all__ = [
     "Response",
     "RpcError",
     "Server",
-    "Toolbox",
     "UnreadableError",
     "begins_session",
     "error_message",
