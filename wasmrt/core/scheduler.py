@@ -47,6 +47,7 @@ class Scheduler:
         self._waiting: dict[int, _GreenTask] = {}
         self._ready: deque[_GreenTask] = deque()
         self._posted: deque[_GreenTask] = deque()
+        self._starts: deque[Callable[[], None]] = deque()
         self._timers: list[tuple[float, int, _GreenTask]] = []
         self._numbers = 0
         self._alive = 0
@@ -62,6 +63,11 @@ class Scheduler:
     def task(self, work: Callable[[], None], context: Context) -> Callable[[], None]:
         """Return a function that starts `work` as a task. Any thread may call the function, once."""
         return partial(self.post, _GreenTask(self, work, context))
+
+    def call_soon(self, start: Callable[[], None]) -> None:
+        """Call `start`, which must not raise, in a turn of the scheduler: many calls that start at once share turns."""
+        self._starts.append(start)
+        self._run_soon()
 
     def post(self, task: _GreenTask) -> None:
         """Make a task run. Any thread may call this."""
@@ -79,7 +85,7 @@ class Scheduler:
         """Run tasks without the loop until `is_over` returns True or `seconds` have passed."""
         ends_at = time.monotonic() + seconds
         while not is_over() and (left := ends_at - time.monotonic()) > 0:
-            self._collect(0 if self._ready else min(left, self._next_timer(left)))
+            self._collect(0 if self._ready or self._starts else min(left, self._next_timer(left)))
             self._run_ready()
 
     @property
@@ -90,7 +96,7 @@ class Scheduler:
     def _turn(self) -> None:
         self._collect(0)
         self._run_ready()
-        if self._ready:
+        if self._ready or self._starts:
             self._run_soon()
         elif self._timers:
             self._set_timer()
@@ -117,8 +123,11 @@ class Scheduler:
 
     def _run_ready(self) -> None:
         ends_at = time.monotonic() + TURN_SECONDS
-        while self._ready:
-            self._ready.popleft().resume()
+        while self._ready or self._starts:
+            if self._starts:
+                self._starts.popleft()()
+            if self._ready:
+                self._ready.popleft().resume()
             if time.monotonic() >= ends_at:
                 return
 

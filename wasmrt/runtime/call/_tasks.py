@@ -8,6 +8,7 @@ from contextvars import copy_context
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakSet
 
+from wasmrt.core.errors import RuntimeClosedError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import ToolOutput
@@ -42,8 +43,7 @@ class CallTasks:
     ) -> LoopCall:
         """Start the lifetime of a call, and run `run` as a task when the call has a permit or has ended.
 
-        Raises:
-            RuntimeClosedError: the runtime is closed.
+        If the runtime is closed meanwhile, the lifetime ends.
         """
         import asyncio  # imported in programs that await
 
@@ -72,11 +72,19 @@ class CallTasks:
                 if not (ended.done() or loop.is_closed()):
                     ended.set_result(None)
 
-        start = scheduler.task(work, copy_context())
-        if request.context.under_permit:
-            start()
-        else:
-            admission.queue(call, start)
+        def begin() -> None:
+            start = scheduler.task(work, context)
+            if request.context.under_permit:
+                start()
+                return
+            try:
+                admission.queue(call, start)
+            except RuntimeClosedError as error:
+                lifetime.end(error)
+                start()
+
+        context = copy_context()
+        scheduler.call_soon(begin)
         return LoopCall(lifetime, future, ended)
 
     def finish(self, seconds: float) -> None:
