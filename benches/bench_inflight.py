@@ -2,7 +2,8 @@
 
     python benches/bench_inflight.py [--source PATH ...] [--calls 1000 5000] [--permits 0 1000]
 
-The calls send a request to a server on loopback that answers after two seconds. `--source` names the
+The calls send a request to a server on loopback that answers after two seconds; for our tool `http`, with TLS
+on port 443, which needs root. `--source` names the
 checkouts to compare, which take turns; each case runs in a separate process. `--permits 0` is the default of
 `max_concurrent_calls`.
 """
@@ -29,9 +30,10 @@ SLEEP_NS = 20_000_000
 BATCH_CALLS = 2000
 _TIMEOUT_SECONDS = 600.0
 _SAMPLE_SECONDS = 0.05
+_MEMORY_SECONDS = 1.5
 
 SERVER = """
-import asyncio, sys
+import asyncio, ssl, sys
 async def serve(reader, writer):
     try:
         while True:
@@ -42,7 +44,11 @@ async def serve(reader, writer):
     except (asyncio.IncompleteReadError, OSError):
         writer.close()
 async def main():
-    server = await asyncio.start_server(serve, "127.0.0.1", 0, backlog=8192)
+    tls = None
+    if len(sys.argv) > 2:
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(sys.argv[2])
+    server = await asyncio.start_server(serve, "127.0.0.1", 443 if tls else 0, backlog=8192, ssl=tls)
     print(server.sockets[0].getsockname()[1], flush=True)
     await server.serve_forever()
 asyncio.run(main())
@@ -55,6 +61,7 @@ def main() -> None:
     parser.add_argument("--calls", nargs="*", type=int, default=[1000, 5000])
     parser.add_argument("--permits", nargs="*", type=int, default=[0])
     parser.add_argument("--parallel", nargs="*", type=int, default=[32, 64, 256])
+    parser.add_argument("--tool", nargs="*", default=["small", "http"])
     parser.add_argument("--isolation", nargs="*", default=["process"])
     parser.add_argument("--case", help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -62,7 +69,8 @@ def main() -> None:
         print(json.dumps(_run_case(json.loads(options.case))))
         return
     cases: list[dict[str, Any]] = [
-        {"kind": "aexecute", "calls": calls, "permits": permits, "isolation": isolation}
+        {"kind": "aexecute", "tool": name, "calls": calls, "permits": permits, "isolation": isolation}
+        for name in options.tool
         for calls in options.calls
         for permits in options.permits
         for isolation in options.isolation
@@ -85,40 +93,41 @@ def _in_a_process(case: dict[str, Any], source: str) -> str:
 
 def _run_case(case: dict[str, Any]) -> dict[str, Any]:
     if case["kind"] == "aexecute":
-        return asyncio.run(_aexecute(case["calls"], case["permits"], case["isolation"]))
+        return asyncio.run(_aexecute(case["tool"], case["calls"], case["permits"], case["isolation"]))
     return _execute_many(case["parallel"], case["permits"])
 
 
-async def _aexecute(calls: int, permits: int, isolation: str) -> dict[str, Any]:
-    from wasmrt.testing.attacks import tool
-
+async def _aexecute(name: str, calls: int, permits: int, isolation: str) -> dict[str, Any]:
     from wasmrt import NetworkConfig, WasmRuntimeConfig, WasmToolRuntime
     from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability, RateLimitConfig
-    from wasmrt.sandbox.guest.engine import wat2wasm
 
-    with _server() as port:
-        pattern = EndpointPattern("127.0.0.1", schemes=("http",), ports=(port,))
+    files = _certificate() if name == "http" else []
+    with _server(*files[:1]) as port:
+        pattern = EndpointPattern("127.0.0.1", schemes=("https" if files else "http",), ports=(port,))
         rate = RateLimitConfig(10**6, 10**6)
         http = HttpCapability((pattern,), rate_limit=rate)
         config = WasmRuntimeConfig(
             isolation=isolation,  # type: ignore[arg-type]  # a str is converted
             network=NetworkConfig(
-                unsafe_allowed_networks=("127.0.0.1/32",), max_connections=max(128, 4 * permits)
+                unsafe_allowed_networks=("127.0.0.1/32",), max_connections=max(128, 4 * permits),
+                ca_file=files[1] if files else None,
             ),
         )  # fmt: skip
         config = replace(config, max_concurrent_calls=permits or config.max_concurrent_calls)
         limits = replace(config.default_limits, timeout_seconds=300.0)
         with WasmToolRuntime(config) as runtime:
-            slow = runtime.prepare("slow", wat2wasm(tool(_request(port))), Capabilities.none().with_http(http), limits)
-            await slow.aexecute({})
-            with _sampled_threads() as threads:
+            component, params = _component(name, port)
+            slow = runtime.prepare("slow", component, Capabilities.none().with_http(http), limits)
+            slow = slow.tool("http") if name == "http" else slow
+            await slow.aexecute(params)
+            with _sampled() as (threads, memory):
                 lags: list[float] = []
                 watch = asyncio.create_task(_measure_lag(lags))
                 used, start = time.process_time(), time.perf_counter()
-                ends = await asyncio.gather(*(slow.aexecute({}) for _ in range(calls)), return_exceptions=True)
+                ends = await asyncio.gather(*(slow.aexecute(params) for _ in range(calls)), return_exceptions=True)
                 seconds, used = time.perf_counter() - start, time.process_time() - used
                 watch.cancel()
-            host, workers = _memory()
+    host, workers = max(memory, default=_memory(), key=lambda sample: sample[1])
     failed = [type(end).__name__ for end in ends if isinstance(end, BaseException)]
     return {
         "seconds": round(seconds, 1), "ok": calls - len(failed), "failed": sorted(set(failed)),
@@ -147,6 +156,31 @@ def _execute_many(parallel: int, permits: int) -> dict[str, Any]:
     return {"calls_per_second": round(BATCH_CALLS / seconds), "ok": good, "host_cpu_s": round(used, 1)}
 
 
+def _component(name: str, port: int) -> tuple[Any, dict[str, str]]:
+    """Return our tool `http`, which is written in Rust, or a small tool that sends the same request."""
+    from wasmrt.testing.attacks import tool
+
+    from wasmrt.catalog.find import find_tool
+    from wasmrt.core.places import find_places
+    from wasmrt.sandbox.guest.engine import wat2wasm
+
+    if name == "http":
+        found = find_tool("http", find_places().data, search=None, robots_txt=False)
+        return found.component, {"method": "GET", "url": "https://127.0.0.1/"}
+    return wat2wasm(tool(_request(port))), {}
+
+
+def _certificate() -> list[Path]:
+    """Return the files of a server's key with its certificate, and of its authority: `http` sends to https alone."""
+    import trustme
+
+    authority, folder = trustme.CA(), Path(os.environ["WASMRT_HOME"])
+    files = [folder / "server.pem", folder / "authority.pem"]
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(files[0]))
+    authority.cert_pem.write_to_path(str(files[1]))
+    return files
+
+
 def _request(port: int) -> Any:
     from wasmrt.authoring.testing.attacks._build import TEXT_AT, Body
 
@@ -171,17 +205,21 @@ async def _measure_lag(lags: list[float]) -> None:
 
 
 @contextmanager
-def _sampled_threads() -> Iterator[list[int]]:
-    counts, over = [threading.active_count()], threading.Event()
+def _sampled() -> Iterator[tuple[list[int], list[tuple[int, tuple[int, int]]]]]:
+    """Yield numbers of threads, and samples of `_memory`, which are fewer because they take long."""
+    counts, memory, over = [threading.active_count()], [], threading.Event()
 
     def sample() -> None:
+        started = time.monotonic()
         while not over.wait(_SAMPLE_SECONDS):
             counts.append(threading.active_count())
+            if time.monotonic() - started > _MEMORY_SECONDS * (len(memory) + 1):
+                memory.append(_memory())
 
     thread = threading.Thread(target=sample)
     thread.start()
     try:
-        yield counts
+        yield counts, memory
     finally:
         over.set()
         thread.join()
@@ -210,8 +248,10 @@ def _pss_mib(pid: int) -> int:
 
 
 @contextmanager
-def _server() -> Iterator[int]:
-    process = subprocess.Popen([sys.executable, "-c", SERVER, str(WAIT_SECONDS)], stdout=subprocess.PIPE, text=True)
+def _server(*certificate: Path) -> Iterator[int]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(WAIT_SECONDS), *map(str, certificate)], stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         yield int(process.stdout.readline())

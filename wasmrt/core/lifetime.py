@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from weakref import WeakSet
 
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, RuntimeClosedError
+from wasmrt.core.tasks import current_task
 
 QUICK_SECONDS = 0.02
 """The first part of a wait on a socket. Longer waits then also wait for the end of the call, which costs more."""
@@ -35,6 +36,20 @@ class EndEvent(threading.Event):
         super().set()
         for wake in tuple(self._wakes):
             wake()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until the event is set or `timeout` seconds have passed; return whether it is set."""
+        task = current_task()
+        if task is None or self.is_set():
+            return super().wait(timeout)
+        ends_at = None if timeout is None else time.monotonic() + timeout
+        with self.waking(task.wake):
+            while not self.is_set():
+                left = None if ends_at is None else ends_at - time.monotonic()
+                if left is not None and left <= 0:
+                    return False
+                task.park(left)
+        return True
 
     def on_set(self, wake: Callable[[], object]) -> None:
         """Call `wake` when the event is set, or now if it is set already."""
@@ -58,6 +73,11 @@ def await_ready(descriptor: int, events: int, seconds: float, ended: EndEvent | 
 
     Return whether `poll` reported the descriptor. The wait can also end early without a reason.
     """
+    if (task := current_task()) is not None:
+        if ended is None:
+            return task.await_ready(descriptor, events, seconds)
+        with ended.waking(task.wake):
+            return task.await_ready(descriptor, events, seconds)
     milliseconds = max(0.0, min(seconds, _LONGEST_POLL_SECONDS)) * 1000  # `poll` does not end with a negative timeout
     poll = select.poll()
     poll.register(descriptor, events)

@@ -51,7 +51,7 @@ class WasmRuntimeConfig:
     """The process in which guests run: a worker process or this process. On Linux, the default is a worker process."""
     max_concurrent_calls: int = 64
     """Maximum number of concurrent calls of one user; all users together may run four times as many, if the machine has
-    the memory for their workers. In process, all users together may run 256."""
+    the memory for them. Calls of `execute` need a worker each. In process, all users together may run 256."""
     max_concurrent_compiles: int = 2
     network: NetworkConfig | None = None
     """Settings of outbound connections; None to allow only public addresses, resolved by the system."""

@@ -106,3 +106,8 @@ class ToolContext:
     """The tool's preview of this call that a user approved; None if no user approved one."""
     confirmed_content: str | None = None
     """The digest of the files that a confirmation token covers; None if no token approved the call."""
+
+    @property
+    def has_callbacks(self) -> bool:
+        """True if the call runs code of its caller, which may block."""
+        return self.on_progress is not None or self.call_tool is not None or self.may_invoke is not None

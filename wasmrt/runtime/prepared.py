@@ -290,7 +290,10 @@ class PreparedTool(ToolDefaults):
         receipt: Receipt = EMPTY_RECEIPT,
         workspace: Path | None = None,
     ) -> ToolOutput:
-        """Run the tool on a thread of the runtime. Cancellation stops the guest; the deadline includes every wait.
+        """Run the tool without blocking the event loop.
+
+        Cancellation stops the guest; the deadline includes every wait. The call shares the thread of the loop, or runs
+        on a separate thread if it may block: in process, with a workspace, or with functions of the program.
 
         Raises:
             ToolError: see `execute`.
@@ -298,11 +301,13 @@ class PreparedTool(ToolDefaults):
         import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
         request = self._make_request(params, context, user, on_progress, receipt, workspace)
-        lifetime, future = self._runner.submit(self._run_request, request, self._target.limits)
+        call = self._runner.start(self._run_request, request, self._target)
         try:
-            return await asyncio.wrap_future(future)
+            return await call.output
         except asyncio.CancelledError:
-            lifetime.cancel()
+            call.lifetime.cancel()
+            if call.ended is not None:
+                await call.ended  # the loop may be closed after the last task, and the call needs it for its end
             raise
 
     def replay(self, recording: Recording) -> Replayed:

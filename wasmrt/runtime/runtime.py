@@ -41,7 +41,9 @@ from wasmrt.runtime.call import (
     CallPipeline,
     CallRequest,
     CallTarget,
+    CallTasks,
     CallThreads,
+    LoopCall,
     ToolRunner,
     open_admission,
 )
@@ -100,6 +102,8 @@ class WasmToolRuntime:
             recorder=self._receipts.recorder() if self._receipts is not None and self.config.audit_record else None,
         )
         self._threads = CallThreads(self.pipeline.admission)
+        self._tasks = CallTasks(self.pipeline.admission)
+        self._may_block = _may_block(self.config)
         self._tools = ToolRunner(self._run_by_name, rates)
         self._guests = _open_guest_home(self.config)  # must be last, because it starts a process
         self._prepared: dict[str, PreparedTool] = {}
@@ -261,6 +265,7 @@ class WasmToolRuntime:
                 return
             self.closed = True
         self.pipeline.admission.close()
+        self._tasks.finish(CLOSE_SECONDS)
         self.pipeline.admission.wait_idle(CLOSE_SECONDS)
         self._threads.close()
         if self._factory is not None:
@@ -331,6 +336,31 @@ class WasmToolRuntime:
         """
         self.check_open()
         return self._threads.submit(run, request, limits)
+
+    def start(self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget) -> LoopCall:
+        """Start a call for `aexecute`.
+
+        The call shares the thread of the event loop, except if it may block it: then it runs on another thread.
+
+        Raises:
+            RuntimeClosedError: the runtime is closed.
+        """
+        import asyncio  # already imported in programs that await; it takes a third of the start of other programs
+
+        self.check_open()
+        if self._may_block or target.may_block or request.context.has_callbacks:
+            lifetime, future = self._threads.submit(run, request, target.limits)
+            return LoopCall(lifetime, asyncio.wrap_future(future), None)
+        return self._tasks.submit(run, request, target.limits)
+
+
+def _may_block(config: WasmRuntimeConfig) -> bool:
+    """Return whether every call may block its thread: by running the guest, the program's code, or a Redis client."""
+    network = config.network
+    has_own_code = callable(config.audit) or (
+        network is not None and (network.resolver is not None or network.transport is not None)
+    )
+    return config.isolation is Isolation.IN_PROCESS or has_own_code or config.rate_limit_storage is not None
 
 
 def _open_receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:

@@ -25,6 +25,11 @@ from wasmrt.sandbox.component.worlds import FailureKind
 from .world import HOST, MakeWorld, World
 
 
+@pytest.fixture(params=[False, True], ids=["thread", "task"])
+def in_task(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 def ok(request: ReceivedRequest, connection: ServerConnection) -> bytes:
     return http_response(b"ok")
 

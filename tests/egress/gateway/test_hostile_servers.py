@@ -18,6 +18,12 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 from .world import HOST, MakeWorld, World
 
+
+@pytest.fixture(params=[False, True], ids=["thread", "task"])
+def in_task(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 MIB = 1024 * 1024
 
 

@@ -12,6 +12,12 @@ from wasmrt.egress.secrets import UserSecrets
 
 from .world import MakeWorld, World
 
+
+@pytest.fixture(params=[False, True], ids=["thread", "task"])
+def in_task(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
 POISON = http_response(b"poison", headers=(("X-Poison", "1"),))
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n"

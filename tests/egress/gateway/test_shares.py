@@ -9,7 +9,7 @@ import pytest
 
 from wasmrt.core.limits import MAX_DNS_LOOKUPS
 from wasmrt.egress.gateway import ResolveError, SystemResolver
-from wasmrt.egress.gateway._network import Shares
+from wasmrt.egress.gateway._slots import Shares
 
 
 @pytest.mark.parametrize("total", [8, 64, 128])

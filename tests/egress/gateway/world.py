@@ -16,6 +16,7 @@ import trustme
 from wasmrt.testing import FakeCall, FakeResolver, MemorySecrets, ScriptedServer, ServerConnection
 from wasmrt.testing._server import Script
 
+from tests.core.in_task import run_in_task
 from wasmrt.capabilities import Capabilities, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.egress.gateway import EgressGateway, HttpRequest, HttpResponse, NetworkConfig
 from wasmrt.egress.rates import RateLimiter
@@ -55,6 +56,8 @@ class World:
     resolver: FakeResolver
     store: MemorySecrets = field(default_factory=MemorySecrets)
     scheme: str = "https"
+    in_task: bool = False
+    """Whether `get` runs as a task of an event loop."""
 
     def url(self, path: str = "/", host: str = HOST) -> str:
         return f"{self.scheme}://{host}:{self.server.port}{path}"
@@ -83,6 +86,8 @@ class World:
 
     def get(self, path: str = "/", call: FakeCall | None = None, **request: object) -> HttpResponse:
         asked = HttpRequest("GET", self.url(path), **request)  # type: ignore[arg-type]
+        if self.in_task:
+            return run_in_task(lambda: self.gateway.fetch(call or self.call(), asked))
         return self.gateway.fetch(call or self.call(), asked)
 
 
@@ -90,7 +95,13 @@ MakeWorld = Callable[..., World]
 
 
 @pytest.fixture
-def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext]) -> Iterator[MakeWorld]:
+def in_task() -> bool:
+    """Whether requests run as tasks of an event loop; modules override it to test both."""
+    return False
+
+
+@pytest.fixture
+def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext], in_task: bool) -> Iterator[MakeWorld]:
     with ExitStack() as stack:
 
         def make(
@@ -117,7 +128,7 @@ def world(ca_file: Path, server_tls: Callable[..., ssl.SSLContext]) -> Iterator[
                 rates=rates,
             )
             stack.enter_context(gateway)
-            return World(server, gateway, resolver, scheme="https" if tls else "http")
+            return World(server, gateway, resolver, scheme="https" if tls else "http", in_task=in_task)
 
         yield make
 

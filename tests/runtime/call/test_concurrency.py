@@ -156,7 +156,7 @@ def test_the_deadline_counts_from_the_call_and_ends_calls_that_could_not_start()
 @pytest.mark.parametrize(
     ("isolation", "calls", "reason"),
     [
-        (Isolation.PROCESS, 100, "a quarter of 2,048 MiB of memory suffices for 85 workers"),
+        (Isolation.PROCESS, 1366, "512 MiB, a quarter of memory, suffice for 1,365"),
         (Isolation.IN_PROCESS, 129, "the engine's pool has 256 instances, half of them for tools that tools call"),
     ],
 )
@@ -206,9 +206,38 @@ def test_calls_of_several_runtimes_wait_for_room_in_the_pool_that_they_share(mon
 
 def test_few_open_files_allow_few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (1024, 4096))
-    assert settings.find_capacity(Isolation.PROCESS).calls == 224
+    assert settings.find_capacity(Isolation.PROCESS)[::2] == (716, 224)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
-    assert settings.find_capacity(Isolation.PROCESS).calls == 64
+    assert settings.find_capacity(Isolation.PROCESS)[::2] == (64, 64)
+
+
+def test_calls_on_threads_are_limited_by_the_memory_for_their_workers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(settings, "_LEAST_CALLS", 2)
+    monkeypatch.setattr(settings, "_memory_bytes", lambda: 48 * MIB)
+    with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=8)) as runtime:
+        slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=120))
+        admission = runtime.pipeline.admission
+
+        def sleep() -> None:
+            with pytest.raises(RuntimeClosedError):
+                slow.execute({})
+
+        async def sleep_in_loop() -> None:
+            tasks = [asyncio.create_task(slow.aexecute({})) for _ in range(4)]
+            while admission.running < 6:
+                await asyncio.sleep(0.001)
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+
+        threads = [threading.Thread(target=sleep) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        until(lambda: sum(map(len, admission._queues.values())) == 1)
+        asyncio.run(sleep_in_loop())  # these share a worker
+        assert admission.running >= 2
+    for thread in threads:
+        thread.join(20)
 
 
 def test_closing_the_runtime_ends_running_and_waiting_calls_with_a_typed_error() -> None:

@@ -125,7 +125,7 @@ from wasmrt.sandbox.guest.engine import _linker
 from wasmrt.sandbox.isolation.worker import run
 libc = ctypes.CDLL(None)
 page = ctypes.cast(_linker._TRAMPOLINE, ctypes.c_void_p).value
-run.RunWorker._call = lambda worker, frame: {attack}
+run.RunWorker._call = lambda worker, *_: {attack}
 """
     start_with(changed_start, code)
     with WasmToolRuntime() as runtime:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import struct
 import time
 import tracemalloc
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +15,7 @@ import pytest
 
 from tests.sandbox.isolation.conftest import prepared
 from tests.sandbox.isolation.liar import COUNTS, Liar, Script, lying
-from wasmrt import ResourceLimits, WasmToolRuntime
+from wasmrt import PreparedTool, ResourceLimits, WasmToolRuntime
 from wasmrt.core.errors import ToolError, WorkerCrashedError
 from wasmrt.core.limits import MIB
 from wasmrt.sandbox.isolation.wire import Kind
@@ -187,10 +189,22 @@ REFUSED: dict[str, Script] = {
 """Frames after which the call fails in any way, no later than its deadline."""
 
 
+def execute(tool: PreparedTool) -> None:
+    tool.execute({})
+
+
+def aexecute(tool: PreparedTool) -> None:
+    async def call() -> None:
+        await tool.aexecute({})
+
+    asyncio.run(call())
+
+
 @pytest.mark.table
+@pytest.mark.parametrize("call", [execute, aexecute])
 @pytest.mark.parametrize("mode", [*BROKEN, *REFUSED])
 def test_a_lying_worker_ends_its_call_with_a_typed_error_in_time_and_within_memory(
-    runtime: WasmToolRuntime, mode: str
+    runtime: WasmToolRuntime, mode: str, call: Callable[[PreparedTool], None]
 ) -> None:
     deadline = FAR if mode in BROKEN else DEADLINE
     echo = prepared(runtime, limits=ResourceLimits(timeout_seconds=deadline))
@@ -204,7 +218,7 @@ def test_a_lying_worker_ends_its_call_with_a_typed_error_in_time_and_within_memo
         with lying(echo, script):
             started = time.monotonic()
             with pytest.raises(ToolError) as caught:
-                echo.execute({})
+                call(echo)
             took = time.monotonic() - started
         _, peak = tracemalloc.get_traced_memory()
     finally:

@@ -16,6 +16,7 @@ import h11
 from wasmrt.core.lifetime import QUICK_SECONDS, await_ready
 from wasmrt.core.limits import KEEPALIVE_SECONDS, MAX_HEADER_BYTES
 from wasmrt.core.setting_commands import set_command
+from wasmrt.core.tasks import current_task
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait, WireRequest
 from wasmrt.egress.http1 import new_connection
 from wasmrt.sandbox.component.worlds import FailureKind
@@ -28,6 +29,21 @@ _NOT_YET_VALID = 9
 _EXPIRED = 10
 _RECORD_BYTES = 16 * 1024
 """Maximum size of a TLS record (RFC 8446, 5.1). TLS returns one record at a time, so a larger buffer is useless."""
+
+
+_UNREADY = (TimeoutError, BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
+
+
+def _quick_seconds() -> float:
+    """Return the timeout of a socket's operation before the call waits: none in a task, which shares its thread."""
+    return QUICK_SECONDS if current_task() is None else 0.0
+
+
+def _awaited(error: OSError, otherwise: int) -> int:
+    """Return the events of `poll` after which an operation can be repeated: TLS may read to write and write to read."""
+    if isinstance(error, ssl.SSLWantReadError):
+        return select.POLLIN
+    return select.POLLOUT if isinstance(error, ssl.SSLWantWriteError) else otherwise
 
 
 class UnreachableError(Exception):
@@ -56,8 +72,8 @@ class BoundedSocket:
             self._set_timeout(budget.wait_seconds())
             try:
                 data = self._sock.recv(min(at_most, self._at_most))
-            except TimeoutError:
-                budget.await_ready(self._sock.fileno(), select.POLLIN)
+            except _UNREADY as error:
+                budget.await_ready(self._sock.fileno(), _awaited(error, select.POLLIN))
                 continue
             budget.charge_received(len(data))
             return data
@@ -75,8 +91,8 @@ class BoundedSocket:
             self._set_timeout(budget.wait_seconds())
             try:
                 count = self._sock.send(rest)
-            except TimeoutError:
-                budget.await_ready(self._sock.fileno(), select.POLLOUT)
+            except _UNREADY as error:
+                budget.await_ready(self._sock.fileno(), _awaited(error, select.POLLOUT))
                 continue
             budget.charge_sent(count)
             budget.begin(Wait.WRITE)
@@ -99,7 +115,7 @@ class BoundedSocket:
         self._sock.close()
 
     def _set_timeout(self, left: float) -> None:
-        seconds = min(left, QUICK_SECONDS)
+        seconds = min(left, _quick_seconds())
         if seconds != self._timeout:  # avoid a system call: the value rarely changes
             self._sock.settimeout(seconds)
             self._timeout = seconds
@@ -155,12 +171,12 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
         try:
             wrapped = tls.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
             stack.callback(wrapped.close)
-            wrapped.settimeout(QUICK_SECONDS)
+            wrapped.settimeout(_quick_seconds())
             while True:
                 try:
                     wrapped.do_handshake()
-                except TimeoutError:
-                    budget.await_ready(wrapped.fileno(), select.POLLIN)
+                except _UNREADY as error:
+                    budget.await_ready(wrapped.fileno(), _awaited(error, select.POLLIN))
                     continue
                 stack.pop_all()
                 return wrapped

@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 
 from wasmrt.capabilities import check_addresses, check_host
 from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import (
     CONNECT_TIMEOUT_SECONDS,
     MAX_CA_FILE_BYTES,
@@ -23,43 +24,8 @@ from wasmrt.core.limits import (
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.url import Network, ParsedUrl, parse_networks
 from wasmrt.egress.gateway._exchange import Transport
+from wasmrt.egress.gateway._slots import Slots
 from wasmrt.egress.gateway._unscanned import read_unscanned_hosts, read_unscanned_responses
-
-
-class Shares:
-    """Slots that are shared between users. Not thread-safe: the caller must hold a lock.
-
-    A user cannot take a slot if the user already has more slots than are free. So one user can take about half of all
-    slots, and a second user can take about half of the rest.
-    """
-
-    __slots__ = ("_held", "_of", "_total")
-
-    def __init__(self, total: int) -> None:
-        self._total = total
-        self._held = 0
-        self._of: dict[Hashable, int] = {}
-
-    @property
-    def empty(self) -> bool:
-        """True if no user holds a slot."""
-        return not self._held
-
-    def take(self, user: Hashable) -> bool:
-        """Take a slot for a user; return False if none is available to this user."""
-        mine, free = self._of.get(user, 0), self._total - self._held
-        if free < 1 or mine > free:
-            return False
-        self._held += 1
-        self._of[user] = mine + 1
-        return True
-
-    def release_slot(self, user: Hashable) -> None:
-        """Release a slot of a user."""
-        self._held -= 1
-        self._of[user] -= 1
-        if not self._of[user]:
-            del self._of[user]
 
 
 class ResolveError(WasmrtError):
@@ -92,7 +58,7 @@ class SystemResolver:
     """
 
     def __init__(self) -> None:
-        self._slots = LookupSlots()
+        self._slots = Slots(MAX_DNS_LOOKUPS)
 
     def for_user(self, user: str) -> Resolver:
         """Return a resolver whose lookups count towards the share of `user`."""
@@ -107,40 +73,21 @@ class SystemResolver:
         return self.for_user("").resolve(host, port, timeout_seconds=timeout_seconds)
 
 
-class LookupSlots:
-    """Slots for concurrent lookups, shared between users. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._shares = Shares(MAX_DNS_LOOKUPS)
-        self._changed = threading.Condition()
-
-    @property
-    def all_free(self) -> bool:
-        """True if no lookup is running."""
-        with self._changed:
-            return self._shares.empty
-
-    def take(self, user: str, timeout_seconds: float) -> bool:
-        """Wait for a slot and take it; return False after the timeout."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._shares.take(user), timeout_seconds)
-
-    def release_slot(self, user: str) -> None:
-        """Release a slot."""
-        with self._changed:
-            self._shares.release_slot(user)
-            self._changed.notify_all()
-
-
 class _UserResolver:
-    def __init__(self, slots: LookupSlots, user: str) -> None:
+    def __init__(self, slots: Slots, user: str) -> None:
         self._slots = slots
         self._user = user
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
         ends_at = time.monotonic() + timeout_seconds
-        if not self._slots.take(self._user, timeout_seconds):
-            raise ResolveError("too many name lookups are running")
+
+        def left() -> float:
+            seconds = ends_at - time.monotonic()
+            if seconds <= 0:
+                raise ResolveError("too many name lookups are running")
+            return seconds
+
+        self._slots.take(self._user, left)
         lookup = _Lookup(host, port, self._slots, self._user)
         try:
             threading.Thread(target=lookup.run, name="wasmrt-resolve", daemon=True).start()
@@ -155,8 +102,8 @@ class _UserResolver:
 
 
 class _Lookup:
-    def __init__(self, host: str, port: int, slots: LookupSlots, user: str) -> None:
-        self.done = threading.Event()
+    def __init__(self, host: str, port: int, slots: Slots, user: str) -> None:
+        self.done = EndEvent()
         self.problem = ""
         self.answers: tuple[str, ...] = ()
         self._host, self._port, self._slots, self._user = host, port, slots, user

@@ -8,12 +8,13 @@ import time
 from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakValueDictionary
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_IDLE_CONNECTIONS
 from wasmrt.egress.gateway._connection import Connection, dial
 from wasmrt.egress.gateway._exchange import ExchangeBudget, Wait
-from wasmrt.egress.gateway._network import Shares
+from wasmrt.egress.gateway._slots import Slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,15 +43,15 @@ class Pool:
         self._tls = _tls_context(ca_file)
         self._max_connections = max_connections
         self._connect_timeout = connect_timeout_seconds
-        self._changed = threading.Condition()
-        self._in_use: dict[Route, Shares] = {}
-        self._users: dict[Connection, str] = {}
+        self._lock = threading.Lock()
+        self._slots: WeakValueDictionary[Route, Slots] = WeakValueDictionary()  # dropped with the last user
+        self._users: dict[Connection, tuple[Slots, str]] = {}
         self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the connection that has been idle longest is first
         self._closed = False
 
     def has_idle(self, route: Route) -> bool:
         """Return whether there is an idle connection to `route`."""
-        with self._changed:
+        with self._lock:
             return route in self._idle.values()
 
     def take(self, route: Route, budget: ExchangeBudget) -> tuple[Connection, bool]:
@@ -61,12 +62,13 @@ class Pool:
             HttpFailure: the handshake failed, or the budget ran out while every connection was in use.
         """
         budget.begin(Wait.POOL)
-        with budget.waking(self._wake_all), self._changed:
-            while not self._in_use.setdefault(route, Shares(self._max_connections)).take(budget.user):
-                self._changed.wait(budget.wait_seconds())
+        with self._lock:
+            slots = self._slots.setdefault(route, Slots(self._max_connections))
+        slots.take(budget.user, budget.wait_seconds, budget.waking)
+        with self._lock:
             found, dead = self._pick(route)
             if found is not None:
-                self._users[found] = budget.user
+                self._users[found] = slots, budget.user
         _close(dead)
         if found is not None:
             return found, True
@@ -74,50 +76,42 @@ class Pool:
             tls = self._tls if route.scheme == "https" else None
             socket = dial(route.address, route.port, route.host, tls, budget, self._connect_timeout)
         except BaseException:
-            self._release(route, budget.user)
+            slots.release_slot(budget.user)
             raise
         connection = Connection(socket)
-        with self._changed:
-            self._users[connection] = budget.user
+        with self._lock:
+            self._users[connection] = slots, budget.user
         return connection, False
 
     def return_connection(self, route: Route, connection: Connection, *, healthy: bool) -> None:
         """Return a connection to the pool if it can be reused, otherwise close it."""
         keep = healthy and connection.become_idle()
-        with self._changed:
-            user = self._users.pop(connection)
-        self._release(route, user, connection if keep else None)
-        if not keep:
-            connection.close()
+        with self._lock:
+            slots, user = self._users.pop(connection)
+            if keep:
+                self._idle[connection] = route
+            dead = self._take_surplus()
+        slots.release_slot(user)
+        _close(dead if keep else [*dead, connection])
 
     def close(self) -> None:
         """Close all idle connections now, and every other connection when it is given back."""
-        with self._changed:
+        with self._lock:
             self._closed = True
             dead, self._idle = list(self._idle), OrderedDict()
         _close(dead)
 
-    def _wake_all(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-
-    def _release(self, route: Route, user: str, connection: Connection | None = None) -> None:
+    def _take_surplus(self) -> list[Connection]:
+        """Remove and return idle connections that are too old or too many. The caller closes them."""
         dead: list[Connection] = []
-        with self._changed:
-            self._in_use[route].release_slot(user)
-            if self._in_use[route].empty:
-                del self._in_use[route]
-            if connection is not None:
-                self._idle[connection] = route
-            now = time.monotonic()
-            while self._idle:
-                oldest = next(iter(self._idle))
-                if not (self._closed or len(self._idle) > MAX_IDLE_CONNECTIONS or oldest.is_expired(now)):
-                    break
-                dead.append(oldest)
-                del self._idle[oldest]
-            self._changed.notify_all()  # wake all waiters: the user of a single one might have no share left
-        _close(dead)
+        now = time.monotonic()
+        while self._idle:
+            oldest = next(iter(self._idle))
+            if not (self._closed or len(self._idle) > MAX_IDLE_CONNECTIONS or oldest.is_expired(now)):
+                break
+            dead.append(oldest)
+            del self._idle[oldest]
+        return dead
 
     def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:
         """Remove and return the most recently used idle connection that is still usable, if any.

@@ -12,7 +12,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Protocol
 
 from wasmrt.core.errors import SecretBackendError, SecretError, SecretExpiredError, SecretNotFoundError
+from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import OAUTH_REFRESH_MARGIN_SECONDS
+from wasmrt.core.tasks import offload
 from wasmrt.egress.gateway import EgressGateway
 from wasmrt.egress.oauth._tokens import OAuthError, TokenEndpoint, Tokens
 from wasmrt.egress.secrets import OAUTH_SUFFIX, Secret, SecretsStore
@@ -106,7 +108,7 @@ class _Renewal:
     """One renewal request and the calls that wait for it."""
 
     def __init__(self) -> None:
-        self.done = threading.Event()
+        self.done = EndEvent()
         self.secret: Secret | None = None
         self.error: SecretError | None = None
 
@@ -249,11 +251,11 @@ class SecretsWithin:
 
     def get(self, name: str) -> Secret:
         """Return the secret; see `RenewingSecrets.get`."""
-        return self._secrets.get(name, self._waiting, self._places.get(name))
+        return offload(lambda: self._secrets.get(name, self._waiting, self._places.get(name)))
 
     def renewed(self, name: str) -> Secret | None:
         """Renew the secret after the server refused it, and return it; return None if it cannot be renewed."""
-        return self._secrets.renewed(name, self._waiting, self._places.get(name))
+        return offload(lambda: self._secrets.renewed(name, self._waiting, self._places.get(name)))
 
     def hint_to_set(self, name: str) -> str:
         """Return the step with which the user sets a secret."""

@@ -15,6 +15,7 @@ from typing import Any, NoReturn, Protocol
 from wasmrt.core.errors import SecretBackendError, SecretError, SecretExpiredError, SecretNotFoundError
 from wasmrt.core.limits import MAX_SECRET_BYTES, MAX_USER_BYTES, MIN_SECRET_CHARS
 from wasmrt.core.names import is_secret_name
+from wasmrt.core.tasks import offload
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 DEFAULT_USER = "local"
@@ -162,7 +163,7 @@ class UserSecrets:
 
     def get(self, name: str) -> Secret:
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
-        return self.store.get(self.user, name)
+        return offload(lambda: self.store.get(self.user, name))  # a store may start a program, or wait for a keyring
 
     def exists(self, name: str) -> bool:
         """Return whether the secret is set and has not expired."""

@@ -8,6 +8,7 @@ from wasmrt.runtime.call._runner import CallRunner
 from wasmrt.runtime.call._services import CallServices
 from wasmrt.runtime.call._state import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.call._target import CallTarget
+from wasmrt.runtime.call._tasks import CallTasks, LoopCall
 from wasmrt.runtime.call._threads import CallThreads
 
 __all__ = [
@@ -21,8 +22,10 @@ __all__ = [
     "CallRunner",
     "CallServices",
     "CallTarget",
+    "CallTasks",
     "CallThreads",
     "Files",
+    "LoopCall",
     "QueuedCall",
     "ToolRunner",
     "open_admission",

@@ -31,12 +31,17 @@ class Caller(Protocol):
     def lifetime(self) -> Lifetime:
         """The lifetime, from the moment of the call."""
 
+    @property
+    def is_shared(self) -> bool:
+        """True if the call shares a worker with others; otherwise it needs a worker for itself."""
+
 
 class QueuedCall(NamedTuple):
-    """A call that waits for a permit before a thread runs it."""
+    """A call that waits for a permit before it runs."""
 
     user: str
     lifetime: Lifetime
+    is_shared: bool = False
 
 
 class Admission:
@@ -47,12 +52,15 @@ class Admission:
     calls in order. The number of waiting calls is limited, too.
     """
 
-    def __init__(self, per_user: int, total: int | None = None) -> None:
+    def __init__(self, per_user: int, total: int | None = None, threads: int | None = None) -> None:
         self._per_user = per_user
         self.total = min(per_user * GLOBAL_FACTOR, total or per_user * GLOBAL_FACTOR)
+        self.threads = min(self.total, threads or self.total)
+        """Number of calls at a time that need a worker each."""
         self._lock = threading.Condition(threading.RLock())  # a signal handler may cancel a waiting call
         self._held: dict[str, int] = {}
         self._running: dict[int, Caller] = {}
+        self._lone: set[int] = set()
         self._queues: OrderedDict[str, deque[_Waiter]] = OrderedDict()
         self._waiting = 0
         self._wakes_at: float | None = None
@@ -135,6 +143,7 @@ class Admission:
         key, user, held = id(call.lifetime), call.user, self._held
         with self._lock:
             if key in self._running:
+                self._lone.discard(key)
                 del self._running[key]  # no function call between these two lines, so that no signal handler runs there
                 held[user] -= 1
                 if not held[user]:
@@ -167,7 +176,7 @@ class Admission:
         with self._lock:
             if self.closed:
                 raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
-            if not self._may_admit(call.user):
+            if not self._may_admit(call):
                 return False
             self._take(call.user, call)  # waiting calls get free permits first, so no call of this user waits
             return True
@@ -201,11 +210,14 @@ class Admission:
             hint="make fewer calls at once, or raise max_concurrent_calls or limits.timeout_seconds",
         )  # fmt: skip
 
-    def _may_admit(self, user: str) -> bool:
-        return len(self._running) < self.total and self._held.get(user, 0) < self._per_user
+    def _may_admit(self, call: Caller) -> bool:
+        has_worker = call.is_shared or len(self._lone) < self.threads
+        return has_worker and len(self._running) < self.total and self._held.get(call.user, 0) < self._per_user
 
     def _take(self, user: str, call: Caller) -> None:
         key, held = id(call.lifetime), self._held.get(user, 0) + 1
+        if not call.is_shared:
+            self._lone.add(key)
         self._held[user] = held  # no function call between these two lines, as in `leave`
         self._running[key] = call
 
@@ -213,7 +225,7 @@ class Admission:
         # Users take turns: each user below its limit gets one permit and moves to the end.
         for user in list(self._queues):
             queue = self._queues[user]
-            if not self._may_admit(user):
+            if not self._may_admit(queue[0].call):
                 continue
             waiter = queue.popleft()
             self._queues.move_to_end(user)
@@ -263,7 +275,7 @@ def open_admission(per_user: int, isolation: Isolation) -> Admission:
             f"max_concurrent_calls is {per_user:,}, but {capacity.reason}",
             hint=set_command("limits.max_concurrent_calls", str(capacity.calls)),
         )
-    return Admission(per_user, capacity.calls)
+    return Admission(per_user, capacity.calls, capacity.workers)
 
 
 class _Waiter:

@@ -9,6 +9,8 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.runtime.call._call import CallPipeline, CallRequest
+from wasmrt.runtime.call._target import CallTarget
+from wasmrt.runtime.call._tasks import LoopCall
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -33,3 +35,6 @@ class CallRunner(Protocol[_Tool]):
         self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
     ) -> tuple[Lifetime, Future[ToolOutput]]:
         """Run a call on one of the runtime's threads; return its lifetime, which has begun."""
+
+    def start(self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, target: CallTarget) -> LoopCall:
+        """Start a call for the running event loop."""

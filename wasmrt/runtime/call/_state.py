@@ -109,6 +109,9 @@ class Call:
     from `grant`; this class records them and counts usage.
     """
 
+    is_shared = False
+    """See `wasmrt.runtime.call._admission.Caller`. Calls that share a worker get their permit before they begin."""
+
     def __init__(
         self,
         *,

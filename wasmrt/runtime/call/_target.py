@@ -87,6 +87,12 @@ class CallTarget:
             self._check_known(spec)
 
     @property
+    def may_block(self) -> bool:
+        """True if calls may block their thread: they read and write files, or invoke tools that may do so."""
+        backends = self._whole.backends
+        return backends.files_of is not None or backends.tools is not None
+
+    @property
     def limits(self) -> ResourceLimits:
         return self.component.limits
 

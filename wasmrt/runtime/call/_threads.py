@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CallThreads:
-    """A thread for each permit, started when needed."""
+    """A thread for each permit, up to the number of workers that the machine can hold, started when needed."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
@@ -40,7 +40,7 @@ class CallThreads:
         with self._lock:
             if self._executor is None:
                 # As many more for calls that use their caller's permit, or have ended.
-                self._executor = ThreadPoolExecutor(2 * admission.total, thread_name_prefix="wasmrt-call")
+                self._executor = ThreadPoolExecutor(2 * admission.threads, thread_name_prefix="wasmrt-call")
             executor = self._executor
         future: Future[ToolOutput] = Future()
         call = QueuedCall(request.context.user, lifetime)

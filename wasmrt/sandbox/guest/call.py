@@ -92,6 +92,17 @@ class GuestBudgets:
         if self.failure is None:
             self.failure = error
 
+    is_shared = False
+    """True if the guest shares its thread with others, so that it must run on a fiber."""
+
+    def pause(self) -> None:
+        """Let the other guests of this thread run.
+
+        Raises:
+            DeadlineExceededError, CancelledError, RuntimeClosedError: the call has ended.
+        """
+        raise NotImplementedError
+
     def interruption(self) -> BaseException | None:
         """Return the error that has to end the guest now, or None if the guest may continue."""
         return self.lifetime.interruption()

@@ -52,6 +52,7 @@ class LinkedComponent:
     def __init__(self, component: Component, data: bytes, limits: ResourceLimits, *, metered: bool) -> None:
         self.limits = limits
         self._linker = Linker(component, _interfaces(component.type))
+        self._fiber_linker: Linker | None = None
         self._world = worlds.detect(self._linker, data)
         self._metered = metered
 
@@ -99,14 +100,14 @@ class LinkedComponent:
             try:
                 return self._run(call, tool, params, context)
             except _NoRoomError as error:
-                if not engine.wait_for_room(ended, call.lifetime):
+                if call.is_shared or not engine.wait_for_room(ended, call.lifetime):
                     raise end_cause(error.fault, call) from error
             reason = call.lifetime.interruption()
             if reason is not None:
                 raise _late(call.lifetime, began) if isinstance(reason, DeadlineExceededError) else reason
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
-        sandbox = Sandbox(self._linker, self._store_limits, call)
+        sandbox = Sandbox(self._get_fiber_linker() if call.is_shared else self._linker, self._store_limits, call)
         try:
             try:
                 sandbox.instantiate()
@@ -131,6 +132,12 @@ class LinkedComponent:
                 call.fuel_used = sandbox.fuel_used
                 sandbox.drop()
                 sandbox.release_signals()  # last, because a signal's handler may raise
+
+    def _get_fiber_linker(self) -> Linker:
+        if self._fiber_linker is None:
+            component = self._linker.component
+            self._fiber_linker = Linker(component, _interfaces(component.type), fibers=True)
+        return self._fiber_linker
 
     def _describe(self, name: str) -> Description:
         small = replace(

@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
 
-from wasmrt.core.limits import MIB, ResourceLimits
+from wasmrt.core.limits import KIB, MIB, ResourceLimits
 
 # The pool is sized for 64 concurrent calls of the most demanding guests measured (Python: 38 core instances; QuickJS: 3
 # memories), plus tools that call tools.
@@ -39,16 +39,20 @@ POOL = {
     "table_keep_resident": 64 * 1024,
 }
 
+CALLS_PER_WORKER = 64
+"""Calls that one worker runs at a time, if they come from an event loop."""
+GUESTS_AT_LIMIT = 8
+"""A worker has memory for this many guests that use their whole memory limit. Nearly all guests use a few MiB of it."""
 WORKER_POOL = POOL | {
-    "total_component_instances": 2,
-    "total_core_instances": 2 * POOL_CORE_INSTANCES_PER_COMPONENT,
-    "total_memories": 2 * POOL_MEMORIES_PER_COMPONENT,
-    "total_tables": 2 * POOL_TABLES_PER_COMPONENT,
-    "total_stacks": 1,
+    "total_component_instances": CALLS_PER_WORKER + 1,
+    "total_core_instances": CALLS_PER_WORKER * POOL_CORE_INSTANCES_PER_COMPONENT,
+    "total_memories": CALLS_PER_WORKER * POOL_MEMORIES_PER_COMPONENT,
+    "total_tables": CALLS_PER_WORKER * POOL_TABLES_PER_COMPONENT,
+    "total_stacks": CALLS_PER_WORKER + 1,
 }
-"""The pool of a worker, which runs one guest at a time.
+"""The pool of a worker. It has room for all calls, because a worker cannot wait for room.
 
-It is small, because a fork copies every memory mapping of the process, and each stack needs two mappings.
+It is no larger, because a fork copies every memory mapping of the process, and each stack needs two mappings.
 """
 
 # The size limit of a guest's stack. Deep recursion traps in the guest, long before the Python thread's stack overflows.
@@ -97,38 +101,48 @@ DEFAULT_ISOLATION = Isolation.PROCESS if HAS_WORKERS else Isolation.IN_PROCESS
 
 WORKER_BYTES = 6 * MIB
 """Memory of an idle or waiting worker. 4 to 5.8 MiB were measured, not counting shared memory."""
+_CALL_BYTES = 384 * KIB
+"""Memory of a call in a shared worker, with its part of the worker. 110 to 270 KiB were measured."""
 _MEMORY_PART = 4
 """Workers may use this fraction of the machine's memory."""
 _WORKER_DESCRIPTORS = 4
-"""File descriptors that the host needs for a call: the worker's socket and process, a connection, and one for waits."""
+"""File descriptors that the host needs for a call on a thread: the worker's socket and process, a connection, and one
+for waits."""
+_CALL_DESCRIPTORS = 1.25
+"""File descriptors that the host needs for a call of an event loop: a connection, and part of a worker's."""
 _OWN_DESCRIPTORS = 128
 _LEAST_CALLS = 64
 
 
 class Capacity(NamedTuple):
-    """The number of concurrent calls, and the reason for it, as the end of a sentence."""
+    """The numbers of concurrent calls, and the reason for the first, as the end of a sentence."""
 
     calls: int
+    """Calls of event loops, which share workers."""
     reason: str
+    workers: int
+    """Workers, and calls on threads, which need one each."""
 
 
 def find_capacity(isolation: Isolation) -> Capacity:
     """Return the capacity of this machine for calls, at least 64."""
     if isolation is Isolation.IN_PROCESS:
         count = POOL["total_component_instances"]
-        return Capacity(count // 2, f"the engine's pool has {count} instances, half of them for tools that tools call")
+        reason = f"the engine's pool has {count} instances, half of them for tools that tools call"
+        return Capacity(count // 2, reason, count // 2)
     import resource
 
-    memory = _memory_bytes()
-    by_memory = memory // _MEMORY_PART // WORKER_BYTES
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    by_files = by_memory if soft == resource.RLIM_INFINITY else (soft - _OWN_DESCRIPTORS) // _WORKER_DESCRIPTORS
+    memory, (soft, _) = _memory_bytes() // _MEMORY_PART, resource.getrlimit(resource.RLIMIT_NOFILE)
+    free = memory if soft == resource.RLIM_INFINITY else soft - _OWN_DESCRIPTORS
+    by_memory, by_files = memory // _CALL_BYTES, int(free / _CALL_DESCRIPTORS)
     if by_files < by_memory:
-        reason = f"the limit of {soft:,} open files suffices for {by_files:,} workers ({_WORKER_DESCRIPTORS} each)"
+        reason = f"the limit of {soft:,} open files suffices for {by_files:,} calls ({_CALL_DESCRIPTORS} each)"
     else:
-        share = f"a quarter of {memory // MIB:,} MiB"
-        reason = f"{share} of memory suffices for {by_memory:,} workers ({WORKER_BYTES // MIB} MiB each)"
-    return Capacity(max(_LEAST_CALLS, min(by_memory, by_files)), reason)
+        reason = (
+            f"{memory // MIB:,} MiB, a quarter of memory, suffice for {by_memory:,} ({_CALL_BYTES // KIB} KiB each)"
+        )
+    workers = min(memory // WORKER_BYTES, free // _WORKER_DESCRIPTORS)
+    return Capacity(max(_LEAST_CALLS, min(by_memory, by_files)), reason, max(_LEAST_CALLS, workers))
 
 
 def _memory_bytes() -> int:

@@ -137,6 +137,15 @@ FUNC_CALLBACK = CFUNCTYPE(P, P, P, P, P, N, P, N)
 RESOURCE_CALLBACK = CFUNCTYPE(P, P, P, c_uint32)
 EPOCH_CALLBACK = CFUNCTYPE(P, P, P, POINTER(c_uint64), POINTER(c_uint8))
 
+ASYNC_FUNC_CALLBACK = CFUNCTYPE(None, P, P, P, P, N, P, N, P, P)
+
+
+class Continuation(ctypes.Structure):
+    """The C structure wasmtime_async_continuation_t: the engine polls `callback(env)` until it returns true."""
+
+    _fields_ = [("callback", c_void_p), ("env", c_void_p), ("finalizer", c_void_p)]
+
+
 # Errors and traps.
 error_new = _function(_quick, "wasmtime_error_new", P, ctypes.c_char_p)
 error_delete = _function(_quick, "wasmtime_error_delete", None, P)
@@ -240,6 +249,16 @@ linker_add_resource = _function(
 )  # fmt: skip
 instance_get_func = _function(_quick, "wasmtime_component_instance_get_func", B, P, P, P, P)
 func_call = _function(_blocking, "wasmtime_component_func_call", P, P, P, P, N, P, N)
+
+# Calls on a fiber: a future that is polled until it is complete.
+store_epoch_yield = _function(_quick, "wasmtime_context_epoch_deadline_async_yield_and_update", None, P, c_uint64)
+linker_add_func_async = _function(
+    _quick, "wasmtime_component_linker_instance_add_func_async", P, P, ctypes.c_char_p, N, ASYNC_FUNC_CALLBACK, P, P
+)
+linker_instantiate_async = _function(_quick, "wasmtime_component_linker_instantiate_async", P, P, P, P, P, P)
+func_call_async = _function(_quick, "wasmtime_component_func_call_async", P, P, P, P, N, P, N, P)
+future_poll = _function(_blocking, "wasmtime_call_future_poll", B, P)
+future_delete = _function(_quick, "wasmtime_call_future_delete", None, P)
 
 # Values.
 vallist_new_uninit = _function(_quick, "wasmtime_component_vallist_new_uninit", None, P, N)

@@ -44,7 +44,7 @@ class HostInterface(NamedTuple):
     signatures: Mapping[str, str] = MappingProxyType({})
 
 
-class _Import(NamedTuple):
+class Import(NamedTuple):
     function: HostFunction
     lifters: tuple[Lifter, ...]
     lower: Lowerer | None
@@ -53,7 +53,7 @@ class _Import(NamedTuple):
 _SIZE = _ffi.VALUE_SIZE
 # Entries are removed when their linker is deleted. IDs are never reused, so a late callback finds no entry, and never
 # the function of another component.
-_imports: dict[int, _Import] = {}
+_imports: dict[int, Import] = {}
 _destructors: dict[int, Callable[[Any, int], None]] = {}
 _ids = itertools.count(1)
 
@@ -100,19 +100,76 @@ def _stop() -> int:
     return int(_ffi.error_new(b"stopped by the host"))
 
 
+class Suspended:
+    """The guest of a fiber that waits for the host: `pending` is the host function that it has called.
+
+    `flag` is what the engine polls: an empty C string until the host function has returned. `dropped` has the
+    destructors to run, with their values.
+    """
+
+    __slots__ = ("dropped", "flag", "flag_at", "pending")
+
+    def __init__(self) -> None:
+        self.flag = ctypes.create_string_buffer(2)
+        self.flag_at = ctypes.addressof(self.flag)
+        self.pending: tuple[Import, list[Any], int] | None = None
+        self.dropped: list[tuple[Callable[[Any, int], None], int]] = []
+
+
+suspended: dict[int, Suspended] = {}
+"""The guests that run on fibers, by the number in the data slot of their store."""
+_IS_SET = ctypes.cast(ctypes.CDLL(None).strlen, ctypes.c_void_p).value
+
+
+def _note(
+    import_id: int, context: int, _type: int, args: int, count: int, results: int, _results: int, error_at: int,
+    continuation_at: int,
+) -> None:  # fmt: skip
+    """Note the call of a host function. The function itself must not run on the fiber, whose stack is small."""
+    handle = _ffi.context_get_data(context) or 0
+    call = calls.get(handle)
+    if call is None:
+        _pointer_at(error_at).value = _stop()
+        return
+    try:
+        call.enter_host()
+        entry = _imports[import_id]
+        values = [lift(args + index * _SIZE, context) for index, lift in enumerate(entry.lifters[:count])]
+        guest = suspended[handle]
+        guest.pending = (entry, values, results)
+        guest.flag[0] = b"\0"
+        continuation = _ffi.Continuation.from_address(continuation_at)
+        continuation.callback, continuation.env = _IS_SET, guest.flag_at
+    except BaseException as error:
+        call.fail(error)
+        _pointer_at(error_at).value = _stop()
+
+
+def _note_drop(destructor_id: int, context: int, rep: int) -> int | None:
+    guest = suspended.get(_ffi.context_get_data(context) or 0)
+    if guest is None:
+        return _stop()
+    guest.dropped.append((_destructors[destructor_id], rep))
+    return None
+
+
+_pointer_at = ctypes.c_uint64.from_address
+_NOTE = _ffi.ASYNC_FUNC_CALLBACK(_note)
+_NOTE_DROP = _ffi.RESOURCE_CALLBACK(_note_drop)
 _TRAMPOLINE = _ffi.FUNC_CALLBACK(_trampoline)
 _DESTROY = _ffi.RESOURCE_CALLBACK(_destroy)
 
 
 class Linker:
-    """Binds a component's imports to host functions.
+    """Binds a component's imports to host functions. With `fibers`, guests run on fibers: see `_fiber.py`.
 
     Raises:
         UnknownImportError: the component imports something that `interfaces` does not contain.
     """
 
-    def __init__(self, component: Component, interfaces: Sequence[HostInterface]) -> None:
+    def __init__(self, component: Component, interfaces: Sequence[HostInterface], *, fibers: bool = False) -> None:
         self.component = component
+        self.fibers = fibers
         pairs = resolve(component.type.imports, interfaces)
         _refuse_loose_imports(component)
         self._ids: list[int] = []
@@ -139,23 +196,27 @@ class Linker:
 
     def _function(self, instance: ctypes.c_void_p, name: str, kind: FuncType, function: HostFunction) -> None:
         key = next(_ids)
-        _imports[key] = _Import(
+        _imports[key] = Import(
             function,
             tuple(lifter(param, max_text_bytes=MAX_HOST_TEXT_BYTES) for _, param in kind.params),
             None if kind.result is None else lowerer(kind.result),
         )
         self._ids.append(key)
         encoded = name.encode()
-        _check(_ffi.linker_add_func(instance, encoded, len(encoded), _TRAMPOLINE, key, None))
+        if self.fibers:
+            _check(_ffi.linker_add_func_async(instance, encoded, len(encoded), _NOTE, key, None))
+        else:
+            _check(_ffi.linker_add_func(instance, encoded, len(encoded), _TRAMPOLINE, key, None))
 
     def _resource(self, instance: ctypes.c_void_p, interface: str, name: str, drop: Callable[[Any, int], None]) -> None:
         key = next(_ids)
         _destructors[key] = drop
         self._ids.append(key)
         encoded = name.encode()
+        destroy = _NOTE_DROP if self.fibers else _DESTROY
         kind = _ffi.resource_type_new_host(resource_number(resource_key(interface, name)))
         try:
-            _check(_ffi.linker_add_resource(instance, encoded, len(encoded), kind, _DESTROY, key, None))
+            _check(_ffi.linker_add_resource(instance, encoded, len(encoded), kind, destroy, key, None))
         finally:
             _ffi.resource_type_delete(kind)
 

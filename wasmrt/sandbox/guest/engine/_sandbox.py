@@ -11,10 +11,10 @@ from typing import Any
 from wasmrt.core.errors import InternalError
 from wasmrt.sandbox.component import FuncType, has_unbounded_lift
 from wasmrt.sandbox.guest.call import GuestBudgets
-from wasmrt.sandbox.guest.engine import _ffi
+from wasmrt.sandbox.guest.engine import _ffi, _fiber
 from wasmrt.sandbox.guest.engine._arena import CallArena
 from wasmrt.sandbox.guest.engine._lift import Lifter, calls, lifter
-from wasmrt.sandbox.guest.engine._linker import Linker
+from wasmrt.sandbox.guest.engine._linker import Linker, Suspended, suspended
 from wasmrt.sandbox.guest.engine._lower import Lowerer, LowerError, lowerer
 from wasmrt.sandbox.guest.engine._signals import defer, deliver, restore
 from wasmrt.sandbox.guest.engine._traps import fault
@@ -91,9 +91,11 @@ class Sandbox:
 
     __slots__ = (
         "_arena",
+        "_call",
         "_context",
         "_deferring",
         "_fuel",
+        "_guest",
         "_handle",
         "_linker",
         "_made",
@@ -115,6 +117,10 @@ class Sandbox:
         self.closed = False
         self._made = _now()
         calls[handle] = call
+        self._call = call
+        self._guest: Suspended | None = None
+        if linker.fibers:
+            self._guest = suspended[handle] = Suspended()
         self._ticker = engine.ticker
         self._ticker.enter()
         self._arena = _arenas.pop() if _arenas else CallArena()
@@ -124,8 +130,11 @@ class Sandbox:
         # Instantiation already runs guest code (start functions and realloc), so all limits are set before it.
         if engine.config.consume_fuel:
             _ffi.context_set_fuel(self._context, _FUEL_OFF if limits.fuel is None else limits.fuel)
-        _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, handle, None)
         _ffi.context_set_epoch_deadline(self._context, 1)
+        if linker.fibers:
+            _ffi.store_epoch_yield(self._context, 1)
+        else:
+            _ffi.store_epoch_callback(self._store, _ON_EPOCH_AT, handle, None)
 
     def instantiate(self) -> None:
         """Instantiate the component. This runs its start functions.
@@ -134,7 +143,14 @@ class Sandbox:
             EngineFault: the instantiation trapped, was stopped, or exceeded the store's limits.
         """
         linker = self._linker
-        error = _ffi.linker_instantiate(linker.pointer, self._context, linker.component.pointer, self._arena.instance)
+        at, component = self._arena.instance, linker.component.pointer
+        if self._guest is None:
+            error = _ffi.linker_instantiate(linker.pointer, self._context, component, at)
+        else:
+            found = ctypes.c_uint64()
+            error_at = ctypes.addressof(found)
+            self._run(_ffi.linker_instantiate_async(linker.pointer, self._context, component, at, error_at))
+            error = found.value
         if error:
             raise fault(error)
         self.started = True
@@ -166,19 +182,30 @@ class Sandbox:
             lower(value, at, arena)
             at += _SIZE
         if export.lift is None:
-            error = _ffi.func_call(func, context, args, count, None, 0)
-            if error:
-                raise fault(error)
+            self._invoke(func, args, count, None, 0)
             return None
         # The result's place comes after the arguments. The engine drops the old value there, so the place is cleared.
         arena.put(at, _EMPTY)
-        error = _ffi.func_call(func, context, args, count, at, 1)
-        if error:
-            raise fault(error)
+        self._invoke(func, args, count, at, 1)
         try:
             return export.lift(at, context)
         finally:
             (_ffi.val_delete_slow if export.large else _ffi.val_delete)(at)
+
+    def _invoke(self, func: int, args: int, count: int, results: int | None, result_count: int) -> None:
+        if self._guest is None:
+            error = _ffi.func_call(func, self._context, args, count, results, result_count)
+        else:
+            found = ctypes.c_uint64()
+            error_at = ctypes.addressof(found)
+            self._run(_ffi.func_call_async(func, self._context, args, count, results, result_count, error_at))
+            error = found.value
+        if error:
+            raise fault(error)
+
+    def _run(self, future: int) -> None:
+        assert self._guest is not None
+        _fiber.run(future, self._guest, self._call, self._context)
 
     @property
     def fuel_used(self) -> int:
@@ -201,6 +228,7 @@ class Sandbox:
         self._spent = self.fuel_used
         self.closed = True
         calls.pop(self._handle, None)
+        suspended.pop(self._handle, None)
         self._ticker.leave()
 
     def release_signals(self) -> None:

@@ -15,7 +15,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
 from wasmrt.core.errors import InternalError, ToolError
-from wasmrt.core.lifetime import QUICK_SECONDS, Lifetime, await_ready
+from wasmrt.core.lifetime import QUICK_SECONDS, EndEvent, Lifetime, await_ready
+from wasmrt.core.tasks import current_task
 from wasmrt.sandbox.isolation.wire import (
     MAX_CONTROL_BYTES,
     MAX_DESCRIPTION_HEAD,
@@ -60,7 +61,7 @@ class _OnItsOwnThread(Generic[_T]):
         self._waits = waits
         self._gate = threading.Lock()
         self._begun = self._dropped = False
-        self._over = threading.Event()
+        self._over = EndEvent()
         self._answers: list[_T] = []
         self._errors: list[BaseException] = []
 
@@ -129,7 +130,7 @@ class Turns:
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the lock was free.
         """
         turn, holder = _Turn(), self._first()
-        if holder is not None and holder.thread == turn.thread:
+        if holder is not None and holder.owner == turn.owner:
             yield
             return
         try:
@@ -153,10 +154,10 @@ class Turns:
             return None
 
 
-class _Turn(threading.Event):
+class _Turn(EndEvent):
     def __init__(self) -> None:
         super().__init__()
-        self.thread = threading.get_ident()
+        self.owner = current_task() or threading.get_ident()
 
 
 class Control:

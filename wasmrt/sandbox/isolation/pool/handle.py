@@ -12,11 +12,12 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from wasmrt.core.errors import InvalidParametersError, WasmrtError, WorkerCrashedError
-from wasmrt.core.lifetime import QUICK_SECONDS, Lifetime, await_ready
+from wasmrt.core.lifetime import QUICK_SECONDS, EndEvent, Lifetime
 from wasmrt.core.limits import (
     MAX_DESCRIPTION_BYTES,
     MAX_LOG_ENTRIES,
@@ -62,12 +63,34 @@ class WorkerGoneError(WasmrtError):
         """True if the worker reported that it waited too long for a call."""
 
 
+class CallChannel(Protocol):
+    """The exchange of one call with its worker: a `Channel`, or a lane of a lease."""
+
+    waiting: Callable[[int], None]
+    between: Callable[[], None]
+
+    def begin(self) -> None:
+        """Start the exchange."""
+
+    def send(self, kind: Kind, head: dict[str, Any] | bytes = ..., *tail: bytes | memoryview) -> None:
+        """Send a frame."""
+
+    def receive(self, most: int) -> Frame:
+        """Wait for a frame of at most `most` bytes."""
+
+    def await_ready(self, events: int, seconds: float, ended: EndEvent | None) -> None:
+        """Wait until a frame may have arrived."""
+
+    def cancel(self) -> None:
+        """Ask the worker to end the call."""
+
+
 class Worker:
-    """A run worker and the host's end of its socket. Used by one thread at a time."""
+    """A run worker and the host's end of its socket. Used by one thread or one `Lease` at a time."""
 
     def __init__(self, end: socket.socket, pid: int) -> None:
         end.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        self._channel = Channel(end).patient(QUICK_SECONDS)
+        self.channel = Channel(end).patient(QUICK_SECONDS)
         self.pid = pid
         self.calls = 0
         self._process = 0
@@ -80,10 +103,12 @@ class Worker:
             WorkerCrashedError, DeadlineExceededError: the worker did not start.
         """
         # SECURITY: signal only the PID reported by the kernel, never one sent by a process that runs untrusted code.
-        end = self._channel.socket
+        end = self.channel.socket
         while True:
             try:
-                data, ancillary, _, _ = end.recvmsg(_READY_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size))
+                data, ancillary, _, _ = end.recvmsg(
+                    _READY_BYTES, socket.CMSG_SPACE(_CREDENTIALS.size), socket.MSG_DONTWAIT
+                )
                 break
             except BlockingIOError:
                 lifetime.await_ready(end.fileno(), select.POLLIN)
@@ -103,10 +128,10 @@ class Worker:
         Raises:
             WasmrtError: the component cannot be started, or the worker crashed.
         """
-        self._channel.limit(lifetime)
-        self._channel.begin()
-        self._channel.send(Kind.DESCRIBE)
-        frame = self._channel.receive(MAX_DESCRIPTION_HEAD)
+        self.channel.limit(lifetime)
+        self.channel.begin()
+        self.channel.send(Kind.DESCRIBE)
+        frame = self.channel.receive(MAX_DESCRIPTION_HEAD)
         if frame.kind == Kind.FAULT:
             raise read_error(frame.fields())
         if frame.kind != Kind.DESCRIBED:
@@ -120,14 +145,14 @@ class Worker:
             ClosedError: the worker has ended.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the call ended before the worker read it.
         """
-        self._channel.limit(lifetime)
-        self._channel.send(Kind.ADOPT, {
+        self.channel.limit(lifetime)
+        self.channel.send(Kind.ADOPT, {
             "specs": [{"name": spec.name, "schema": spec.schema} for spec in description.specs.values()],
             "memories": description.memories,
         })  # fmt: skip
 
-    def run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
-        """Run one call.
+    def run(self, call: GuestCall, tool: str, params: str, context: str | None, lane: CallChannel | None = None) -> str:
+        """Run one call: in a lane if the worker is leased to tasks, otherwise alone.
 
         Raises:
             ToolError: the guest failed.
@@ -135,15 +160,15 @@ class Worker:
             ClosedError, ProtocolError: the worker crashed, or violated the protocol.
         """
         self.calls += 1
-        channel, lifetime = self._channel, call.lifetime
+        channel, lifetime = lane or self.channel, call.lifetime
         watch = _Watch(channel, lifetime)
-        channel.waiting, channel.between = watch.wait, watch.check
+        channel.waiting, channel.between = watch.wait if lane is None else watch.wait_once, watch.check
         services = call.services
         encoded, more = _utf8(params), b"" if context is None else _utf8(context)
         request_bytes = services.max_request_bytes
         head = CallHead(
             lifetime.remaining(), request_bytes, services.max_write_bytes, len(encoded), context is not None,
-            services.has_workspace, *clock_fields(call.clock), tool,
+            services.has_workspace, lane is not None, *clock_fields(call.clock), tool,
         )  # fmt: skip
         most = max(request_bytes, services.max_write_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server: Server | None = None
@@ -158,7 +183,7 @@ class Worker:
         while True:
             if frame.kind == Kind.IMPORT:
                 if server is None:
-                    server = Server(call, channel)
+                    server = Server(call, channel.send)
                 server.answer(frame)
             elif frame.kind == Kind.LOG:
                 _keep_log(call, frame)
@@ -182,7 +207,7 @@ class Worker:
                 os.kill(process, signal.SIGKILL)
         if handle >= 0:
             os.close(handle)
-        self._channel.close()
+        self.channel.close()
 
     def __del__(self) -> None:
         # A signal handler may have kept the owner from returning it to the pool.
@@ -205,20 +230,24 @@ class _Watch:
 
     __slots__ = ("_channel", "_lifetime", "_over")
 
-    def __init__(self, channel: Channel, lifetime: Lifetime) -> None:
+    def __init__(self, channel: CallChannel, lifetime: Lifetime) -> None:
         self._channel = channel
         self._lifetime = lifetime
         self._over = 0.0
 
     def wait(self, events: int) -> None:
         """Wait for events of `poll` on the worker's socket, until the call ends or the grace period has passed."""
+        self.wait_once(events)
         self.check()
-        lifetime, descriptor = self._lifetime, self._channel.socket.fileno()
+
+    def wait_once(self, events: int) -> None:
+        """Wait like `wait`, but let the caller look for a frame before the call is checked again."""
+        self.check()
+        lifetime = self._lifetime
         if self._over:
-            await_ready(descriptor, events, self._over + GRACE_SECONDS - time.monotonic(), None)
+            self._channel.await_ready(events, self._over + GRACE_SECONDS - time.monotonic(), None)
         else:
-            await_ready(descriptor, events, lifetime.remaining(), lifetime.cancelled)
-        self.check()
+            self._channel.await_ready(events, lifetime.remaining(), lifetime.cancelled)
 
     def check(self) -> None:
         """Cancel the worker if the call has ended. Raise the call's error `GRACE_SECONDS` later."""

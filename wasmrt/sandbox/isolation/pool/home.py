@@ -50,7 +50,7 @@ class WorkerHome:
         self._required = required
         self._zygotes = Zygotes()
         self._compiling = threading.BoundedSemaphore(max_compiles)
-        self._idle_workers = IdleWorkers(find_capacity(Isolation.PROCESS).calls, MAX_PROGRAMS)
+        self._idle_workers = IdleWorkers(find_capacity(Isolation.PROCESS).workers, MAX_PROGRAMS)
         self._lock = threading.Lock()
         self._kept: OrderedDict[ProgramKey, Program] = OrderedDict()
         self._closed = False

@@ -6,18 +6,22 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 
 from wasmrt.core.errors import ToolError, WasmrtError, WorkerCrashedError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
+from wasmrt.core.tasks import Task, current_task
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
+from wasmrt.sandbox.guest.settings import CALLS_PER_WORKER
 from wasmrt.sandbox.isolation.pool.control import GoneError, Turns, unbroken, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError, crashed
 from wasmrt.sandbox.isolation.pool.launcher import Zygote, Zygotes
+from wasmrt.sandbox.isolation.pool.lease import Lane, Lease
 from wasmrt.sandbox.isolation.pool.template import ProgramKey, Template
 from wasmrt.sandbox.isolation.wire import ClosedError, ProtocolError
 
@@ -56,6 +60,7 @@ class Program:
         """Held only briefly. In contrast, `_starting` is held until a template or a worker was forked."""
         self._starting = Turns()
         self._template: Template | None = None
+        self._leases: weakref.WeakKeyDictionary[object, dict[str, list[Lease]]] = weakref.WeakKeyDictionary()
         self._calls = 0
         self._type: ComponentType | None = None
         weakref.finalize(self, os.close, artifact)
@@ -91,12 +96,14 @@ class Program:
             return self._run(call, tool, params, context, user)
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
+        task = current_task()
         while True:
             call.lifetime.check()  # SECURITY: compromised workers that end at once must not hold the caller
-            worker, is_new = self._take_worker(user, call.lifetime)
+            lane = None if task is None else self._open_lane(user, call.lifetime, task)
+            worker, is_new = self._take_worker(user, call.lifetime) if lane is None else (lane.worker, lane.is_first)
             whole = False
             try:
-                text = worker.run(call, tool, params, context)
+                text = worker.run(call, tool, params, context, lane)
                 whole = True
                 return text
             except WorkerGoneError as error:
@@ -108,12 +115,41 @@ class Program:
                 whole = type(error).__name__ in _ENDED_WELL and call.failure is None
                 raise
             except (ClosedError, ProtocolError) as error:
+                if lane is not None:
+                    lane.fail(error)
                 raise self._crash(worker, error, call.lifetime) from error
             finally:
-                if whole and worker.calls < MAX_CALLS:
+                if lane is not None:
+                    lane.close(is_well=whole and worker.calls < MAX_CALLS)
+                elif whole and worker.calls < MAX_CALLS:
                     self._idle_workers.put(self, user, worker)
                 else:
                     self.retire(worker)
+
+    def _open_lane(self, user: str, lifetime: Lifetime, task: Task) -> Lane:
+        """Return a place for a call in a worker of this user that the tasks of this thread share."""
+        leases = self._leases.setdefault(task.group, {})
+        if (lane := _find_lane(leases.get(user, ()), task)) is not None:
+            return lane
+        with self._starting.hold(lifetime):
+            if (lane := _find_lane(leases.get(user, ()), task)) is not None:  # another call has started a worker
+                return lane
+            kept = self._take_idle_worker(user)
+            worker = kept or self._fork_worker(lifetime)
+            if kept is None:
+                self._adopt(worker, lifetime)
+            lease = Lease(worker, CALLS_PER_WORKER, partial(self._end_lease, leases, user), is_new=kept is None)
+            leases.setdefault(user, []).append(lease)
+            return lease.open_lane(task)
+
+    def _end_lease(self, leases: dict[str, list[Lease]], user: str, lease: Lease) -> None:
+        leases[user].remove(lease)
+        if not leases[user]:
+            del leases[user]
+        if lease.is_worn or lease.is_large or lease.failure is not None:
+            self.retire(lease.worker)
+        else:
+            self._idle_workers.put(self, user, lease.worker)
 
     def retire(self, worker: Worker) -> None:
         """End a worker; the next request to the template waits for it."""
@@ -253,6 +289,13 @@ class Program:
         finally:
             with self._lock:
                 self._calls -= 1
+
+
+def _find_lane(leases: Sequence[Lease], task: Task) -> Lane | None:
+    for lease in reversed(leases):  # the last one has most room
+        if lease.has_room:
+            return lease.open_lane(task)
+    return None
 
 
 class IdleWorkers:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from wasmrt.core.limits import MAX_LOG_ENTRY_BYTES, MAX_OPEN_ANSWERS
 from wasmrt.core.model import LogEntry, LogLevel
 from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES, GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import HttpClose, HttpOpen, HttpRead, HttpReadAll, Request
-from wasmrt.sandbox.isolation.wire import Channel, Frame, Kind, ProtocolError
+from wasmrt.sandbox.isolation.wire import Frame, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.requests import CALL_ENDED, read_request, write_failure, write_reply
 
 _LAST_MS = 253_402_300_799_999
@@ -18,9 +20,9 @@ _MAX_OPEN = 4 * MAX_OPEN_ANSWERS
 class Server:
     """Answers the requests of one guest with the services of its call."""
 
-    def __init__(self, call: GuestCall, channel: Channel) -> None:
+    def __init__(self, call: GuestCall, send: Callable[..., None]) -> None:
         self._call = call
-        self._channel = channel
+        self._send = send
         self._open: set[int] = set()
         """Handles of the responses that the guest has open."""
 
@@ -49,7 +51,7 @@ class Server:
         else:
             if isinstance(reply, HttpHead):
                 self._open.add(reply.handle)
-        self._channel.send(Kind.ANSWER, head, tail)
+        self._send(Kind.ANSWER, head, tail)
 
     def _check_handle(self, request: Request[object]) -> None:
         if isinstance(request, HttpOpen):

@@ -10,6 +10,7 @@ from wasmrt.sandbox.isolation.wire._frames import (
     ClosedError,
     Frame,
     Kind,
+    pack_frame,
     receive_with_descriptors,
     send_with_descriptors,
 )
@@ -28,6 +29,7 @@ __all__ = [
     "Head",
     "Kind",
     "ProtocolError",
+    "pack_frame",
     "receive_with_descriptors",
     "send_with_descriptors",
 ]

@@ -21,9 +21,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from wasmrt.core.errors import WasmrtError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.lifetime import EndEvent, Lifetime, await_ready
 from wasmrt.core.limits import KIB, MIB
 from wasmrt.core.strict_json import JsonError, read_json
+from wasmrt.core.tasks import current_task
 from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
 MAX_DESCRIPTION_HEAD = 16 * MIB
@@ -169,14 +170,17 @@ class Channel:
         Raises:
             ClosedError: the other end was closed.
         """
-        text = head if isinstance(head, bytes) else json.dumps(head).encode()
-        size = _HEAD.size + len(text) + sum(map(len, tail))
-        start = _FRAME.pack(size, kind, self.number, len(text))
-        if size <= _JOIN_BYTES:
-            self._send(b"".join((start, text, *tail)))
+        parts = pack_frame(kind, self.number, head, *tail)
+        if sum(map(len, tail)) <= _JOIN_BYTES:
+            self._send(b"".join(parts))
             return
-        for part in (start + text, *tail):
+        for part in parts:
             self._send(part)
+
+    @property
+    def has_data(self) -> bool:
+        """True if bytes of a further frame were read already."""
+        return self._start != self._end
 
     def begin(self) -> None:
         """Start an exchange with a random number, which the peer must repeat in its frames."""
@@ -189,14 +193,37 @@ class Channel:
             ClosedError: the other end was closed.
             ProtocolError: the frame is too long, its lengths contradict each other, or it belongs to another exchange.
         """
-        if self._start == self._end:
-            self._start = self._end = 0
-        self._reach(_FRAME.size)
-        size, kind, number, head = _FRAME.unpack_from(self._buffer, self._start)
+        size, kind, number, head = self._read_start()
         if joins:
             self.number = number
         elif number != (NO_EXCHANGE if kind == Kind.BYE else self.number):
             raise ProtocolError("expected a frame of this call, got one of another call")
+        return self._read_rest(size, kind, head, most)
+
+    def receive_any(self, most: Callable[[int, int], int]) -> Frame:
+        """Wait for a frame of any exchange, and set `number` to its number.
+
+        `most` returns the maximum size of a frame with this number and kind.
+
+        Raises:
+            ClosedError, ProtocolError: see `receive`.
+        """
+        size, kind, number, head = self._read_start()
+        self.number = number
+        return self._read_rest(size, kind, head, most(number, kind))
+
+    def await_ready(self, events: int, seconds: float, ended: EndEvent | None) -> None:
+        """Wait up to `seconds` for events of `poll` on the socket, or until `ended` is set."""
+        await_ready(self.socket.fileno(), events, seconds, ended)
+
+    def _read_start(self) -> tuple[int, int, int, int]:
+        if self._start == self._end:
+            self._start = self._end = 0
+        self._reach(_FRAME.size)
+        size, kind, number, head = _FRAME.unpack_from(self._buffer, self._start)
+        return size, kind, number, head
+
+    def _read_rest(self, size: int, kind: int, head: int, most: int) -> Frame:
         if not _HEAD.size <= size <= most:
             raise ProtocolError(f"expected a frame of at most {most} bytes, got {size}")
         if head > size - _HEAD.size:
@@ -244,7 +271,7 @@ class Channel:
             self._start, self._end = 0, left
         while True:
             try:
-                count = self.socket.recv_into(self._view[self._end :])
+                count = self.socket.recv_into(self._view[self._end :], 0, _flags())
             except BlockingIOError:
                 self.waiting(select.POLLIN)
                 continue
@@ -258,7 +285,7 @@ class Channel:
     def _receive(self, most: int) -> bytes:
         while True:
             try:
-                piece = self.socket.recv(most)
+                piece = self.socket.recv(most, _flags())
             except BlockingIOError:
                 self.waiting(select.POLLIN)
                 continue
@@ -272,7 +299,7 @@ class Channel:
         rest = data
         while len(rest):
             try:
-                sent = self.socket.send(rest)
+                sent = self.socket.send(rest, _flags())
             except BlockingIOError:
                 self.waiting(select.POLLOUT)
                 continue
@@ -282,6 +309,20 @@ class Channel:
                 return
             self.between()
             rest = memoryview(rest)[sent:]
+
+
+def pack_frame(
+    kind: Kind, number: int, head: dict[str, Any] | bytes = b"{}", *tail: bytes | memoryview
+) -> tuple[bytes | memoryview, ...]:
+    """Return the parts of a frame."""
+    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    size = _HEAD.size + len(text) + sum(map(len, tail))
+    return _FRAME.pack(size, kind, number, len(text)) + text, *tail
+
+
+def _flags() -> int:
+    """Return the flags of a read or write: in a task, it must not block the thread, not even for a short time."""
+    return 0 if current_task() is None else socket.MSG_DONTWAIT
 
 
 def send_with_descriptors(end: socket.socket, kind: Kind, head: dict[str, Any], descriptors: Sequence[int]) -> None:

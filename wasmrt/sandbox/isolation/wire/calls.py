@@ -39,7 +39,7 @@ from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock, SystemClock
 from wasmrt.sandbox.isolation.wire._head import Head, ProtocolError
 
-_CALL = struct.Struct("<dQQI4?16sQ")
+_CALL = struct.Struct("<dQQI5?16sQ")
 _COUNTS = struct.Struct("<4Q")
 _MAX_COUNT = 2**62
 NO_CLOCK = (False, False, bytes(SEED_BYTES), 0)
@@ -64,6 +64,8 @@ class CallHead(NamedTuple):
     """The length of the params in the frame's tail; the context follows them."""
     has_context: bool
     has_workspace: bool
+    is_shared: bool
+    """True if other calls run in the worker at the same time."""
     deterministic: bool
     """True for a logical clock, which the next three fields describe."""
     waits: bool

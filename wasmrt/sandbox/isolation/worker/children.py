@@ -18,6 +18,7 @@ from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import MAX_LIST_BYTES, MIB, ResourceLimits
 from wasmrt.sandbox.guest.component import LinkedComponent
 from wasmrt.sandbox.guest.engine import Engine
+from wasmrt.sandbox.guest.settings import GUESTS_AT_LIMIT
 from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CORE, RUN_WORKER, TEMPLATE, Prepared, prepare
 from wasmrt.sandbox.isolation.confine._code_pages import check_code_pages, open_own_maps
 from wasmrt.sandbox.isolation.confine._process import open_own_status, own_status
@@ -106,7 +107,7 @@ class TemplateSeal:
     """
 
     def __init__(self, limits: ResourceLimits, *, keep: tuple[int, ...], required: bool) -> None:
-        room = limits.memory_bytes + WORKER_ROOM_BYTES + _LIST_ROOM_BYTES
+        room = GUESTS_AT_LIMIT * limits.memory_bytes + WORKER_ROOM_BYTES + _LIST_ROOM_BYTES
         self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
         self._status = open_own_status()  # a sealed process cannot open these files
         self._maps = open_own_maps()

@@ -1,14 +1,12 @@
-"""The run worker: one component, one user, one guest at a time. It can only compute and send requests to the host."""
+"""The run worker: the calls of one component and one user. It can only compute and send requests to the host."""
 
 from __future__ import annotations
 
-import select
 import socket
 from functools import partial
 from typing import Any, NoReturn
 
-from wasmrt.core.errors import CancelledError, InvalidParametersError, MemoryLimitError, WasmrtError
-from wasmrt.core.lifetime import Lifetime
+from wasmrt.core.errors import InvalidParametersError, MemoryLimitError, WasmrtError
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import LogEntry, LogLevel
 from wasmrt.core.strict_json import JsonError, parse_json, write_json
@@ -24,55 +22,27 @@ from wasmrt.sandbox.isolation.wire import (
     NO_EXCHANGE,
     Channel,
     ClosedError,
-    Frame,
     Head,
     Kind,
-    ProtocolError,
 )
 from wasmrt.sandbox.isolation.wire.calls import CallHead, pack_counts, write_error
 from wasmrt.sandbox.isolation.wire.requests import HostEndedError, read_reply, write_request
+from wasmrt.sandbox.isolation.worker.tasks import MAX_FRAME_BYTES, CallTask, CallTasks, LoneCall, WorkerLifetime
 from wasmrt.sandbox.schema import Validator
-
-MAX_REPLY_BYTES = 2**31 - 1
-"""Maximum size of a host's reply. The host is trusted, and the grant limits its replies."""
-
-
-class WorkerLifetime(Lifetime):
-    """The lifetime of a call. While a guest runs, the host sends only one kind of frame: it cancels the call."""
-
-    __slots__ = ("_poll", "_ticker")
-
-    def __init__(self, seconds: float, poll: select.poll, ticker: Ticker) -> None:
-        super().__init__(seconds)
-        self._poll = poll
-        self._ticker = ticker
-
-    def interruption(self) -> BaseException | None:
-        """Return the error that ended the call, or None while it continues."""
-        if self._ended_by is None and self._poll.poll(0):
-            self._ended_by = CancelledError("the call was cancelled")
-        return super().interruption()
-
-    def wait(self, seconds: float) -> None:
-        """Sleep for `seconds`, or until the call ends.
-
-        Raises:
-            DeadlineExceededError, CancelledError: the call ended.
-        """
-        self.check()
-        self._ticker.paused(partial(self._poll.poll, min(seconds, self.remaining()) * 1000))
-        error = self.interruption()
-        if error is not None:
-            raise error
 
 
 class RemoteServices:
     """The `HostServices` of a call, over the worker's socket."""
 
     def __init__(
-        self, channel: Channel, ticker: Ticker, has_workspace: bool, max_request_bytes: int, max_write_bytes: int
+        self,
+        task: CallTask | LoneCall,
+        ticker: Ticker,
+        has_workspace: bool,
+        max_request_bytes: int,
+        max_write_bytes: int,
     ) -> None:
-        self._channel = channel
+        self._task = task
         self._ticker = ticker
         self.has_workspace = has_workspace
         self.max_request_bytes = max_request_bytes
@@ -86,31 +56,26 @@ class RemoteServices:
             HostEndedError: the call has ended.
         """
         head, tail = write_request(request, self.max_request_bytes, self.max_write_bytes)
-        self._channel.send(Kind.IMPORT, head, tail)
-        answer = self._ticker.paused(self._answer)
-        if answer.kind != Kind.ANSWER:
-            raise ProtocolError("expected an answer from the host, got another kind of frame")
-        return request.read_reply(read_reply(answer))
-
-    def _answer(self) -> Frame:
-        while True:
-            answer = self._channel.receive(MAX_REPLY_BYTES)
-            if answer.kind != Kind.CANCEL:  # after a cancellation, the reply to the request follows
-                return answer
+        self._task.send(Kind.IMPORT, head, tail)
+        # After a cancellation, too, the reply follows.
+        return request.read_reply(read_reply(self._ticker.paused(self._task.receive)))
 
 
 IDLE_SECONDS = 60
 """A worker without calls for this time exits. It reports that first, so that no call is lost."""
-_MOST = 64 * 1024 * 1024
-"""Maximum size of a host's frame. The host itself limits the params."""
 
 
 class _StreamingCall(GuestCall):
     """A call whose log lines are sent immediately, so that they survive a crash of the worker."""
 
-    __slots__ = ("channel",)
+    __slots__ = ("is_shared", "task")
 
-    channel: Channel
+    lifetime: WorkerLifetime
+    task: CallTask | LoneCall
+
+    def pause(self) -> None:
+        """Let the worker's other calls run."""
+        self.lifetime.pause()
 
     def log(self, level: LogLevel, message: str) -> None:
         """Store a log line within the limits, and send it with its position. Printed text extends the last line."""
@@ -119,7 +84,7 @@ class _StreamingCall(GuestCall):
         if len(self.logs) > before:
             entry: LogEntry = self.logs[-1]
             head = {"place": before, "level": str(entry.level), "message": entry.message, "at": entry.timestamp_ms}
-            self.channel.send(Kind.LOG, head)
+            self.task.send(Kind.LOG, head)
 
 
 class RunWorker:
@@ -129,26 +94,32 @@ class RunWorker:
         self._component = component
         self._ticker = ticker
         self._channel = Channel(end).patient(IDLE_SECONDS)
+        self._tasks, self._lone = CallTasks(self._channel), LoneCall(self._channel)
         self._name = name
-        self._poll = select.poll()
-        self._poll.register(end.fileno(), select.POLLIN)
         self._validators: dict[str, Validator] = {}
 
     def serve(self) -> None:
-        """Serve frames one after the other."""
-        channel = self._channel
-        channel.waiting = self._idle
+        """Serve the host's frames, and run the calls."""
+        channel, tasks = self._channel, self._tasks
         channel.send(Kind.READY)
         while True:
-            frame = channel.receive(_MOST, joins=True)
+            if not tasks.run_ready():
+                continue
+            channel.waiting = self._idle if tasks.is_empty else _waiting
+            frame = channel.receive(MAX_FRAME_BYTES, joins=True)
             if frame.kind == Kind.CALL:
-                self._call(frame)
+                head = CallHead.unpack(frame.head)
+                if head.is_shared:
+                    tasks.start(channel.number, partial(self._call, head, frame.tail))
+                else:
+                    channel.waiting = _waiting
+                    self._call(head, frame.tail, self._lone)
             elif frame.kind == Kind.DESCRIBE:
                 self._describe()
             elif frame.kind == Kind.ADOPT:
                 self._adopt(frame.fields(DESCRIPTION_BOUNDS))
-            elif frame.kind != Kind.CANCEL:  # a late cancel
-                raise ProtocolError("the host sent a frame of an unknown kind")
+            elif frame.kind != Kind.CANCEL or not tasks.is_empty:  # otherwise the call has ended
+                tasks.deliver(frame)
 
     def _idle(self, _events: int) -> NoReturn:
         self._channel.number = NO_EXCHANGE
@@ -167,31 +138,26 @@ class RunWorker:
         specs = {spec["name"]: ToolSpec(spec["name"], schema=spec["schema"]) for spec in head.items("specs", 1000)}
         self._component.adopt(Description(specs, head.whole("memories"), 0))
 
-    def _call(self, frame: Frame) -> None:
-        head = CallHead.unpack(frame.head)
-        channel, tail, split = self._channel, frame.tail, head.params_bytes
+    def _call(self, head: CallHead, tail: memoryview, task: CallTask | LoneCall) -> None:
+        split = head.params_bytes
         params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
-        lifetime = WorkerLifetime(head.seconds, self._poll, self._ticker)
-        services = RemoteServices(
-            channel, self._ticker, head.has_workspace, head.max_request_bytes, head.max_write_bytes
-        )
+        lifetime = WorkerLifetime(head.seconds, task, self._ticker)
+        services = RemoteServices(task, self._ticker, head.has_workspace, head.max_request_bytes, head.max_write_bytes)
         call = _StreamingCall(lifetime, self._component.limits, services, head.clock())
-        call.channel = channel
-        channel.waiting = _waiting
+        call.task, call.lifetime, call.is_shared = task, lifetime, task.is_shared
         try:
             accepted = self._accepted(head.tool, params)
             text = self._component.run(call, head.tool, accepted, context, user="")
             size = len(text)
             call.charge_text(size if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
         except HostEndedError:
-            channel.send(Kind.FAULT, {"ended": "by the host"}, pack_counts(call))
+            task.send(Kind.FAULT, {"ended": "by the host"}, pack_counts(call))
         except WasmrtError as error:
-            channel.send(Kind.FAULT, write_error(error), pack_counts(call))
+            task.send(Kind.FAULT, write_error(error), pack_counts(call))
         except MemoryError:
-            channel.send(Kind.FAULT, write_error(_out_of_memory(self._component.limits)), pack_counts(call))
+            task.send(Kind.FAULT, write_error(_out_of_memory(self._component.limits)), pack_counts(call))
         else:
-            channel.send(Kind.RESULT, pack_counts(call), text.encode("utf-8", "surrogatepass"))
-        channel.waiting = self._idle
+            task.send(Kind.RESULT, pack_counts(call), text.encode("utf-8", "surrogatepass"))
 
     def _accepted(self, tool: str, text: str) -> str:
         validator = self._validators.get(tool)
