@@ -73,14 +73,6 @@ async def run_uncancelled(function: Callable[P, T], /, *args: P.args, **kwargs: 
 Given = ApprovalAnswer | bool
 
 
-class DenyApprover:
-    """Denies every request, for processes that have no approver."""
-
-    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Deny the request."""
-        return ApprovalAnswer(approved=False, note="no approver is available")
-
-
 class CallbackApprover:
     """Calls a function for each request. The function returns an `ApprovalAnswer`, or True or False for this call only.
 
