@@ -324,8 +324,8 @@ class Approvals:
             return request
 
     async def _add_known_hosts(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-        hosts = network_hosts(request.params if answer.params is None else answer.params, request.effects)
-        if self._store is not None and hosts:
+        given = request.params if answer.params is None else answer.params
+        if self._store is not None and (hosts := network_hosts(given, request.effects)):
             try:
                 await run_uncancelled(self._store.hosts.add, request, hosts)
             except ApprovalError as error:
