@@ -54,7 +54,8 @@ VOUCHED = {  # senders in a closed workspace; the user's payees, and the bank's 
     "read_channel_messages": ("sender",), "read_inbox": ("sender",),
     "get_most_recent_transactions": ("recipient", "amount"), "get_scheduled_transactions": ("recipient", "amount"),
 }  # fmt: skip
-_PLACEHOLDERS = ("one-time-passwd", "one-time-password")
+_CODE = r"(?<![\d.])\d{6}(?!\d)"
+_PLACEHOLDERS = {"one-time-passwd": _CODE, "one-time-password": _CODE, "invitation_link": r"https?://[^\s\"\\]+"}
 _THINGS = {"email": "email_id", "calendar_event": "event_id", "file": "file_id", "scheduled_transaction": "id"}
 """The services that assign IDs to their objects, and the parameter for the ID."""
 
@@ -69,11 +70,11 @@ class Live:
     def play(self, calls: Iterable[Call]) -> list[Step]:
         steps: list[Step] = []
         for call in calls:
-            if (
-                str(call.args.get("otp")).lower() in _PLACEHOLDERS and steps
-            ):  # the code is new in every run: take it from the mail
-                codes = re.findall(r"(?<![\d.])\d{6}(?!\d)", json.dumps(steps[-1][1])) or ["000000"]
-                call = Call(call.name, {**call.args, "otp": codes[-1]})
+            for name, value in call.args.items():
+                pattern = _PLACEHOLDERS.get(str(value).lower())
+                if pattern and steps:  # codes and links are new in every run: take them from the mail
+                    found = re.findall(pattern, json.dumps(steps[-1][1])) or [value]
+                    call = Call(call.name, {**call.args, name: found[-1]})
             steps.append((call, self._answer(call)))
         return steps
 

@@ -1,18 +1,22 @@
 """A plan for the rest of a turn, made mechanically from its calls at the first one that requires approval.
 
-Until the next reading call, the model knows all values, so they are fixed. Later, a short value that the model has read
-before is fixed, and any other one names its source: the first call of the plan whose result has it, as a member, as an
-item or as its only address. The rest is text of the model.
+Until the next reading call, the model knows all values, so they are fixed. Later, a short value is fixed if the model
+has read its words before, or if no result of the plan has it, so that the model chooses it. Any other one names its
+source: the first call of the plan whose result has it, as a member, as an item or as its only address. The rest is text
+of the model.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from wasmrt.agent.flows import ApprovedPlans, Plan
+from wasmrt.agent.flows import ApprovedPlans, Plan, is_control
 
 _TEXT = 2000
+_WORDS = re.compile(r"\w+")
+_BEFORE_COLON = re.compile(r"((?:[\w'-]+ ){0,7}[\w'-]+) ?:\s")
 
 
 def plan_for(
@@ -26,6 +30,8 @@ def plan_for(
         for path, values in _leaves(call.args):
             whole = call.args[path]
             places[path] = {"value": whole} if known else _place(seen, whole, values, steps[:number], made)
+            if places[path] == {"value": whole}:
+                seen += f"\n{whole}"
         made.append(
             {"name": f"s{number}", "tool": call.name, "effects": sorted(effects[call.name]), "times": 1,
              "params": places}
@@ -42,8 +48,9 @@ def _leaves(args: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
 
 
 def _place(seen: str, whole: Any, values: list[Any], before: list[tuple[Any, Any]], made: list[dict[str, Any]]) -> Any:
-    short = all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in values)
-    if not short or all(str(each).casefold() in seen.casefold() for each in values):
+    simple = all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in values)
+    read = "\n".join(text for _, result in before for text in _texts(result)).casefold()
+    if not simple or all(_is_known(each, seen.casefold(), read) for each in values):
         return {"value": whole}
     many = {"many": len(values)} if len(values) > 1 else {}
     for number in range(len(before)):
@@ -53,6 +60,23 @@ def _place(seen: str, whole: Any, values: list[Any], before: list[tuple[Any, Any
     if all(isinstance(each, str) for each in values):
         return {"text": _TEXT, "private": True} | many
     return {"max": 2 * max(values)} | many
+
+
+def _is_known(value: Any, seen: str, read: str) -> bool:
+    """Return whether the model knows a value when it makes the plan; `read` are the results of later calls."""
+    text = str(value).casefold()
+    if not isinstance(value, str) or not is_control(value):
+        return text in seen
+    return text not in read or all(word in seen for word in _WORDS.findall(text))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the strings in a result, without the names of members."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (Mapping, list)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(part)
 
 
 def _sources(values: list[Any], result: Any, name: str) -> Iterator[dict[str, Any]]:
@@ -71,7 +95,9 @@ def _members(result: Any) -> Iterator[str]:
         for part in result:
             yield from _members(part)
     elif isinstance(result, str):
-        yield from (line.partition(":")[0].strip(" -") for line in result.splitlines() if ":" in line[1:80])
+        for found in _BEFORE_COLON.finditer(result):
+            words = found[1].split()
+            yield from (" ".join(words[-count:]) for count in range(1, len(words) + 1))
 
 
 def _has(made: list[dict[str, Any]], before: list[tuple[Any, Any]], number: int, place: Any, value: Any) -> bool:

@@ -5,7 +5,7 @@
 Makes 200,000 calls by default, prints JSON, and exits with 1 if a resource has grown. The memory of the host and of the
 worker templates is compared with its level after the first 10,000 calls. The memory in use on the C heap decides,
 because the allocator retains fragments of free memory. A kill is a SIGKILL to a worker of the honest tool at an
-arbitrary time; every twentieth kill ends the template of the worker, and every two hundredth ends the zygote.
+arbitrary time; every twentieth kill ends the template of the worker, and every two hundredth ends its zygote.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ class Killer:
         self.kills = 0
 
     def kill(self) -> None:
-        """Kill a worker, its template or the zygote."""
+        """Kill a worker, its template or its zygote."""
         program = self._tool._target.component
         template = getattr(program, "_template", None)  # private, because there is no public access to its process ID
         if template is None:

@@ -1,12 +1,10 @@
 """Fixtures for all tests: components built with this machine's toolchains, and loopback servers."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 
 import pytest
 from coverage import Coverage
 from hypothesis import settings
-
-from wasmrt.sandbox.isolation.pool import launcher
 
 pytest_plugins = [
     "tests.compiled", "tests.tiers", "tests.egress.gateway.world", "tests.egress.rates.redis_server",
@@ -38,11 +36,3 @@ def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
     """Exclude the test and its processes from coverage, which imports additional modules and traces every line."""
     for name in ("COVERAGE_PROCESS_START", "COVERAGE_PROCESS_CONFIG"):
         monkeypatch.delenv(name, raising=False)
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _one_zygote() -> Iterator[None]:
-    """Share one zygote between the runtimes of a test run: starting one takes a tenth of a second."""
-    zygote = launcher.acquire_zygote()
-    yield
-    launcher.release_zygote(zygote)

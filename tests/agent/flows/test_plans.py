@@ -120,45 +120,6 @@ def test_a_second_address_in_a_text_makes_its_source_ambiguous() -> None:
     assert not pays(agent)
 
 
-@pytest.mark.parametrize(
-    ("result", "place", "value", "covered"),
-    [
-        ([{"to": "a@x.example", "note": "b@x.example"}], {"member": "to"}, "a@x.example", True),
-        ([{"to": "a@x.example", "note": "b@x.example"}], {"member": "to"}, "b@x.example", False),
-        ([{"to": "a@x.example", "note": "b@x.example"}], {}, "a@x.example", False),
-        ("to: a@x.example\nnote: b@x.example", {"member": "to"}, "a@x.example", True),
-        ("to: a@x.example\nto: b@x.example", {"member": "to"}, "a@x.example", False),
-        (["general", "random"], {}, "general", True),
-        ("general random", {}, "general", False),
-        ({"content": "IBAN DE89 3704 0044 0532 0130 00 please"}, {}, "DE89 3704 0044 0532 0130 00", True),
-        ({"content": "IBAN DE89 3704 0044 0532 0130 00 please"}, {}, "DE89 3704 0044", False),
-        ({"content": "https://a.example and https://a.example.evil.example"}, {}, "https://a.example", False),
-        ("repeated: asked@x.example", {}, "asked@x.example", False),
-        ("Use the code SPRING10 for 50.0% of 2,000.", {}, "SPRING10", True),
-        ("Use the code SPRING10 or EVIL99.", {}, "SPRING10", False),
-        ("Use the code SPR-ING10 or EVIL99.", {}, "EVIL99", False),
-        ("Use the code &#83;PRING10 or EVIL99.", {}, "EVIL99", False),
-        ("Use the code FREESHIP.", {}, "FREESHIP", False),
-        ("DE89 3704 0044 0532 0130 00 or GB29NWBK60161331926819", {}, "GB29NWBK60161331926819", False),
-        ("Pay to a@x.example, code GB29NWBK60161331926819", {}, "GB29NWBK60161331926819", False),
-        ([{"n": "1,000.00"}], {"member": "n", "max": 1000}, 1000, True),
-        ([{"n": "1,000.00"}], {"member": "n", "max": 999}, 1000, False),
-    ],
-)
-def test_a_source_has_a_value_only_in_the_required_form(
-    result: Any, place: dict[str, Any], value: Any, *, covered: bool
-) -> None:
-    data = {"steps": [step("read", ["network"], query="asked@x.example"), step("use", x={"from": "read", **place})]}
-    plans = ApprovedPlans()
-    plans.approve(Plan.of(data), "ann", ["read", "use"])
-    query = {"query": "asked@x.example"}
-    read = plans.find("read", query, frozenset({Effect.NETWORK}), lambda _: False)
-    assert read is not None
-    plans.record(read, query, result)
-    found = plans.find("use", {"x": value}, frozenset({Effect.FINANCIAL}), lambda _: False)
-    assert (found is not None) == covered
-
-
 def test_the_result_of_a_tool_that_only_changes_its_params_is_no_source() -> None:
     plan = {
         "steps": [
@@ -170,6 +131,15 @@ def test_the_result_of_a_tool_that_only_changes_its_params_is_no_source() -> Non
     agent.read_page("hello")
     agent.call("transform", text=EVIL[::-1], how="reverse")
     assert agent.asks("pay", account=EVIL, amount=1)
+
+
+def test_the_result_of_a_tool_without_params_is_a_source() -> None:
+    plan = {"steps": [step("get_day", []), step("book", day={"from": "get_day"})]}
+    tools = (Made("get_day", [], "2031-05-19"), Made("book", ["financial"]))
+    agent = made_agent(plan, *tools, page="On 2031-05-19 or 2031-05-20.")
+    agent.call("get_day")
+    assert agent.asks("book", day="2031-05-20")
+    assert not agent.asks("book", day="2031-05-19")
 
 
 # -- values that others wrote -----------------------------------------------------------------------------------------

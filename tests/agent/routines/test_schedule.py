@@ -74,6 +74,8 @@ def test_a_repeated_local_time_runs_once(zone: str, expression: str, start: date
         ("0 12 * * SUN", "01-04 12:00:00"),
         ("0 12 * * 7", "01-04 12:00:00"),
         ("0 0 29 2 *", "02-29 00:00:00"),
+        ("0 0 9 ? * SUN", "01-04 09:00:00"),
+        ("@weekly", "01-04 00:00:00"),
     ],
 )
 def test_expressions_of_five_six_and_seven_fields_are_read(expression: str, expected: str) -> None:
@@ -93,6 +95,7 @@ def test_the_seventh_field_limits_the_years() -> None:
     [
         ("", "got 0 fields; expected 5 fields"),
         ("* * * *", "got 4 fields"),
+        ("@reboot", "got 1 fields"),
         ("* * * * * * * *", "got 8 fields"),
         ("61 * * * *", "bad minute"),
         ("0 0 * * 9", "bad day-of-week"),
@@ -117,7 +120,9 @@ def test_an_invalid_schedule_is_refused_with_its_reason(expression: str, message
     assert message in refused.value.message
 
 
-@pytest.mark.parametrize("zone", ["", "Mars/Base", "../../etc/passwd", "Europe", "/etc/localtime", "x" * 5000, "a\0b"])
+@pytest.mark.parametrize(
+    "zone", ["", "Mars/Base", "../../etc/passwd", "Europe", "x" * 5000, "a\0b", "right/UTC", "localtime"]
+)
 def test_an_unknown_zone_is_refused(zone: str) -> None:
     with pytest.raises(InvalidParametersError, match="invalid IANA timezone: "):
         Schedule("0 0 * * *", zone)

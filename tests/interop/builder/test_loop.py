@@ -73,6 +73,16 @@ def test_a_model_that_only_plans_is_told_once_to_write_and_then_stopped(agent: A
     assert "write_file" in model.seen[-1][-1]["content"]
 
 
+def test_the_model_is_asked_for_a_component_in_rust_and_gets_its_files_and_rules(agent: Agent) -> None:
+    model = Script(requirement(), "a plan", "another plan")
+    agent.build(model)
+    analysis, prompt = (str(messages) for messages in (model.seen[0], model.seen[1]))
+    assert 'choose "wasm_tool" and "rust"' in analysis
+    for part in ("File wit/tool.wit:", "File Cargo.toml:", "wit_bindgen::generate!", "Never panic", "never secrets"):
+        assert part in prompt
+    assert "words.capabilities.json lists all access" in prompt and "wasmrt build" in prompt
+
+
 @pytest.mark.ci("slow")
 def test_a_text_after_a_tool_call_continues_the_build(agent: Agent) -> None:
     model = Script(SCRIPT, GREET, "Next, the test.", GREET_TEST, "I have finished.")

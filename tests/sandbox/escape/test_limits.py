@@ -21,6 +21,7 @@ from wasmrt.core.errors import (
     MemoryLimitError,
     OutputLimitError,
     RuntimeClosedError,
+    TrapError,
 )
 from wasmrt.core.limits import MAX_HOST_CALLS, MAX_RANDOM_BYTES, MIB
 from wasmrt.sandbox.guest.engine import wat2wasm
@@ -87,6 +88,24 @@ def test_a_guest_that_is_refused_memory_and_aborts_gets_a_hint_with_the_limit(ma
     error = ended(make(Body(execute=grows), ResourceLimits(memory_bytes=16 * MIB)))
     assert error.code == "trap-unreachable"
     assert "memory over its limit of 16 MiB" in (error.hint or "")
+
+
+@pytest.mark.parametrize(
+    "line", ["memory allocation of 4194304 bytes failed", "fatal error: out of memory", "MemoryError"]
+)
+def test_an_abort_after_a_report_of_a_failed_allocation_is_a_memory_error(make: Make, line: str) -> None:
+    said = f"(call $log (i32.const 3) (i32.const 1024) (i32.const {len(line)}))"
+    error = ended(make(Body(imports=("log",), text=line.encode(), execute=f"{said} (unreachable)")))
+    assert isinstance(error, MemoryLimitError)
+    assert error.message.endswith(f"memory limit of 64 MiB: {line}")
+
+
+def test_an_abort_after_other_output_or_another_trap_is_not_a_memory_error(make: Make) -> None:
+    line = "memory allocation of 8 bytes failed"
+    for text, end in ((f"{line}: not at all", ""), (line, "(drop (i32.load (i32.const -4)))")):
+        said = f"(call $log (i32.const 3) (i32.const 1024) (i32.const {len(text)}))"
+        error = ended(make(Body(imports=("log",), text=text.encode(), execute=f"{said} {end} (unreachable)")))
+        assert isinstance(error, TrapError)
 
 
 def test_a_second_memory_of_a_module_counts_against_the_limit(make: Make) -> None:

@@ -18,10 +18,10 @@ from typing import Any
 
 from wasmrt.testing.attacks import Body, tool
 
+from tests.sandbox.isolation.processes import children
 from wasmrt import Isolation, ResourceLimits, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import DeadlineExceededError, WasmrtError
 from wasmrt.sandbox.guest.engine import wat2wasm
-from wasmrt.sandbox.isolation.pool import launcher
 
 HONEST = wat2wasm(tool(Body()))
 RECURSING = wat2wasm(tool(Body(functions="(func $deeper (call $deeper))", execute="(call $deeper) (call $ok)")))
@@ -66,13 +66,13 @@ def no_thread_left() -> list[str]:
 
 
 def no_descriptor_left() -> list[list[str]]:
-    """Prepare, and call in a new worker, with none to four descriptors left; then again with enough."""
+    """Prepare, and call in a new worker, with none to eight descriptors left; then again with enough."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
     found = []
     with runtime() as made:
         honest = made.prepare("honest", HONEST)
         recursing = made.prepare("recursing", RECURSING)
-        for left in range(5):
+        for left in range(9):
             outcome(lambda: recursing.execute({}))  # after which the next call has another worker
             with only_descriptors(left):
                 scarce = [sentence(lambda: recursing.execute({})), sentence(lambda: made.prepare("spinning", SPINNING))]
@@ -86,7 +86,8 @@ def no_descriptor_for_a_zygote() -> list[str]:
     found = []
     with runtime() as made:
         made.prepare("honest", HONEST)
-        os.kill(launcher._shared[0][0]._pid, signal.SIGKILL)
+        for zygote in children(os.getpid()):
+            os.kill(zygote, signal.SIGKILL)
         for left in (0, 1, 3, 4):
             with only_descriptors(left):
                 found.append(sentence(lambda: made.prepare("spinning", SPINNING)))

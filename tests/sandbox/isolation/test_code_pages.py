@@ -14,7 +14,7 @@ from tests.sandbox.isolation.conftest import needs_seccomp, prepared, process_of
 from tests.sandbox.isolation.test_what_a_worker_holds import family_of
 from wasmrt import WasmToolRuntime
 from wasmrt.core.errors import ConfineError, WorkerCrashedError
-from wasmrt.sandbox.isolation.pool import launcher, spawn
+from wasmrt.sandbox.isolation.pool import spawn
 
 
 def run(script: str) -> str:
@@ -68,9 +68,8 @@ print(before, after, code[:4].decode())
 
 
 @pytest.fixture
-def own_zygote(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    """Use a separate zygote, whose start the test may change."""
-    monkeypatch.setattr(launcher, "_shared", [])
+def changed_start(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Let the test change the start of zygotes."""
     monkeypatch.setattr(spawn, "_ahead", [])
     return monkeypatch
 
@@ -93,14 +92,14 @@ def test_workers_of_a_component_have_no_code_that_they_can_change(runtime: WasmT
         assert not {one for one in rights if "x" in one and ("w" in one or "s" in one)}
 
 
-def test_a_template_with_code_that_can_be_changed_does_not_start(own_zygote: pytest.MonkeyPatch) -> None:
+def test_a_template_with_code_that_can_be_changed_does_not_start(changed_start: pytest.MonkeyPatch) -> None:
     code = """
 import mmap
 from wasmrt.sandbox.isolation.worker import zygote
 kept = mmap.mmap(-1, 4096, mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 zygote.protect_code_pages = lambda: None
 """
-    start_with(own_zygote, code)
+    start_with(changed_start, code)
     with WasmToolRuntime() as runtime, pytest.raises(ConfineError, match="writable and executable"):
         prepared(runtime)
 
@@ -118,7 +117,7 @@ zygote.protect_code_pages = lambda: None
     ids=["writes to a callback", "mprotect rwx", "mprotect rx", "mmap rwx", "pkey_mprotect"],
 )
 def test_a_compromised_worker_that_makes_code_is_killed(
-    own_zygote: pytest.MonkeyPatch, attack: str, ending: signal.Signals
+    changed_start: pytest.MonkeyPatch, attack: str, ending: signal.Signals
 ) -> None:
     code = f"""
 import ctypes
@@ -128,7 +127,7 @@ libc = ctypes.CDLL(None)
 page = ctypes.cast(_linker._TRAMPOLINE, ctypes.c_void_p).value
 run.RunWorker._call = lambda worker, frame: {attack}
 """
-    start_with(own_zygote, code)
+    start_with(changed_start, code)
     with WasmToolRuntime() as runtime:
         echo = prepared(runtime)
         with pytest.raises(WorkerCrashedError) as caught:

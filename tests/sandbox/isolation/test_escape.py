@@ -15,7 +15,7 @@ from tests.sandbox.isolation.escape import SUPPORTED, masked
 from wasmrt import OptLevel, PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.core.errors import WorkerCrashedError
 from wasmrt.egress.secrets import Secret
-from wasmrt.sandbox.isolation.pool import launcher, spawn
+from wasmrt.sandbox.isolation.pool import spawn
 
 pytestmark = [
     needs_seccomp,
@@ -31,7 +31,7 @@ OWN = "canary-of-" + "this-very-call-" + "0819"
 
 @pytest.fixture(scope="module")
 def runtime() -> Iterator[WasmToolRuntime]:
-    """A runtime with the tests' own zygote, which is not shared."""
+    """A runtime with the zygotes of `escape.py`."""
     store = MemorySecrets()
     store.set("ann", "token", Secret(SECRET))
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level=OptLevel.SPEED_AND_SIZE, secrets=store)
@@ -42,7 +42,6 @@ def runtime() -> Iterator[WasmToolRuntime]:
             "_BOOT",
             spawn._BOOT.replace("wasmrt.sandbox.isolation.worker.zygote", "tests.sandbox.isolation.escape"),
         )
-        patch.setattr(launcher, "_shared", [])
         with WasmToolRuntime(config) as runtime:
             yield runtime
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import select
 import signal
 import socket
 import threading
@@ -20,6 +21,7 @@ from tests.sandbox.isolation.processes import children, is_alive, parent
 from wasmrt import Capabilities, PreparedTool, ResourceLimits, WasmToolRuntime
 from wasmrt.core.errors import CancelledError, DeadlineExceededError, ToolError
 from wasmrt.core.lifetime import Lifetime
+from wasmrt.sandbox.isolation.pool import spawn
 from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unlimited_lifetime
 from wasmrt.sandbox.isolation.wire import Kind, send_with_descriptors
 
@@ -37,10 +39,12 @@ def stopped(process: int) -> Iterator[None]:
 
 
 def without_template(tool: PreparedTool) -> int:
-    """End the tool's template, as if too many other tools had one; return the zygote."""
+    """End the tool's processes, as if too many other tools had some; return the zygote that the next call uses."""
     tool.execute({})
-    zygote = parent(parent(process_of(tool)))
     assert program_of(tool).unload_idle(unlimited_lifetime())
+    spawn.start_ahead()
+    zygote, end = spawn._ahead[0]
+    select.select([end], [], [])  # it has started
     return zygote
 
 
@@ -108,15 +112,13 @@ def test_a_template_that_loads_slowly_is_loaded_once_for_all_calls(runtime: Wasm
     """Each call gives up at its deadline; loading continues, so that a later call finds it finished."""
     echo = prepared(runtime, limits=SHORT)
     zygote = without_template(echo)
-    before = children(zygote)
     with stopped(zygote):
         for _ in range(calls):
             with pytest.raises(DeadlineExceededError):
                 echo.execute({})
     assert echo.execute({"a": 1}).result == {"a": 1}
     process_of(echo)  # a worker of it waits
-    new = {child for child in children(zygote) - before if is_alive(child)}
-    assert new == {parent(process_of(echo))}
+    assert {child for child in children(zygote) if is_alive(child)} == {parent(process_of(echo))}
 
 
 def test_an_unused_forked_worker_exits_and_is_reaped(runtime: WasmToolRuntime) -> None:
@@ -147,6 +149,18 @@ def test_programs_that_evict_each_other_do_not_deadlock(
     for thread in threads:
         thread.join()
     assert len(answers) == 20
+
+
+def test_the_component_that_was_not_used_for_longest_loses_its_processes(
+    runtime: WasmToolRuntime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = (prepared(runtime, name=name) for name in ("first", "second"))
+    kept, ended = (parent(process_of(tool, None)) for tool in (first, second))
+    first.execute({})
+    monkeypatch.setattr(program_of(first)._idle_workers, "_max_programs", 2)
+    prepared(runtime, name="third").execute({})
+    assert is_alive(kept)
+    assert not is_alive(ended)
 
 
 @contextmanager

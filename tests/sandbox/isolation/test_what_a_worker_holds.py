@@ -11,13 +11,14 @@ from wasmrt.testing import FakeResolver, MemorySecrets, ReceivedRequest, Scripte
 from wasmrt.testing.attacks import Body, tool
 
 from tests.egress.gateway.world import HOST
-from tests.sandbox.isolation.conftest import ECHO, process_of
+from tests.sandbox.isolation.conftest import ECHO, process_of, program_of
 from tests.sandbox.isolation.conftest import prepared as prepare
 from wasmrt import WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.secrets import Secret
 from wasmrt.sandbox.guest.engine import wat2wasm
+from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 
 SECRET = "kept-" + "by-the-host-alone-" + "4711"
 OTHERS = "what another user " + "said in confidence"
@@ -139,3 +140,41 @@ def test_processes_that_handle_untrusted_bytes_are_sealed(runtime: WasmToolRunti
     assert status["Seccomp"] == "2"
     assert int(status["CapEff"], 16) == int(status["CapPrm"], 16) == int(status["CapBnd"], 16) * (os.getuid() == 0) == 0
     assert "Seccomp:\t0" in Path(f"/proc/{zygote}/status").read_text()  # it reads no untrusted data
+
+
+def libraries_of(process: int) -> dict[str, int]:
+    """The first address of each library that a process has mapped; requires root and is skipped otherwise."""
+    if not os.access(f"/proc/{process}/maps", os.R_OK):
+        pytest.skip("only root may read the mappings of a worker")
+    found: dict[str, int] = {}
+    for line in Path(f"/proc/{process}/maps").read_text().splitlines():
+        span, _, _, _, _, *name = line.split(None, 5)
+        if name and name[0].startswith("/") and ".so" in name[0]:
+            found.setdefault(name[0], int(span.partition("-")[0], 16))
+    assert found
+    return found
+
+
+def test_each_component_has_an_address_layout_of_its_own(runtime: WasmToolRuntime) -> None:
+    """Otherwise a component that escaped the engine would know the addresses in the workers of other components."""
+    echo, other = prepare(runtime, ECHO), runtime.prepare("other", wat2wasm(tool(Body(execute="(call $ok)"))))
+    for each in (echo, other):
+        each.execute({}, user="ann")
+    echo.execute({}, user="bob")
+    ann, bob, others = (
+        libraries_of(process_of(echo, "ann")), libraries_of(process_of(echo, "bob")),
+        libraries_of(process_of(other, "ann")),
+    )  # fmt: skip
+    assert ann.keys() == others.keys()
+    assert not [name for name, start in ann.items() if others[name] == start]
+    assert ann == bob  # as documented: workers of one component are forked from one process
+
+
+def test_a_restarted_template_has_another_address_layout(runtime: WasmToolRuntime) -> None:
+    echo = prepare(runtime, ECHO)
+    echo.execute({})
+    before = libraries_of(process_of(echo))
+    assert program_of(echo).unload_idle(unlimited_lifetime())
+    echo.execute({})
+    after = libraries_of(process_of(echo))
+    assert not [name for name, start in before.items() if after.get(name) == start]

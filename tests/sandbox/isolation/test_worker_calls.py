@@ -37,7 +37,7 @@ from wasmrt.core.errors import (
 )
 from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import CORE, RUN_WORKER, prepare
-from wasmrt.sandbox.isolation.pool import home, launcher
+from wasmrt.sandbox.isolation.pool import home
 from wasmrt.sandbox.isolation.pool.control import unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
@@ -364,8 +364,7 @@ def test_a_required_missing_layer_is_named() -> None:
 
 
 @pytest.mark.ci("slow")
-def test_a_closed_runtime_leaves_no_process_and_no_descriptor(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(launcher, "_shared", [])  # use a separate zygote
+def test_a_closed_runtime_leaves_no_process_and_no_descriptor() -> None:
     config = WasmRuntimeConfig(cache_compiled=False, optimization_level="none")  # type: ignore[arg-type]
     before, opened = children(os.getpid()), len(os.listdir("/proc/self/fd"))
     with WasmToolRuntime(config) as runtime:

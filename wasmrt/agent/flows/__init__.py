@@ -9,6 +9,7 @@ from wasmrt.agent.flows._destinations import (
     Outgoing,
     describe_params,
     find_outgoing,
+    is_control,
     is_email,
 )
 from wasmrt.agent.flows._forms import skeleton
@@ -49,6 +50,7 @@ __all__ = [
     "find_declaration_file",
     "find_outgoing",
     "flow_texts",
+    "is_control",
     "is_email",
     "labels_of",
     "only_transforms",

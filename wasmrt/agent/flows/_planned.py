@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from wasmrt.agent.flows._addresses import Form, find_addresses
@@ -17,10 +18,14 @@ from wasmrt.agent.flows._known import flow_texts, normalize_value
 from wasmrt.agent.flows._plans import Place, Plan
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.limits import MAX_PLAN_RESULT_BYTES, MAX_PLANS
+from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_PLAN_RESULT_BYTES, MAX_PLANS
+from wasmrt.core.strict_json import JsonError, read_json
 
-_LABELLED = re.compile(r"^[ \t]*([^:\n]{1,100}?)[ \t]*:[ \t]+(\S[^\n]{0,1000}?)[ \t]*$", re.M)
-
+_QUOTED = r"'([^'\\]{0,500})'|\"([^\"\\]{0,500})\""
+_LIST = re.compile(rf"\s*\[\s*(?:{_QUOTED})\s*(?:,\s*(?:{_QUOTED})\s*)*\]\s*")
+"""A list of strings that a service returned as text."""
+_MAX_LABELS = 100
+"""Maximum number of occurrences of a label in a text."""
 _CODE = re.compile(r"(?=[a-z]*\d)(?=\d*[a-z])[a-z0-9]{5,34}")
 _WORD = re.compile(r"[^\W_]+")
 _IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{11,30}")
@@ -30,6 +35,7 @@ class _Result:
     """One result of a step. SECURITY: values that repeat a param of the call are left out: the model chose them."""
 
     def __init__(self, result: Any, params: Mapping[str, Any]) -> None:
+        result = _read_structure(result)
         texts = list(flow_texts(result))
         self._result, self._text = result, "\n".join(texts)
         self._params = "\n".join(str(each) for each in flow_texts(params)).casefold()
@@ -43,8 +49,11 @@ class _Result:
         if re.search(rf"(?<!\w){re.escape(str(value).strip().casefold())}(?!\w)", self._params):
             return False
         if place.member:
-            return value_in(value, self._find_member(place.member))
-        if not self._structured and not isinstance(self._result, str) and value_in(value, _iter_parts(self._result)):
+            found = tuple(iter_members(self._result, (place.member,)))
+            return value_in(value, _with_items(found)) if found else self._is_labelled(value, place.member)
+        # SECURITY: a longer text is not a value: its author would choose every word of it.
+        several_words = isinstance(self._result, str) and len(self._result.split()) > 1
+        if not self._structured and not several_words and value_in(value, _iter_parts(self._result)):
             return True
         if place.maximum is not None:
             return parse_number(value) in find_likely_numbers(skeleton(self._text))
@@ -76,12 +85,34 @@ class _Result:
         unclear = (Form.SPLIT, Form.FILE)
         return frozenset(_squeeze(each) for each, form in find_addresses(self._text) if form not in unclear)
 
-    def _find_member(self, name: str) -> Sequence[Any]:
-        """Return the values of a member, or the value of the lines with this label if they all have the same value."""
-        if found := tuple(iter_members(self._result, (name,))):
-            return found
-        lines = {each for label, each in _LABELLED.findall(self._text) if label.casefold() == name.casefold()}
-        return tuple(lines) if len(lines) == 1 else ()
+    def _is_labelled(self, value: Any, label: str) -> bool:
+        """Return whether a value follows a label and a colon: as the next word, or as the rest of its line.
+
+        SECURITY: if the text has the label several times, each must have the value: any of them can be injected.
+        """
+        found = re.finditer(rf"(?<!\w){re.escape(label)}[ \t]*:\s+(?=(\S[^\n]{{0,1000}}))", self._text, re.I)
+        rests = [each[1] for each in islice(found, _MAX_LABELS)]
+        if not 0 < len(rests) < _MAX_LABELS:
+            return False
+        return all(value_in(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
+
+
+def _read_structure(result: Any) -> Any:
+    """Return the JSON data of a result that is JSON text, as many MCP servers return it; otherwise the result."""
+    if not isinstance(result, str) or not result.lstrip().startswith(("{", "[")):
+        return result
+    try:
+        return read_json(result, max_bytes=MAX_PLAN_RESULT_BYTES, max_depth=MAX_JSON_DEPTH, distinct=True)
+    except JsonError:
+        return result
+
+
+def _with_items(values: Iterable[Any]) -> Iterator[Any]:
+    """Yield values. If one is a list of strings, written as text, yield its items, too."""
+    for value in values:
+        yield value
+        if isinstance(value, str) and _LIST.fullmatch(value):
+            yield from (one or other for one, other in re.findall(_QUOTED, value))
 
 
 def value_in(value: Any, values: Iterable[Any]) -> bool:

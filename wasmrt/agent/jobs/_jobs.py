@@ -141,7 +141,8 @@ class Jobs:
         if mode not in self._runners:
             known = ", ".join(filter(None, self._runners)) or "none"
             problem = f"mode {mode!r:.40} is not available" if mode else "a mode is required"
-            raise InvalidParametersError(f"{problem}; available modes: {known}")
+            other = ", or leave out mode" if "" in self._runners else ""
+            raise InvalidParametersError(f"{problem}; available modes: {known}{other}")
         created = self._registry if view is None else view
         if mcp_servers is not None:
             created = limit_servers(created, self._registry, mcp_servers)

@@ -339,8 +339,10 @@ def take_plan_step(state: CallState) -> bool:
 def record_plan_result(state: CallState, result: Any) -> None:
     """Add the result of a planned call as a source of values for later steps.
 
-    SECURITY: the result of a tool that only transforms its params is a choice of the model, and no source.
+    SECURITY: the result of a tool that only transforms its params is a choice of the model, and no source. Without
+    params, there is no choice: such a tool returns the time, for example.
     """
     plans = state.services.traces.plans(state.request.user, state.request.trace)
-    if plans is not None and state.planned is not None and not only_transforms(state.effects):
+    chosen = only_transforms(state.effects) and bool(state.params)
+    if plans is not None and state.planned is not None and not chosen:
         plans.record(state.planned, state.params, result)

@@ -167,11 +167,13 @@ def check_method_override(
 def _parameter_names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str]:
     yield from query_names(url.query)
     kinds = [value.lower() for name, value in headers if name.lower() == "content-type"]
-    if not body or (b"%" not in body and b"method" not in body.lower()):
+    form, parts = not kinds or any(_FORM in kind for kind in kinds), any("multipart/" in kind for kind in kinds)
+    # Without an equals sign, no parameter has a value.
+    if not body or not (form or parts) or b"=" not in body or (b"%" not in body and b"method" not in body.lower()):
         return
-    if not kinds or any(_FORM in kind for kind in kinds):
+    if form:
         yield from query_names(body.decode("latin-1"))
-    if any("multipart/" in kind for kind in kinds):
+    if parts:
         yield from (name.decode("latin-1") for name in _PART_NAME.findall(body))
 
 

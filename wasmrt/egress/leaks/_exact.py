@@ -45,14 +45,14 @@ _MOST_SPREAD_BYTES = 64 * KIB
 _SPREAD_MEMORY_BYTES = 16 << 20
 """Maximum number of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
-_SEARCH_BYTES = 4 * KIB
-"""The cost of one search without a PatternSet, in scanned bytes."""
-_SET_FROM_BYTES = 64 * KIB
-"""Number of scanned bytes after which building a PatternSet is worthwhile."""
 _BATCH_BYTES = 64 * KIB
 """Size from which on pieces of decoded content are not searched together with further pieces."""
 _MAX_CLEAN_RUNS = 1 << 16
 """Maximum number of runs of one text that are recorded as clean."""
+_SHORT_TEXT_BYTES = 16 * KIB
+"""Maximum size of a text whose clean runs are remembered for later texts, as those of response headers."""
+_REMEMBERED_RUNS = 256
+_REMEMBERED_RUN_BYTES = 128
 _BLOCK_BYTES = 1024
 """Block size for mapping the normal form back to the text."""
 _LOWER = bytes(range(256)).lower()
@@ -71,14 +71,16 @@ class ScanHints:
 class _Prepared:
     """The patterns of some secrets, built at the first scan."""
 
-    __slots__ = ("_secrets", "_set", "_units", "partial", "patterns")
+    __slots__ = ("_secrets", "_set", "clean_runs", "partial", "patterns")
 
     def __init__(self, secrets: tuple[tuple[str, str], ...]) -> None:
         self._secrets = secrets
         self.patterns: Patterns | None = None
         self.partial: tuple[PartialPattern, ...] = ()
         self._set: PatternSet | None = None
-        self._units = 0
+        self.clean_runs: dict[bool, set[bytes]] = {True: set(), False: set()}
+        """Runs of short texts in which a search found nothing, with and without partial matches. Most responses of a
+        server have the same headers, and decoding all their words takes longer than a small request."""
 
     def build(self) -> Patterns:
         if self.patterns is None:
@@ -86,15 +88,12 @@ class _Prepared:
             self.patterns = patterns_of(self._secrets)
         return self.patterns
 
-    def may_match(self, data: bytes) -> MayMatch:
+    def may_match(self, data: bytes, check: Check) -> MayMatch:
         """Return, for each search, whether it can match `data`."""
         patterns = self.build()
         if self._set is None:
-            self._units += len(data) + _SEARCH_BYTES
-            if self._units < _SET_FROM_BYTES:
-                return MayMatch()
             self._set = PatternSet(patterns, self.partial)
-        return self._set.may_match(data)
+        return self._set.may_match(data, check)
 
 
 class ExactMatcher:
@@ -126,11 +125,26 @@ class ExactMatcher:
         called at every candidate and regularly in between, and ends the scan if it raises. The results of this search
         are stored in `hints`.
         """
-        if self._secrets:
-            budget = DecodeBudget.for_text(len(data), check)
-            yield from self._search(data, budget, hints=hints)
-            if not budget.complete:
-                yield None, 0, len(data)
+        if not self._secrets:
+            return
+        budget = DecodeBudget.for_text(len(data), check)
+        left, clean = budget.left, True
+        budget.clean_runs[0] = set(self._prepared.clean_runs[self._finds_parts])
+        for found in self._search(data, budget, hints=hints):
+            clean = False
+            yield found
+        if not budget.complete:
+            yield None, 0, len(data)
+        elif clean and budget.left < left and len(data) <= _SHORT_TEXT_BYTES:
+            self._remember_runs(data, check)
+
+    def _remember_runs(self, data: bytes, check: Check) -> None:
+        """Remember the runs of a text in which nothing was found, and which was searched completely."""
+        runs = {data[start:end] for start, end in find_runs(data, self._least_run, check)}
+        known = self._prepared.clean_runs[self._finds_parts]
+        known.update(run for run in runs if len(run) <= _REMEMBERED_RUN_BYTES)
+        if len(known) > _REMEMBERED_RUNS:
+            known.clear()
 
     def possible_match_start(self, data: bytes) -> int:
         """Return the start of a secret that may continue after `data`, or the length of `data` if there is none."""
@@ -158,12 +172,12 @@ class ExactMatcher:
         SECURITY: all content is searched, even if it looks random. But only `sound` content that is encoded too deeply
         withholds a text, because random bytes decode to some random bytes without end.
         """
-        patterns, may_match = self._prepared.build(), self._prepared.may_match(data)
+        patterns, may_match = self._prepared.build(), self._prepared.may_match(data, budget.check)
         if hints is not None:
             hints.nothing_encoded = not may_match.encoded
         if may_match.partial and self._finds_parts:
             yield from find_partial(data, self._prepared.partial, budget.check)
-        yield from _find_patterns(data, patterns, may_match, budget.check)
+        yield from _find_patterns(data, patterns, may_match.patterns, budget.check)
         settled = True
         apart = patterns.hold_escapes and nesting + escapes < _APART_LEVELS
         for text in iterate_unescaped(data, apart=apart, budget=budget):
@@ -177,8 +191,10 @@ class ExactMatcher:
             return  # intermediate texts contain the same runs as the first or the last text
         if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
+        runs = may_match.encoded or self._least_run < LEAST_RUN
+        if not runs and data.isascii() and b"\0" not in data:
+            return  # nothing is encoded
         if nesting < MAX_NESTING:
-            runs = may_match.encoded or self._least_run < LEAST_RUN
             yield from self._search_encoded(data, budget, nesting, runs=runs, remember=sound and escapes > 0)
         elif sound:
             record_encoded(data, budget)
@@ -209,11 +225,11 @@ class ExactMatcher:
 
     def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
         """Search `bare`, which is `data` without markup, and yield the places in `data`."""
-        patterns, may_match = self._prepared.build(), self._prepared.may_match(bare)
+        patterns, may_match = self._prepared.build(), self._prepared.may_match(bare, check)
         places = None
         parts = self._prepared.partial if may_match.partial and self._finds_parts else ()
         found = find_partial(bare, parts, check)
-        for name, start, end in (*found, *_find_patterns(bare, patterns, may_match, check)):
+        for name, start, end in (*found, *_find_patterns(bare, patterns, may_match.patterns, check)):
             places = places or remove_markup_mapped(data)
             yield name, *places.origin(start, end)
 
@@ -251,9 +267,7 @@ def _batches(found: Iterator[Decoded]) -> Iterator[_Batch]:
     yield from (_Batch(pieces, sound=sound) for sound, pieces in gathered.items() if pieces)
 
 
-def _find_patterns(
-    data: bytes, patterns: Patterns, may_match: MayMatch, check: Check
-) -> Iterator[tuple[str, int, int]]:
+def _find_patterns(data: bytes, patterns: Patterns, likely: bool, check: Check) -> Iterator[tuple[str, int, int]]:
     for name, value in (*patterns.verbatim, *(() if data.isascii() else patterns.replaced)):
         if value in data:
             yield from _find_verbatim(data, name, value, check)
@@ -262,12 +276,9 @@ def _find_patterns(
         # The place is not known: the whole text is reported.
         if compile_set([expression], memory_bytes=_SPREAD_MEMORY_BYTES).Match(data.replace(value, b"")):
             yield name, 0, len(data)
-    for group, dropped, likely in (
-        (patterns.alnum, NOT_ALNUM, may_match.alnum),
-        (patterns.loose, SEPARATORS, may_match.loose),
-        (patterns.visible, NOT_VISIBLE, may_match.visible),
-    ):
-        if group and likely and (present := _find_texts(data, group, dropped, check)):
+    searches = ((patterns.alnum, NOT_ALNUM), (patterns.loose, SEPARATORS), (patterns.visible, NOT_VISIBLE))
+    for group, dropped in searches if likely else ():
+        if group and (present := _find_texts(data, group, dropped, check)):
             found = [pattern for pattern in group if pattern.text in present]
             yield from _find_in_normal_form(data, found, dropped, check)
 

@@ -1,6 +1,7 @@
 """Convert the failure that ended a guest to a typed error.
 
-The type depends on the call's state and the trap's code. Messages are never parsed.
+The type depends on the call's state, the trap's code and, if the guest aborted, its last log lines. Messages of the
+engine are never parsed.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from wasmrt.core.errors import (
     TrapError,
 )
 from wasmrt.core.limits import MAX_LOG_ENTRY_BYTES, MIB
+from wasmrt.core.model import LogLevel
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.component.worlds import FailureKind
 from wasmrt.sandbox.guest.call import GuestBudgets, GuestCall
@@ -98,6 +100,14 @@ OUT_OF_MEMORY = "out-of-memory"
 
 The host cannot detect this itself: the engine's C API has neither a callback nor a counter for refused memory growth.
 """
+_REFUSED_ALLOCATION = re.compile(
+    r"memory allocation of \d+ bytes failed"  # Rust: library/std/src/alloc.rs
+    r"|out of memory: \d+ bytes more were refused"  # the templates for C and Rust
+    r"|runtime: out of memory: cannot allocate \d+-byte block .*|fatal error: out of memory"  # Go: runtime/mem.go
+    r"|MemoryError"  # Python, at the end of a traceback
+)
+"""The line that a language's runtime logs before it aborts because it could not allocate memory."""
+_LAST_LINES = 8
 _CRASHED = "crashed"
 _CRASH_HINT = "fix the tool's source, then run: wasmrt build && wasmrt test"
 _GUEST_CODE = re.compile(r"[a-z][a-z0-9]*(?:[-_.][a-z0-9]+){0,7}\Z")
@@ -112,9 +122,13 @@ def typed_failure(failure: Mapping[str, Any], budgets: GuestBudgets) -> ToolErro
     kind, code, message = failure["kind"], failure.get("code"), failure["message"]
     if (kind, code) != (FailureKind.EXECUTOR, OUT_OF_MEMORY):
         return guest_failure(kind, code, message)
+    return _memory_limit(budgets, message)
+
+
+def _memory_limit(budgets: GuestBudgets, reason: str) -> MemoryLimitError:
     limit = budgets.limits.memory_bytes
     return MemoryLimitError(
-        f"the tool reached its memory limit of {_format_size(limit)}: {message}",
+        f"the tool reached its memory limit of {_format_size(limit)}: {reason}",
         limit=limit, used=None, setting="limits.memory_bytes",
     )  # fmt: skip
 
@@ -155,10 +169,23 @@ def _from_fault(cause: EngineFault, budgets: GuestBudgets) -> ToolError:
     if cause.code is None:
         # This is not a trap. The engine stopped, for example because it cannot represent a value or an instance.
         return TrapError(f"the engine stopped the guest: {printable_line(cause.message, 300)}", code="stopped")
+    if cause.code == TrapCode.UNREACHABLE and (line := _refused_allocation(budgets)):
+        return _memory_limit(budgets, line)
     return TrapError(
         f"the guest trapped: {cause.code.words}", code=f"trap-{cause.code.words.replace(' ', '-')}",
         hint=_HINTS.get(cause.code, "").format(memory=_format_size(budgets.limits.memory_bytes)) or None,
     )  # fmt: skip
+
+
+def _refused_allocation(budgets: GuestBudgets) -> str | None:
+    """Return the line with which an aborted guest reported that it could not allocate memory, or None.
+
+    SECURITY: the guest can log this line without a reason, as it can return a failure with the code `OUT_OF_MEMORY`.
+    """
+    if not isinstance(budgets, GuestCall):
+        return None
+    lines = [entry.message for entry in budgets.logs if entry.level in (LogLevel.WARN, LogLevel.ERROR)]
+    return next((line for line in lines[-_LAST_LINES:] if _REFUSED_ALLOCATION.fullmatch(line.strip())), None)
 
 
 def _format_size(size_bytes: int) -> str:

@@ -1,7 +1,8 @@
 """Undo what a command changes in git's own files, if it would make a later `git` of the user run a program.
 
-The kernel cannot protect a file in a folder that a command may write, so these files are read before the command and
-compared when all its processes have ended.
+The kernel cannot protect them in a folder that a command may write, so they are read before the command and compared
+when all its processes have ended. Read-only mounts of `config` and `hooks` prevent moving them or `.git`, but not the
+creation of `.git/commondir`, which makes git read other settings; Landlock has no rules for names.
 """
 
 from __future__ import annotations

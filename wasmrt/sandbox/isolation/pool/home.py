@@ -26,16 +26,16 @@ from wasmrt.sandbox.guest.settings import (
     find_capacity,
     fits_the_pool,
 )
-from wasmrt.sandbox.isolation.pool import launcher
 from wasmrt.sandbox.isolation.pool.control import run_abandonable, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.launcher import Zygote, Zygotes
 from wasmrt.sandbox.isolation.pool.memory import memory_file, sealed_after, sealed_memory, socket_pair
 from wasmrt.sandbox.isolation.pool.program import IdleWorkers, Program
 from wasmrt.sandbox.isolation.pool.template import ProgramKey
 from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolError
 from wasmrt.sandbox.isolation.wire.calls import read_error
 
-MAX_PROGRAMS = 64
-"""Maximum number of components with a template process. Calls of other components start a template again."""
+MAX_PROGRAMS = 32
+"""Maximum number of components with processes, which take about 20 MiB each. Calls of others start them again."""
 KEPT_PROGRAMS = 256
 COMPILE_SECONDS = 120.0
 MAX_ARTIFACT_BYTES = 1024 * MIB
@@ -48,7 +48,7 @@ class WorkerHome:
         self._engine = engine
         self._disk = disk
         self._required = required
-        self._zygote = launcher.acquire_zygote()
+        self._zygotes = Zygotes()
         self._compiling = threading.BoundedSemaphore(max_compiles)
         self._idle_workers = IdleWorkers(find_capacity(Isolation.PROCESS).calls, MAX_PROGRAMS)
         self._lock = threading.Lock()
@@ -72,13 +72,13 @@ class WorkerHome:
         return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
 
     def close(self) -> None:
-        """End every worker and template, and the zygote if no other runtime uses it."""
+        """End every worker, template and zygote."""
         with self._lock:
             self._closed = True
             self._kept.clear()
         for program in self._idle_workers.close():
             program.close()
-        launcher.release_zygote(self._zygote)
+        self._zygotes.close()
 
     def _load(self, key: ProgramKey, data: bytes) -> Program:
         with self._lock:
@@ -92,8 +92,13 @@ class WorkerHome:
         return run_abandonable(lambda: self._made(key, data))
 
     def _made(self, key: ProgramKey, data: bytes) -> Program:
-        artifact = self._artifact(key, data)
-        program = Program(self._zygote, key, artifact, data, self._idle_workers)  # which now owns the artifact
+        zygote = self._zygotes.start()
+        try:
+            artifact = self._artifact(zygote, key, data)  # owned by the program from here on
+            program = Program(key, artifact, self._zygotes, self._idle_workers, zygote=zygote, data=data)
+        except BaseException:
+            zygote.close()
+            raise
         with self._lock:
             is_late = self._closed
             if not is_late:
@@ -104,20 +109,20 @@ class WorkerHome:
             program.close()
         return program
 
-    def _artifact(self, key: ProgramKey, data: bytes) -> int:
+    def _artifact(self, zygote: Zygote, key: ProgramKey, data: bytes) -> int:
         """Return a sealed memfd with the compiled code."""
         if self._disk is None:
-            return sealed_memory(self._compile(key, data))
-        entry = cache_key(key.digest, self._zygote.version(unlimited_lifetime()), key.engine)
+            return sealed_memory(self._compile(zygote, key, data))
+        entry = cache_key(key.digest, zygote.version(unlimited_lifetime()), key.engine)
         with suppress(NotCachedError):
             return sealed_after(partial(self._disk.copy, entry))
-        artifact = self._compile(key, data)
+        artifact = self._compile(zygote, key, data)
         self._disk.store(entry, artifact)
         return sealed_memory(artifact)
 
-    def _compile(self, key: ProgramKey, data: bytes) -> memoryview:
+    def _compile(self, zygote: Zygote, key: ProgramKey, data: bytes) -> memoryview:
         """Compile the code in a separate process. The host stores the code without parsing it."""
-        with self._compiling, _compiler(self._zygote, key, data) as answer:
+        with self._compiling, _compiler(zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)
             if frame.kind == Kind.REFUSED:
                 raise read_error(frame.fields())
@@ -134,7 +139,7 @@ def _bounds() -> str:
 
 
 @contextmanager
-def _compiler(zygote: launcher.Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
+def _compiler(zygote: Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
     """Start a compile worker, and end it after the block."""
     ours, theirs = socket_pair()
     with ours:

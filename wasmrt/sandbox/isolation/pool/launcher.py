@@ -5,11 +5,11 @@ from __future__ import annotations
 import atexit
 import os
 import threading
+import weakref
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TypeVar
 
-from wasmrt.core.errors import ToolError
+from wasmrt.core.errors import RuntimeClosedError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.isolation.pool import spawn
 from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unbroken, unlimited_lifetime
@@ -24,7 +24,8 @@ START_SECONDS = 30.0
 class Zygote:
     """One zygote process, started at once and used when it is first needed. Threads may share it.
 
-    If it was killed, the next `fork` starts another.
+    SECURITY: each component has its own. Processes forked from one zygote have the same address layout, so a component
+    that escaped the engine would know the addresses in the workers of all others.
 
     Raises:
         InternalError: the zygote cannot be started.
@@ -33,7 +34,9 @@ class Zygote:
     def __init__(self) -> None:
         self._lock = Turns()
         self._process = os.getpid()
-        self._start()
+        self._pid, end = spawn.start()
+        self._control = Control(end, Kind.HELLO, START_SECONDS)
+        _started.add(self)
 
     def version(self, lifetime: Lifetime) -> str:
         """Return the version of the engine, for which machine code is compiled. Raises the errors of `fork`."""
@@ -43,7 +46,7 @@ class Zygote:
         """Fork a child with these descriptors; return its PID.
 
         Raises:
-            InternalError: the zygote has ended.
+            GoneError: the zygote has ended.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before the answer. If a child
                 was forked, it is ended.
         """
@@ -66,23 +69,13 @@ class Zygote:
     def close(self) -> None:
         """End the zygote; its children end with it."""
         with self._lock.hold(unlimited_lifetime()):
-            if not self.is_ours:
-                return
-            listens = self._control.is_greeted
-            self._control.close()
-        if not listens:  # it reads its socket only after its imports
-            spawn.kill(self._pid)
-            return
-        with suppress(ChildProcessError):  # other code of this process waited for the child
-            os.waitpid(self._pid, 0)
+            if self.is_ours:
+                self._control.close()
+                spawn.kill(self._pid)
 
     def leave(self) -> None:
         """Close this end in a forked process, so that the zygote notices when its owner has ended."""
         self._control.close()
-
-    def _start(self) -> None:
-        self._pid, end = spawn.start()
-        self._control = Control(end, Kind.HELLO, START_SECONDS)
 
     def _end(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
@@ -98,58 +91,54 @@ class Zygote:
     def _exchange(self, ask: Callable[[], _T], lifetime: Lifetime) -> _T:
         def alone() -> _T:
             with self._lock.hold(lifetime):
-                return self._again(ask)
+                return ask()
 
         return unbroken(alone)
 
-    def _again(self, ask: Callable[[], _T]) -> _T:
-        """Send a request. If the zygote and its children have ended, start another and repeat the request."""
-        try:
-            return ask()
-        except GoneError:
-            if not self.is_ours:
-                raise
-        gone, control = self._pid, self._control
-        self._start()  # first: if none can be started now, the next call tries again
-        control.close()
-        spawn.kill(gone)  # it does not answer
-        return ask()
+
+class Zygotes:
+    """The zygotes of one runtime. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._started: weakref.WeakSet[Zygote] = weakref.WeakSet()
+        self._closed = False
+
+    def start(self) -> Zygote:
+        """Start a zygote. Its user closes it.
+
+        Raises:
+            RuntimeClosedError: `close` was called.
+            InternalError: the zygote cannot be started.
+        """
+        with self._lock:
+            if self._closed:
+                raise RuntimeClosedError("the runtime is closed", hint="create a new WasmToolRuntime")
+            zygote = Zygote()
+            self._started.add(zygote)
+            return zygote
+
+    def close(self) -> None:
+        """End all zygotes with their children, and start no more."""
+        with self._lock:
+            self._closed = True
+            left = list(self._started)
+        for zygote in left:
+            zygote.close()
 
 
-_shared: list[tuple[Zygote, int]] = []
-"""The zygote and the number of its users. Assigned in one step, because threads fork and signal handlers raise."""
-_lock = threading.Lock()
-
-
-def acquire_zygote() -> Zygote:
-    """Return this process's zygote, started if needed; call `release_zygote` when done."""
-    with _lock:
-        zygote, users = _shared[0] if _shared else (None, 0)
-        if zygote is None or not zygote.is_ours:
-            zygote, users = Zygote(), 0
-        _shared[:] = [(zygote, users + 1)]
-        return zygote
-
-
-def release_zygote(zygote: Zygote) -> None:
-    """Release the zygote; the last user ends the process."""
-    with _lock:
-        if not _shared or _shared[0][0] is not zygote:
-            return
-        users = _shared[0][1] - 1
-        _shared[:] = [(zygote, users)] if users else []
-    if not users:
-        zygote.close()
+_started: weakref.WeakSet[Zygote] = weakref.WeakSet()
+"""The zygotes of this process."""
 
 
 def _forget_in_child() -> None:
-    for zygote, _ in _shared:
+    for zygote in _started:
         zygote.leave()
-    _shared.clear()
+    _started.clear()
 
 
 def _close_all() -> None:
-    for zygote, _ in list(_shared):
+    for zygote in list(_started):
         zygote.close()
 
 

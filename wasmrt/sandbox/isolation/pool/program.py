@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
@@ -14,9 +15,9 @@ from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
-from wasmrt.sandbox.isolation.pool.control import GoneError, Turns, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.control import GoneError, Turns, unbroken, unlimited_lifetime
 from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError, crashed
-from wasmrt.sandbox.isolation.pool.launcher import Zygote
+from wasmrt.sandbox.isolation.pool.launcher import Zygote, Zygotes
 from wasmrt.sandbox.isolation.pool.template import ProgramKey, Template
 from wasmrt.sandbox.isolation.wire import ClosedError, ProtocolError
 
@@ -37,10 +38,19 @@ class Program:
 
     checks_params = True
 
-    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, idle_workers: IdleWorkers) -> None:
-        self._zygote = zygote
+    def __init__(
+        self,
+        key: ProgramKey,
+        artifact: int,
+        zygotes: Zygotes,
+        idle_workers: IdleWorkers,
+        *,
+        zygote: Zygote,
+        data: bytes,
+    ) -> None:
         self._key = key
         self._artifact = artifact
+        self._zygotes = zygotes
         self._idle_workers = idle_workers
         self._lock = threading.Lock()
         """Held only briefly. In contrast, `_starting` is held until a template or a worker was forked."""
@@ -49,7 +59,7 @@ class Program:
         self._calls = 0
         self._type: ComponentType | None = None
         weakref.finalize(self, os.close, artifact)
-        self.description = self._describe(data)
+        self.description = self._describe(zygote, data)
 
     @property
     def limits(self) -> ResourceLimits:
@@ -143,10 +153,10 @@ class Program:
         pid, worker.pid = worker.pid, 0
         return crashed(0 if template is None else template.status(pid, lifetime))
 
-    def _describe(self, data: bytes) -> Description:
+    def _describe(self, zygote: Zygote, data: bytes) -> Description:
         loading = unlimited_lifetime()
         with self._count_call():
-            self._world = self._load_template(loading, data).world
+            self._world = self._load_template(loading, zygote, data).world
             worker = self._fork_worker(loading)
             lifetime = Lifetime(DESCRIBE_SECONDS)
             try:
@@ -204,17 +214,15 @@ class Program:
             self._forget(template)
             return self._load_template(lifetime).fork(lifetime)
 
-    def _load_template(self, lifetime: Lifetime, data: bytes = b"") -> Template:
+    def _load_template(self, lifetime: Lifetime, zygote: Zygote | None = None, data: bytes = b"") -> Template:
         """Return the template once it has loaded the component. The wait ends with `lifetime`.
 
-        `data` is only needed the first time, to detect the component's world.
+        The first time, pass the zygote that compiled the component, and `data`, from which its world is detected.
         """
         with self._starting.hold(lifetime):
             template = self._template
             if template is None:
-                template = Template(self._zygote, self._key, self._artifact, data, lifetime)
-                with self._lock:
-                    self._template = template
+                template = unbroken(lambda: self._new_template(zygote, data))
                 self._idle_workers.loaded(self, lifetime)
         try:
             template.load(lifetime)
@@ -222,6 +230,12 @@ class Program:
             if not lifetime.is_over:  # otherwise loading itself did not fail
                 self._forget(template)
             raise
+        return template
+
+    def _new_template(self, zygote: Zygote | None, data: bytes) -> Template:
+        template = Template(zygote or self._zygotes.start(), self._key, self._artifact, data)
+        with self._lock:
+            self._template = template
         return template
 
     def _forget(self, template: Template) -> None:
@@ -251,14 +265,17 @@ class IdleWorkers:
         self._max_workers = max_workers
         self._max_programs = max_programs
         self._lock = threading.Lock()
-        # One list, always consistent: a signal handler may raise anywhere.
+        # Always consistent: a signal handler may raise anywhere.
         self._idle: list[tuple[Program, str | None, Worker]] = []
-        self._load_template: dict[int, Program] = {}
+        self._programs: OrderedDict[int, Program] = OrderedDict()
+        """The most recently used is the last."""
         self._closed = False
 
     def take(self, program: Program, user: str | None) -> Worker | None:
         """Return the most recently used worker, or None."""
         with self._lock:
+            if id(program) in self._programs:
+                self._programs.move_to_end(id(program))
             for place in range(len(self._idle) - 1, -1, -1):
                 held = self._idle[place]
                 if held[0] is program and held[1] == user:
@@ -283,7 +300,7 @@ class IdleWorkers:
     def drop(self, program: Program) -> list[Worker]:
         """Forget a component's template and kill its workers; return them, for the caller to wait for."""
         with self._lock:
-            self._load_template.pop(id(program), None)
+            self._programs.pop(id(program), None)
             gone = [worker for owner, _, worker in self._idle if owner is program]
             self._idle = [held for held in self._idle if held[0] is not program]
         for worker in gone:
@@ -293,12 +310,12 @@ class IdleWorkers:
     def loaded(self, program: Program, lifetime: Lifetime) -> None:
         """Record that a component has a template; if there are too many, unload one without calls."""
         with self._lock:
-            self._load_template[id(program)] = program
-            others = list(self._load_template.values()) if len(self._load_template) > self._max_programs else []
+            self._programs[id(program)] = program
+            others = list(self._programs.values()) if len(self._programs) > self._max_programs else []
         any(other.unload_idle(lifetime) for other in others if other is not program)
 
     def close(self) -> list[Program]:
         """Accept no more workers; return the components that have a template."""
         with self._lock:
             self._closed = True
-            return list(self._load_template.values())
+            return list(self._programs.values())

@@ -39,33 +39,19 @@ class ProgramKey(NamedTuple):
 
 
 class Template:
-    """One template process, started at once. Threads may share it. Each thread waits at most until its call's deadline.
-
-    Raises:
-        InternalError: the template cannot be started.
-        DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended before it was started.
-    """
+    """One template process and its zygote. Threads may share it; each waits at most until its call's deadline."""
 
     world: str
     """The interface through which the component is called. Set by `load`."""
 
-    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes, lifetime: Lifetime) -> None:
+    def __init__(self, zygote: Zygote, key: ProgramKey, artifact: int, data: bytes) -> None:
         self._zygote = zygote
+        self._key = key
+        self._artifact = artifact
+        self._data = data
         self._lock = Turns()
-        ours, theirs = socket_pair()
-        self._control = Control(ours, Kind.READY, LOAD_SECONDS)
-        head = {
-            **key.engine_fields(),
-            "limits": asdict(key.limits),
-            "name": key.name,
-            "required": key.required,
-        }
-        try:
-            with theirs, memory_file(data) as source:
-                self._pid = zygote.fork(Kind.LOAD, head, [theirs.fileno(), artifact, source], lifetime)
-        except BaseException:
-            self._control.close()
-            raise
+        self._control: Control | None = None
+        self._pid = 0
 
     def load(self, lifetime: Lifetime) -> None:
         """Wait until the component is loaded. If the lifetime ends first, loading continues, and another call may wait.
@@ -73,16 +59,38 @@ class Template:
         Raises:
             ComponentError, MemoryLimitError: the component cannot run here.
             WorkerCrashedError: the process crashed, or took too long.
+            InternalError: no process can be started.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended.
         """
         with self._lock.hold(lifetime):
             try:
-                frame = self._control.greeting(lifetime)
+                if self._control is None:
+                    unbroken(lambda: self._start(lifetime))
+                frame = self._loaded().greeting(lifetime)
                 if frame.kind == Kind.REFUSED:
                     raise read_error(frame.fields())
                 self.world = frame.fields().name("world", 1000)
             except (GoneError, ProtocolError) as error:
                 raise crashed(self.close(lifetime)) from error
+
+    def _start(self, lifetime: Lifetime) -> None:
+        """Fork the process, after its zygote has started."""
+        ours, theirs = socket_pair()
+        control = Control(ours, Kind.READY, LOAD_SECONDS)
+        head = {
+            **self._key.engine_fields(),
+            "limits": asdict(self._key.limits),
+            "name": self._key.name,
+            "required": self._key.required,
+        }
+        try:
+            with theirs, memory_file(self._data) as source:
+                self._pid = self._zygote.fork(Kind.LOAD, head, [theirs.fileno(), self._artifact, source], lifetime)
+        except BaseException:
+            control.close()
+            raise
+        self._data = b""
+        self._control = control
 
     def fork(self, lifetime: Lifetime) -> Worker:
         """Fork a worker.
@@ -104,7 +112,7 @@ class Template:
 
     def _number_of_new(self, end: int, lifetime: Lifetime) -> int:
         with self._lock.hold(lifetime):
-            return self._control.number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
+            return self._loaded().number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
         """Wait for a worker that was ended. Return its `waitpid` status, or 0 if the status is not known in time."""
@@ -115,7 +123,7 @@ class Template:
         try:
             with self._lock.hold(lifetime):
                 asked = True
-                return self._control.status(pid, lifetime)
+                return self._loaded().status(pid, lifetime)
         except (GoneError, ToolError):
             if not asked:
                 self.leave(pid)
@@ -123,7 +131,8 @@ class Template:
 
     def leave(self, pid: int) -> None:
         """Record that the next request must wait for a worker that was ended."""
-        self._control.leave(pid)
+        if self._control is not None:
+            self._control.leave(pid)
 
     def type(self, lifetime: Lifetime) -> ComponentType:
         """Return the component's imports and exports.
@@ -134,7 +143,7 @@ class Template:
 
         def ask() -> Frame:
             with self._lock.hold(lifetime):
-                return self._control.ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
+                return self._loaded().ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
 
         frame = unbroken(ask)
         try:
@@ -143,6 +152,15 @@ class Template:
             raise GoneError("the template process did not send the types of its component") from error
 
     def close(self, lifetime: Lifetime) -> int:
-        """End the template and all its workers; return the template's status."""
-        self._control.close()
-        return self._zygote.end(self._pid, lifetime)
+        """End the template, its workers and its zygote; return the template's status, or 0 if it is not known."""
+        status = 0
+        if self._control is not None:
+            self._control.close()
+            status = self._zygote.end(self._pid, lifetime)
+        self._zygote.close()
+        return status
+
+    def _loaded(self) -> Control:
+        if self._control is None:
+            raise GoneError("the template process has not been started")
+        return self._control

@@ -1,4 +1,4 @@
-"""The zygote: started without any access, it imports everything a worker needs and forks processes for the host.
+"""A component's zygote: started without any access, it imports everything a worker needs, and forks for the host.
 
 It has one thread, no secret, no file of the host and one socket, and it never reads hostile bytes: it only passes
 descriptors on. Each child seals itself before it reads its input.
