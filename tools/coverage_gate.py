@@ -77,8 +77,10 @@ def parts(files: dict[str, dict[str, Any]], gate: dict[str, Any]) -> list[Part]:
     found = {name: Part(name, floor) for name, floor in floors.items()}
     for path, file in sorted(files.items()):
         whole.add(path, file)
-        # The nearest parent package with a floor.
-        name = max((known for known in floors if path.startswith(f"{known}/")), key=len, default=str(Path(path).parent))
+        # The module itself, or the nearest parent package, with a floor.
+        name = max(
+            (known for known in floors if f"{path}/".startswith(f"{known}/")), key=len, default=str(Path(path).parent)
+        )
         found.setdefault(name, Part(name, None)).add(path, file)
     return [*found.values(), whole]
 

@@ -80,7 +80,7 @@ def test_no_other_wasi_interface_needs_a_capability() -> None:
         assert bool(capabilities_of([interface.name])) is (bare in needing), bare
 
 
-@pytest.mark.parametrize("capability", ["http", "workspace", "workspace_write", "secrets", "tool_invoke", "sockets"])
+@pytest.mark.parametrize("capability", ["http", "workspace", "workspace_write", "secrets", "tool_invoke"])
 def test_the_example_import_of_a_capability_can_use_it(capability: str) -> None:
     example = import_example(capability)
     if capability == "workspace_write":

@@ -27,7 +27,7 @@ from wasmrt.agent.flows._untrusted_text import UntrustedText
 from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, _decoded_size
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.capabilities._fields import Problems
-from wasmrt.capabilities.sections._tree import read_json as read_capability_json
+from wasmrt.capabilities.sections import read_json as read_capability_json
 from wasmrt.core.errors import WasmrtError
 from wasmrt.core.limits import (
     KIB,

@@ -28,8 +28,8 @@ def capabilities_of(imports: Iterable[str]) -> dict[str, str]:
 
 def import_example(section: str) -> str:
     """Return an example of an import that uses a section."""
-    kind = BY_SECTION.get(section)
-    return _REFUSED[0] if kind is None else (*kind.usable_imports, *kind.imports)[0]
+    kind = BY_SECTION[section]
+    return (*kind.usable_imports, *kind.imports)[0]
 
 
 def uses_section(section: str, imports: Iterable[str]) -> bool:

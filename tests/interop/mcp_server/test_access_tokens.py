@@ -20,9 +20,9 @@ from cryptography.hazmat.primitives import serialization
 from tests.interop.mcp_server.authority import HOST, RESOURCE, Authority, ec_key, ed_key, encoded, public, rsa_key
 from tests.interop.mcp_server.site import Site, events
 from tests.interop.mcp_server.world import FORMS, META, World
+from wasmrt.interop.mcp.server import oauth as keys
 from wasmrt.interop.mcp.server.http import BadToken, TokenFault, UserTokens
 from wasmrt.interop.mcp.server.oauth import AccessTokens, KeySet
-from wasmrt.interop.mcp.server.oauth import _tokens as keys
 from wasmrt.runtime.config_serve import ResourceSettings
 
 NAME = {"name": "a"}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from wasmrt.agent.approvals._approvals import Approvals, CallbackApprover, DenyApprover, QueueApprover
+from wasmrt.agent.approvals._approvals import Approvals, CallbackApprover, QueueApprover
 from wasmrt.agent.approvals._model import (
     ApprovalAnswer,
     ApprovalRequest,
     ApprovalScope,
     Approver,
+    DenyApprover,
     QueuedRequest,
     State,
     new_request_id,

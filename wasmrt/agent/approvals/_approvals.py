@@ -73,14 +73,6 @@ async def run_uncancelled(function: Callable[P, T], /, *args: P.args, **kwargs: 
 Given = ApprovalAnswer | bool
 
 
-class DenyApprover:
-    """Denies every request, for processes that have no approver."""
-
-    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Deny the request."""
-        return ApprovalAnswer(approved=False, note="no approver is available")
-
-
 class CallbackApprover:
     """Calls a function for each request. The function returns an `ApprovalAnswer`, or True or False for this call only.
 
@@ -332,8 +324,8 @@ class Approvals:
             return request
 
     async def _add_known_hosts(self, request: ApprovalRequest, answer: ApprovalAnswer) -> None:
-        hosts = network_hosts(request.params if answer.params is None else answer.params, request.effects)
-        if self._store is not None and hosts:
+        given = request.params if answer.params is None else answer.params
+        if self._store is not None and (hosts := network_hosts(given, request.effects)):
             try:
                 await run_uncancelled(self._store.hosts.add, request, hosts)
             except ApprovalError as error:

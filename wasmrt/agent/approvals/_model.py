@@ -229,6 +229,14 @@ class Approver(Protocol):
         ...
 
 
+class DenyApprover:
+    """Denies every request, for processes that have no approver."""
+
+    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+        """Deny the request."""
+        return ApprovalAnswer(approved=False, note="no approver is available")
+
+
 def new_request_id() -> str:
     """Return an ID with 49 random bits, such as `k7dq2-9mxhp`. It is easy to read aloud, and hard to guess."""
     letters = "".join(secrets.choice(_ALPHABET) for _ in range(2 * _ID_PART))

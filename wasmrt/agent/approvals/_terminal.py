@@ -11,8 +11,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from wasmrt.agent.approvals._approvals import DenyApprover, run_in_new_thread
-from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, ApprovalScope, Approver, params_digest
+from wasmrt.agent.approvals._approvals import run_in_new_thread
+from wasmrt.agent.approvals._model import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ApprovalScope,
+    Approver,
+    DenyApprover,
+    params_digest,
+)
 from wasmrt.agent.approvals._owners import current_user_name
 from wasmrt.agent.approvals._pattern import ParamsPattern
 from wasmrt.agent.approvals._review import SESSION_REACH, request_lines

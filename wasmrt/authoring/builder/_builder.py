@@ -14,10 +14,10 @@ from typing import Any
 
 from wasmrt.authoring.builder._model import Call, ChatModel, Outcome, Reply, Workbench, ask
 from wasmrt.authoring.builder._prompt import CONTINUE, NUDGE, feedback, system_prompt
-from wasmrt.authoring.builder._requirement import ANALYSIS, parse_requirement
 from wasmrt.authoring.builder._steps import ProjectSteps
 from wasmrt.authoring.builder._templates import TemplateEngine
 from wasmrt.authoring.builder._values import (
+    ANALYSIS,
     BuilderConfig,
     BuildLog,
     BuildPhase,
@@ -25,6 +25,7 @@ from wasmrt.authoring.builder._values import (
     BuildResult,
     Language,
     SoftwareType,
+    parse_requirement,
 )
 from wasmrt.authoring.project import Project, find_toolchain
 from wasmrt.catalog.sources import SIDECAR_SUFFIX

@@ -19,8 +19,7 @@ from wasmrt.capabilities._fields import (
     child,
     nearest,
 )
-from wasmrt.capabilities.file._format import as_tree, format_file
-from wasmrt.capabilities.file._model import AuthSection, CapabilityFile, ValidationEndpoint, parse
+from wasmrt.capabilities.file._model import AuthSection, CapabilityFile, ValidationEndpoint, as_tree, format_file, parse
 from wasmrt.capabilities.kinds._login import OAuthConfig
 from wasmrt.capabilities.sections import SECTIONS, capability_schema
 

@@ -1,4 +1,4 @@
-"""Access tokens (JWT) of an authorization server, and the keys that verify them."""
+"""Access tokens (JWT) of an authorization server of OAuth 2.1, and the keys that verify them."""
 
 from __future__ import annotations
 
