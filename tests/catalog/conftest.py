@@ -6,13 +6,20 @@ from typing import Any
 
 import pytest
 
+from tests.postgres_server import StorePlace
 from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
 from wasmrt.core.component_bytes import ComponentBytes
 
+KEY = bytes(range(32))
+
 
 @pytest.fixture
-def catalog(tmp_path: Path) -> Catalog:
-    return Catalog(tmp_path / "data")
+def catalog(tmp_path: Path, store_place: StorePlace) -> Catalog:
+    """A catalog in a folder, or in a database that hosts share."""
+    place = store_place(tmp_path / "data")
+    if isinstance(place, Path):
+        return Catalog(place)
+    return Catalog(tmp_path / "data", (place, lambda: KEY))
 
 
 @pytest.fixture

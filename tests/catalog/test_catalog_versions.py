@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.postgres_server import on_a_file
 from wasmrt.catalog import Catalog, NewVersion
 from wasmrt.core.errors import (
     GrantRequiredError,
@@ -114,6 +115,7 @@ def test_removing_a_tool_deletes_its_files_except_shared_ones(catalog: Catalog, 
         catalog.remove("echo")
 
 
+@on_a_file
 def test_changed_bytes_are_detected_by_every_read_and_by_verify(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), "{}")
     version = catalog.add(draft("echo", NEW), "{}")
@@ -163,6 +165,7 @@ def test_an_unknown_tool_or_version_is_reported_with_the_nearest_name(catalog: C
         catalog.rollback("github")
 
 
+@on_a_file
 def test_a_catalog_with_the_previous_layout_is_upgraded(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), grant="{}")
     with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
@@ -207,6 +210,7 @@ def test_a_rollback_offers_the_version_only_if_both_were_offered(
     assert catalog.rollback("echo").for_agents is (first and second)
 
 
+@on_a_file
 def test_a_catalog_with_a_later_layout_is_not_changed(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), grant="{}")
     with closing(sqlite3.connect(next(tmp_path.rglob("catalog.sqlite3")), isolation_level=None)) as db:
@@ -216,6 +220,7 @@ def test_a_catalog_with_a_later_layout_is_not_changed(catalog: Catalog, draft: M
         catalog.get("echo")
 
 
+@on_a_file
 def test_a_damaged_index_raises_a_typed_error(catalog: Catalog, draft: Make, tmp_path: Path) -> None:
     catalog.add(draft("echo", OLD), "{}")
     (tmp_path / "data" / "catalog.sqlite3").write_bytes(b"not a database at all, not by any means" * 100)

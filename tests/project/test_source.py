@@ -16,6 +16,8 @@ MAX_FUNCTION_LINES = 60
 
 # Our own modules that a function imports: a whole command, or most runtimes, do without them.
 LATE_IMPORTS = {
+    "agent/builtin/memory/_store.py": "a memory in files needs no psycopg, which is an extra",
+    "catalog/_catalog.py": "a catalog in a folder needs no psycopg, which is an extra",
     "catalog/_rows.py": "a list of tools needs no capabilities",
     "cli/use/run.py": "a component needs no registry",
     "cli/use/list.py": "most machines have no configuration file and use no MCP server",

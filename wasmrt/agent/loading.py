@@ -30,7 +30,6 @@ from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.flows import SharedLabels
 from wasmrt.agent.policy import ApproverKind, ToolPolicy
 from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, Tool, ToolRegistry, ToolSource
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import (
     CREATE_JOB,
     DESKTOP_NAMES,
@@ -44,12 +43,13 @@ from wasmrt.catalog.bundled import (
     OwnTool,
     missing_part,
 )
-from wasmrt.core.errors import ConfigurationError, WasmrtError
+from wasmrt.core.errors import ConfigurationError, InstallError, ToolError, WasmrtError
 from wasmrt.core.names import spelling
 from wasmrt.core.places import Places, find_places
 from wasmrt.core.setting_commands import set_command
 from wasmrt.core.telemetry import Telemetry
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import open_catalog
 
 _BUNDLED = object()
 
@@ -60,7 +60,9 @@ class InstalledTools:
     def __init__(self, registry: ToolRegistry, runtime: WasmToolRuntime, data: Path) -> None:
         self._registry = registry
         self._runtime = runtime
-        self._data = data
+        self._catalog = open_catalog(data)
+        self._seen: tuple[Any, ...] | None = None
+        """The state of a shared catalog at the last refresh."""
         self._absent = dict(registry._services.store.absent)
         """Tools that are unavailable regardless of the catalog, each with the step that makes it available."""
         self._versions: dict[str, tuple[Any, ...]] = {}
@@ -69,16 +71,27 @@ class InstalledTools:
         """The registered names of each tool."""
         self._lock = threading.Lock()
 
+    @property
+    def is_shared(self) -> bool:
+        """True if the catalog is in a database that several hosts share."""
+        return self._catalog.is_shared
+
     def trace(self) -> tuple[Any, ...]:
-        """Return numbers that differ after every change of the catalog. This takes only microseconds."""
-        found = []
-        for name in ("catalog.sqlite3", "catalog.sqlite3-wal"):
-            try:
-                status = (self._data / name).stat()
-            except OSError:
-                continue
-            found.append((name, status.st_ino, status.st_size, status.st_mtime_ns))
-        return tuple(found)
+        """Return numbers that differ after every change of the catalog. See `Catalog.trace`."""
+        return self._catalog.trace()
+
+    def follow(self) -> None:
+        """Apply the changes that other hosts have made to a shared catalog, such as a revoked grant.
+
+        Raises:
+            ToolError: the catalog cannot be read.
+        """
+        try:
+            if (trace := self.trace()) != self._seen:
+                self.refresh()
+                self._seen = trace
+        except InstallError as error:
+            raise ToolError(error.message, code=error.code, hint=error.hint) from error
 
     def refresh(self) -> bool:
         """Register the new and changed tools of the catalog, and remove tools that are no longer in it.
@@ -101,7 +114,7 @@ class InstalledTools:
             return bool(gone or new)
 
     def _find_wanted(self) -> dict[str, tuple[Any, ...]]:
-        catalog = Catalog(self._data)
+        catalog = self._catalog
         installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
         config = self._runtime.config
         parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
@@ -179,6 +192,8 @@ def load_registry(
     registry.installed = InstalledTools(registry, runtime, places.data)
     registry.installed.refresh()
     registry._services.refresh = registry.installed.refresh
+    if registry.installed.is_shared:
+        registry._services.follow = registry.installed.follow
     if registry.policy.plugin_dir is not None:
         _add_plugins(registry, runtime, registry.policy, registry.policy.plugin_dir)
     return registry

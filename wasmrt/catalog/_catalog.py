@@ -7,8 +7,9 @@ either the old or the new catalog. Writers exclude each other; readers never wai
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from wasmrt.catalog._components import ComponentFolder
 from wasmrt.catalog._index import Index
@@ -25,13 +26,34 @@ from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
 from wasmrt.core.names import did_you_mean
 
+if TYPE_CHECKING:
+    from wasmrt.catalog._shared import SharedIndex
+    from wasmrt.core.postgres import Postgres
+
 
 class Catalog:
-    """The installed tools of one data directory. Creating an instance does not access the disk."""
+    """The installed tools of one data directory. Creating an instance does not access the disk.
 
-    def __init__(self, data: Path) -> None:
-        self._index = Index(data)
+    With `shared`, the tools are in a database that several hosts share, and `data` has copies of their components.
+    """
+
+    def __init__(self, data: Path, shared: tuple[Postgres, Callable[[], bytes]] | None = None) -> None:
+        self._index: Index | SharedIndex = Index(data)
         self._components = ComponentFolder(data)
+        self.is_shared = shared is not None
+        if shared is not None:
+            from wasmrt.catalog._shared import SharedComponents, SharedIndex
+
+            self._index = SharedIndex(*shared)
+            self._components = SharedComponents(data, shared[0])
+
+    def trace(self) -> tuple[Any, ...]:
+        """Return numbers that differ after every change of the catalog.
+
+        Raises:
+            InstallError: the database that hosts share cannot be read.
+        """
+        return self._index.trace()
 
     def tools(self) -> tuple[Listed, ...]:
         """Return the active version of every tool, sorted by name."""

@@ -31,7 +31,11 @@ class ComponentFolder:
         try:
             self.read(component.digest, "", size_bytes=len(component.data))
         except (IntegrityError, InstallError):
-            replace_file(self._path(component.digest), component.data, drafts=self._incoming)
+            self.replace(component)
+
+    def replace(self, component: ComponentBytes) -> None:
+        """Store a component durably, in place of any file with its name."""
+        replace_file(self._path(component.digest), component.data, drafts=self._incoming)
 
     def read(self, digest: str, name: str, *, size_bytes: int) -> ComponentBytes:
         """Return the component with a digest, after verifying it. Error messages use `name`, the name of the tool.
@@ -55,6 +59,10 @@ class ComponentFolder:
         if component.digest != digest:
             raise changed
         return component
+
+    def has(self, digest: str) -> bool:
+        """Return whether the folder has a file for a component, intact or not."""
+        return self._path(digest).exists()
 
     def remove(self, digest: str) -> None:
         """Remove a component, if it exists."""

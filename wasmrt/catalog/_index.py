@@ -11,6 +11,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from wasmrt.core.errors import InstallError
 
@@ -52,10 +53,21 @@ class Index:
     def exists(self) -> bool:
         return self._path.exists()
 
+    def trace(self) -> tuple[Any, ...]:
+        """Return numbers that differ after every change of the catalog. This takes only microseconds."""
+        found = []
+        for path in (self._path, self._path.with_name(f"{self._path.name}-wal")):
+            try:
+                status = path.stat()
+            except OSError:
+                continue
+            found.append((path.name, status.st_ino, status.st_size, status.st_mtime_ns))
+        return tuple(found)
+
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Open a connection for queries; the caller checks `exists` first."""
-        with _translated():
+        with translated():
             try:
                 db = self._open("mode=rw")
             except sqlite3.OperationalError as error:
@@ -69,7 +81,7 @@ class Index:
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Open a transaction that excludes writers in all processes, and commit it if the block succeeds."""
-        with _translated():
+        with translated():
             if not self.exists:
                 self._create()
             with contextlib.closing(self._open("mode=rw")) as db:
@@ -85,23 +97,10 @@ class Index:
         address = f"{self._path.absolute().as_uri()}?{mode}"
         db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            found = _version(db)
-            if found in _UPGRADES and mode == "mode=rw":
-                found = _upgrade(db)
+            return checked_layout(db, upgrade=mode == "mode=rw")
         except BaseException:
             db.close()
             raise
-        if found != _VERSION:
-            db.close()
-            older = found in _UPGRADES  # this process may lack write access
-            raise InstallError(
-                f"the catalog has layout {found}, but this version of wasmrt reads layout {_VERSION}",
-                code="catalog",
-                hint="to upgrade the catalog, run wasmrt list once as the owner of the folder"
-                if older
-                else "use the version of wasmrt that wrote it, or move the folder away and reinstall the tools",
-            )
-        return db
 
     def _create(self) -> None:
         """Create the file at a temporary path and link it, so that no other process can see a partial schema."""
@@ -114,12 +113,38 @@ class Index:
                 fresh = Path(made) / "catalog"
                 with contextlib.closing(sqlite3.connect(fresh, isolation_level=None)) as db:
                     db.execute("PRAGMA journal_mode=WAL")
-                    db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
+                    new_layout(db)
                 os.link(fresh, self._path)
         except (OSError, sqlite3.OperationalError):
             # Another process created the catalog first, and may have deleted this temporary folder.
             if not self.exists:
                 raise
+
+
+def new_layout(db: sqlite3.Connection) -> None:
+    """Create the tables of an empty catalog."""
+    db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
+
+
+def checked_layout(db: sqlite3.Connection, *, upgrade: bool) -> sqlite3.Connection:
+    """Return the connection if its catalog has the current layout, also after an upgrade.
+
+    Raises:
+        InstallError: the catalog has another layout.
+    """
+    found = _version(db)
+    if found in _UPGRADES and upgrade:
+        found = _upgrade(db)
+    if found != _VERSION:
+        older = found in _UPGRADES  # this process may lack write access
+        raise InstallError(
+            f"the catalog has layout {found}, but this version of wasmrt reads layout {_VERSION}",
+            code="catalog",
+            hint="to upgrade the catalog, run wasmrt list once as the owner of the folder"
+            if older
+            else "use the version of wasmrt that wrote it, or move the folder away and reinstall the tools",
+        )
+    return db
 
 
 def _version(db: sqlite3.Connection) -> int:
@@ -142,7 +167,8 @@ def _upgrade(db: sqlite3.Connection) -> int:
 
 
 @contextmanager
-def _translated() -> Iterator[None]:
+def translated() -> Iterator[None]:
+    """Convert errors of SQLite and of the file system to InstallError."""
     try:
         yield
     except sqlite3.OperationalError as error:

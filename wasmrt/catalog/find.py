@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from wasmrt.capabilities import Capabilities
@@ -61,9 +60,9 @@ class FoundTool(NamedTuple):
 
 
 def find_tool(
-    name: str, data: Path, *, number: int | None = None, search: WebSearch | None = None, robots_txt: bool = False
+    name: str, catalog: Catalog, *, number: int | None = None, search: WebSearch | None = None, robots_txt: bool = False
 ) -> FoundTool:
-    """Find the tool `name` in the installation with the data directory `data`.
+    """Find the tool `name` in a catalog, or among the bundled tools.
 
     Installed tools take precedence over bundled tools with the same name. `number` selects a version, by default the
     active one; `search` is the provider for `web_search`. With `robots_txt`, `web_fetch` obeys the file of that name.
@@ -72,7 +71,6 @@ def find_tool(
         NotInstalledError: the tool, the version or the search provider does not exist.
         IntegrityError: the stored bytes differ from the installed ones.
     """
-    catalog = Catalog(data)
     if catalog.has(name):
         version = catalog.get(name, number)
         component = catalog.read(version)

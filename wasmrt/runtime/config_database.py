@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 ReadSecret = Callable[[str], str]
 _MIN_KEY_CHARS = 32
 _KEY_CONTEXT = "wasmrt 2026-11 key of confirmation tokens"
+_CATALOG_CONTEXT = "wasmrt 2026-11 key of the shared catalog"
 _STATE_CONTEXT = "wasmrt 2026-11 key of MCP request states"
 
 
@@ -32,6 +33,8 @@ class DatabaseSettings(NamedTuple):
     key_secret: str | None = None
     """Name of the secret from which keys that hosts share are derived; None for keys of this host."""
     unsafe_without_tls: bool = False
+    catalog: bool = False
+    """Share the catalog of tools and grants, too, authenticated with a key derived from `key_secret`."""
 
     def place(self, file: Path, read_secret: ReadSecret) -> Path | Postgres:
         """Return where a store is: in the database, or else in `file`.
@@ -59,6 +62,22 @@ class DatabaseSettings(NamedTuple):
         """Return the key of MCP request states, which hosts share if it is a secret; None for a key of each process."""
         name = self.key_secret
         return None if name is None else _derive_key(name, read_secret(name), _STATE_CONTEXT)
+
+    def shared_catalog(self, read_secret: ReadSecret) -> tuple[Postgres, Callable[[], bytes]] | None:
+        """Return the place and the key of the catalog that hosts share, or None if each host has its own.
+
+        Raises:
+            ConfigurationError: there is no URL or no key, or see `place`.
+        """
+        if not self.catalog:
+            return None
+        place, name = self.place(Path(), read_secret), self.key_secret
+        # SECURITY: without a key, everyone who can write the database could grant access to a tool on every host.
+        if name is None or isinstance(place, Path):
+            missing = "url" if isinstance(place, Path) else "key_secret"
+            hint = f"set database.{missing}, or unset database.catalog"
+            raise ConfigurationError(f"database.catalog requires database.{missing}", hint=hint)
+        return place, lambda: _derive_key(name, read_secret(name), _CATALOG_CONTEXT)
 
 
 def _derive_key(name: str, secret: str, context: str) -> bytes:
@@ -88,5 +107,6 @@ DATABASE_SECTION: dict[str, dict[str, ValueReader]] = {
         "password_secret": keyed("password_secret", _read_name),
         "key_secret": keyed("key_secret", _read_name),
         "unsafe_without_tls": boolean_reader("unsafe_without_tls"),
+        "catalog": boolean_reader("catalog"),
     }
 }

@@ -146,6 +146,10 @@ class FileSettings:
         """Return where a store is: in the database, or else in `file`. See `DatabaseSettings.place`."""
         return self.database.place(file, self.read_secret)
 
+    def shared_catalog(self) -> tuple[Postgres, Callable[[], bytes]] | None:
+        """Return the place and the key of the catalog that hosts share, or None. See `DatabaseSettings`."""
+        return self.database.shared_catalog(self.read_secret)
+
     def read_secret(self, name: str) -> str:
         """Return a secret of the operator, for the section [database]."""
         from wasmrt.egress.secrets import DEFAULT_USER

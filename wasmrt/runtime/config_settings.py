@@ -196,6 +196,9 @@ RUNTIME_SETTINGS = (
         "token_key",
     ),
     Setting(
+        "database.catalog", "Share installed tools and grants, too; requires database.key_secret.", True, False,
+    ),
+    Setting(
         "database.unsafe_without_tls", "Connect to another host without checking its certificate.", True, False,
     ),
 )  # fmt: skip

@@ -11,7 +11,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from wasmrt.capabilities import Capabilities
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import WEB_SEARCH, bundled_names
 from wasmrt.catalog.find import find_tool
 from wasmrt.core.component_bytes import ComponentBytes
@@ -49,6 +48,7 @@ from wasmrt.runtime.call import (
 )
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.prepared import PreparedTool
+from wasmrt.runtime.stores import open_catalog
 from wasmrt.sandbox.component import ToolSpec, check_header
 from wasmrt.sandbox.guest.artifacts import DiskCache
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
@@ -161,7 +161,9 @@ class WasmToolRuntime:
             ComponentError, RuntimeClosedError: see `prepare`.
         """
         config = self.config
-        found = find_tool(name, find_places().data, search=config.web_search, robots_txt=config.robots_txt)
+        found = find_tool(
+            name, open_catalog(find_places().data), search=config.web_search, robots_txt=config.robots_txt
+        )
         tool = self.prepare(name, found.component, found.grant, tools=found.tools, request=found.request)
         tool.offer = found.offer
         return tool
@@ -178,7 +180,7 @@ class WasmToolRuntime:
         found: list[PreparedTool] = []
         self.problems = {}
         usable = (name for name in bundled_names() if name != WEB_SEARCH or self.config.web_search is not None)
-        for name in sorted({*(tool.name for tool in Catalog(find_places().data).tools()), *usable}):
+        for name in sorted({*(tool.name for tool in open_catalog(find_places().data).tools()), *usable}):
             try:
                 found += self.prepare_installed(name).offered
             except (ComponentError, InstallError, LimitError) as error:

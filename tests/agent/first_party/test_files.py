@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
+from wasmrt.catalog import Catalog
 from wasmrt.catalog.find import find_tool
 from wasmrt.core.errors import ToolError
 from wasmrt.core.limits import MIB
@@ -444,7 +445,7 @@ def test_each_tool_is_limited_to_its_own_grant(prepared: Callable[[str], Prepare
 def test_narrower_grant_applies_and_its_denial_names_the_entry(root: Path) -> None:
     (root / "in").mkdir()
     (root / "out.txt").write_text("x")
-    found = find_tool("write_file", find_places().data)
+    found = find_tool("write_file", Catalog(find_places().data))
     narrow = found.grant.with_workspace_write(("in/",)).with_workspace_read(("in/",))
     with WasmToolRuntime(WasmRuntimeConfig(workspace=root)) as runtime:
         tool = runtime.prepare("write_file", found.component, narrow, tools=found.tools)

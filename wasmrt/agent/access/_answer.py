@@ -26,11 +26,12 @@ from wasmrt.agent.approvals import (
 )
 from wasmrt.capabilities import Capabilities, effects_of, read_narrower_entry, with_added_entries
 from wasmrt.capabilities.file import format_file
-from wasmrt.catalog import Catalog, Kept
+from wasmrt.catalog import Kept
 from wasmrt.catalog.granted import granted_to
 from wasmrt.core.errors import ApprovalError, InstallError, NotInstalledError
 from wasmrt.core.model import Addition, Decision, Reason
 from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Approval, Receipt
+from wasmrt.runtime.stores import open_catalog
 
 _WORDS = {"once": "once", "session": "for this session", "keep": "permanently"}
 
@@ -228,7 +229,7 @@ def _change_catalog(
         return
     if data is None:
         raise ApprovalError("no catalog directory was given; nothing was changed", code="not-offered", hint=LIST_HINT)
-    catalog = Catalog(data)
+    catalog = open_catalog(data)
     try:
         version = catalog.get(denied.component)
     except NotInstalledError:

@@ -144,6 +144,8 @@ def check_call(state: CallState) -> None:
         ToolError: a step denied the call.
     """
     state.apply(_steps.parse(state))
+    if state.services.follow is not None:
+        state.services.follow()  # SECURITY: a grant that another host revoked ends here
     state.apply(_steps.look_up(state))
     state.apply(_steps.check_program(state))
     state.apply(_steps.check_schema(state))

@@ -20,7 +20,6 @@ from wasmrt.agent.registry._tool import Tool, check_tool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.agent.registry._wrapper import ReadOnlyToolWrapper
 from wasmrt.agent.safety import Policy
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import shipped_names
 from wasmrt.core.errors import ConfigurationError, WasmrtError
 from wasmrt.core.names import check_prepared_name
@@ -31,6 +30,7 @@ from wasmrt.egress.rates import RateLimiter
 from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import open_catalog
 
 
 class Installed(Protocol):
@@ -176,7 +176,7 @@ class ToolRegistry(ToolView):
         if self.runtime is None:
             raise ConfigurationError("preparing tools requires a runtime", hint="create ToolRegistry(runtime)")
         added = []
-        for name in names or [tool.name for tool in Catalog(find_places().data).tools()]:
+        for name in names or [tool.name for tool in open_catalog(find_places().data).tools()]:
             self.register(self.runtime.prepare_installed(name), source=ToolSource.INSTALLED)
             added.append(name)
         return added

@@ -371,6 +371,8 @@ class RegistryServices:
     access: AccessStore | None = None
     """The store of access requests; None if access requests are off."""
     refresh: Callable[[], object] | None = None
+    follow: Callable[[], None] | None = None
+    """Applies the changes of a catalog that hosts share, before each call."""
     """Updates the tools to the current catalog; None if the tools do not depend on a catalog."""
     session: str = field(default_factory=lambda: secrets.token_hex(8))
     """A random ID of this process's session."""

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import click
 
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.export import write_export
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json
@@ -14,6 +13,7 @@ from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import ConfigurationError, SourceError
 from wasmrt.core.files import replace_file
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 @click.command("export")
@@ -31,7 +31,7 @@ def export(file: Path, names: tuple[str, ...], as_json: bool) -> None:
       wasmrt export tools.zip
       wasmrt export search.zip search
     """
-    catalog = Catalog(find_places().data)
+    catalog = open_catalog(find_places().data)
     chosen = names or [tool.name for tool in catalog.tools()]
     if not chosen:
         raise ConfigurationError("no tool is installed", hint="wasmrt list shows what is installed")

@@ -31,6 +31,7 @@ from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import is_interactive, print_message, show_json
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError, NotInstalledError
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 @click.command("grant")
@@ -72,7 +73,7 @@ def grant(
       wasmrt grant search --edit
       wasmrt grant search --no-offer
     """
-    catalog = Catalog(find_places().data)
+    catalog = open_catalog(find_places().data)
     if bundled_tool(name) is not None and not catalog.has(name):
         raise ConfigurationError(
             f"{name} comes with wasmrt and has no grant to change",

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from wasmrt.agent.builtin.extensions.installing import component_info
-from wasmrt.catalog import Catalog, ComponentInfo, TypedSource
+from wasmrt.catalog import ComponentInfo, TypedSource
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.lock import LOCK_FILE, LockedSource, lock_entry, read_lock, write_lock
 from wasmrt.catalog.package import PackageSource
@@ -36,6 +36,7 @@ from wasmrt.core.errors import (
 )
 from wasmrt.core.limits import COMPONENT_MAX_BYTES, COMPONENT_WARN_BYTES
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 from wasmrt.sandbox.component import ToolSpec
 
 
@@ -138,14 +139,14 @@ def install(
 
 def _finish(report: dict[str, Any], plan: InstallPlan, to_lock: TypedSource | None, *, as_json: bool) -> None:
     if to_lock is not None:
-        write_lock(Path(LOCK_FILE), [lock_entry(Catalog(find_places().data).get(plan.new.name), *to_lock)])
+        write_lock(Path(LOCK_FILE), [lock_entry(open_catalog(find_places().data).get(plan.new.name), *to_lock)])
     if as_json:
         show_json(report)
 
 
 def open_installer(validator: WasmValidator | None = None) -> Installer:
     """Open the installer of this installation, with the operator's policy."""
-    catalog = Catalog(find_places().data)
+    catalog = open_catalog(find_places().data)
     return Installer(catalog, prepare=_component_info, validator=validator, policy=configured_policy())
 
 

@@ -11,7 +11,6 @@ from wasmrt.agent.config import read_config_file
 from wasmrt.agent.flows import Label, picture
 from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.agent.registry import Outcome, describe_declarations
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import TOOLS, bundled_names, shipped_names
 from wasmrt.cli.shared.calls import read_params
 from wasmrt.cli.shared.errors import FAILED
@@ -23,6 +22,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.files import read_file, replace_file
 from wasmrt.core.limits import MAX_FLOW_BYTES
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 _EXPLAINED = "explain"
 """ID of the trace that `explain` creates."""
@@ -221,7 +221,7 @@ def explain(
 
 def _known(found: ToolPolicy) -> list[str]:
     """Return the tool names that the policy may use; the names in an installed component are accepted unchecked."""
-    installed = [tool.name for tool in Catalog(find_places().data).tools()]
+    installed = [tool.name for tool in open_catalog(find_places().data).tools()]
     plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
     meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]
     below = [name for name in meant if name.partition(".")[0] in installed]

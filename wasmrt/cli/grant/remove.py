@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.removal import check_removable
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import confirm_change, print_message, show_json
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 @click.command("remove")
@@ -25,7 +25,7 @@ def remove(name: str, yes: bool, as_json: bool) -> None:
       wasmrt remove search
       wasmrt remove search --yes --json
     """
-    catalog = Catalog(find_places().data)
+    catalog = open_catalog(find_places().data)
     check_removable(catalog, name)
     if not yes:
         question = f"Remove {name} with its {_count_versions(len(catalog.versions(name)))} and its grants?"

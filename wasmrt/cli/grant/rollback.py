@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from wasmrt.capabilities.sentences import diff
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.granted import granted_to
 from wasmrt.cli.shared.consent import print_offer
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 @click.command("rollback")
@@ -28,7 +28,7 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
       wasmrt rollback search
       wasmrt rollback search --to 3
     """
-    catalog = Catalog(find_places().data)
+    catalog = open_catalog(find_places().data)
     before = granted_to(catalog.get(name))
     version = catalog.rollback(name, number)
     wider = [change.sentence for change in diff(before, granted_to(version)).widened]

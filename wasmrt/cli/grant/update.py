@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from wasmrt.catalog import Catalog, ToolVersion, TypedSource
+from wasmrt.catalog import ToolVersion, TypedSource
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.lock import LOCK_FILE, lock_entry, read_lock, write_lock
@@ -18,6 +18,7 @@ from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.core.errors import ConfigurationError, GrantRequiredError
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 @click.command("update")
@@ -39,7 +40,7 @@ def update(name: str | None, check: bool, yes: bool, as_json: bool) -> None:
     if name is not None and ("/" in name or name.endswith((".wasm", ".zip", ".gz"))):
         message = f"expected the name of an installed tool, got {name!r}"
         raise ConfigurationError(message, hint=f"to install a newer file, run: wasmrt install {name}")
-    catalog, installer = Catalog(find_places().data), open_installer()
+    catalog, installer = open_catalog(find_places().data), open_installer()
     versions = [catalog.get(each) for each in ([name] if name else [tool.name for tool in catalog.tools()])]
     if name and not versions[0].provenance.source:
         raise ConfigurationError(f"the source of {name} is not known", hint="install it again: wasmrt install SOURCE")

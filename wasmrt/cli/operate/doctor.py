@@ -213,9 +213,9 @@ def _check_cache(places: Places) -> tuple[str, str]:
 
 
 def _check_catalog(places: Places) -> tuple[str, str]:
-    from wasmrt.catalog import Catalog
+    from wasmrt.runtime.stores import open_catalog
 
-    catalog = Catalog(places.data)
+    catalog = open_catalog(places.data)
     tools = catalog.tools()
     findings = catalog.verify()
     broken = dict.fromkeys(finding.name for finding in findings if finding.problem)
@@ -240,12 +240,12 @@ def _signatures(places: Places) -> tuple[str, str]:
 def _check_needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities.file import parse
-    from wasmrt.catalog import Catalog
     from wasmrt.catalog.bundled import WEB_SEARCH
     from wasmrt.catalog.granted import granted_to
     from wasmrt.cli.shared.consent import missing_secrets
+    from wasmrt.runtime.stores import open_catalog
 
-    catalog = Catalog(places.data)
+    catalog = open_catalog(places.data)
     lacking: list[str] = []
     try:
         tools = catalog.tools()
@@ -291,6 +291,7 @@ def _database(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.agent.jobs import JobStore
     from wasmrt.agent.routines import RoutineStore
+    from wasmrt.runtime.stores import open_catalog
 
     file = read_config_file(places.config)
     place, key = file.store_place(places.tokens), file.database.key(places.tokens_key, file.read_secret)
@@ -300,6 +301,7 @@ def _database(places: Places) -> tuple[str, str]:
     waiting_runs(file.store_place(places.code_runs))
     JobStore(file.store_place(places.jobs)).latest(1)
     RoutineStore(file.store_place(places.routines)).latest(1)
+    open_catalog(places.data).trace()
     MemoryStore(place=file.store_place(places.memory)).entries("local")
     if isinstance(place, os.PathLike):
         return "ok", "SQLite files in the data folder, for this host alone"

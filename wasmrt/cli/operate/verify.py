@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from wasmrt.catalog import Catalog
 from wasmrt.cli.shared.errors import FAILED
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 @click.command("verify")
@@ -26,7 +26,7 @@ def verify(ctx: click.Context, name: str | None, as_json: bool) -> None:
       wasmrt advanced verify
       wasmrt advanced verify search --json
     """
-    catalog = Catalog(find_places().data)
+    catalog = open_catalog(find_places().data)
     findings = catalog.verify(name)
     strays = catalog.sweep() if name is None else 0
     broken = [finding for finding in findings if finding.problem]

@@ -26,13 +26,13 @@ def complete_tools(ctx: click.Context, param: click.Parameter, incomplete: str) 
 
     if incomplete.startswith((".", "/", "~")):
         return [CompletionItem(incomplete, type="file")]
-    from wasmrt.catalog import Catalog
     from wasmrt.catalog.bundled import HOST_TOOLS, bundled_names
     from wasmrt.core.errors import WasmrtError
     from wasmrt.core.places import find_places
+    from wasmrt.runtime.stores import open_catalog
 
     try:
-        known = {tool.name: tool.description for tool in Catalog(find_places().data).tools()}
+        known = {tool.name: tool.description for tool in open_catalog(find_places().data).tools()}
     except WasmrtError:
         return []
     hosts = HOST_TOOLS if ctx.command.name in ("run", "describe") else ()  # other commands need a component

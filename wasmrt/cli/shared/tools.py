@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.capabilities import Capabilities, merge
-from wasmrt.catalog import Catalog
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.bundled import (
     CREATE_JOB,
@@ -27,6 +26,7 @@ from wasmrt.core.errors import ConfigurationError, NotInstalledError
 from wasmrt.core.limits import ARCHIVE_SUFFIXES, COMPONENT_MAX_BYTES, MAX_INVOKE_DEPTH
 from wasmrt.core.names import installed_name, spelling
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 def find_named(name_or_path: str, *, capabilities: Path | None = None, number: int | None = None) -> FoundTool:
@@ -72,7 +72,7 @@ def find_component(name_or_path: str, part: str | None, *, capabilities: Path | 
     name = name_or_path
     if part is None and not _is_path(name) and own_tool(name) is None and bundled_tool(name) is None:
         name, part = _split_spelling(name)
-    if part is not None and bundled_tool(name) is FILES and not Catalog(find_places().data).has(name):
+    if part is not None and bundled_tool(name) is FILES and not open_catalog(find_places().data).has(name):
         alone = next((tool.name for tool in TOOLS if (tool.component, tool.tool) == (FILES.component, part)), None)
         name, part = (name, part) if alone is None else (alone, None)
     found = find_named(name, capabilities=capabilities)
@@ -89,7 +89,7 @@ def _split_spelling(name: str) -> tuple[str, str | None]:
     A name that means no installed tool is returned unchanged.
     """
     meant, found = spelling(name), ""
-    for tool in Catalog(find_places().data).tools():
+    for tool in open_catalog(find_places().data).tools():
         own = spelling(tool.name)
         if tool.name == name:
             return name, None
@@ -114,7 +114,7 @@ def is_tool_name(name: str) -> bool:
     """Return whether an installed or bundled tool has this name; False for a path."""
     if installed_name(name) != name:
         return False
-    return bundled_tool(name) is not None or Catalog(find_places().data).has(name)
+    return bundled_tool(name) is not None or open_catalog(find_places().data).has(name)
 
 
 def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> OwnTool | None:
@@ -130,7 +130,7 @@ def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> Ow
     if own is None or own.needs in ("registry", RUN_CODE.name, CREATE_JOB):
         return None
     is_replaceable = own.name == SHELL_NAME or name not in (own.name, *own.aliases)
-    if is_replaceable and Catalog(find_places().data).has(name):
+    if is_replaceable and open_catalog(find_places().data).has(name):
         return None
     if part is not None or capabilities is not None:
         option = "--tool" if part is not None else "--capabilities"
@@ -140,7 +140,7 @@ def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> Ow
 
 def _from_name(name: str, number: int | None) -> FoundTool:
     try:
-        return find_tool(name, find_places().data, number=number, **_settings(name))
+        return find_tool(name, open_catalog(find_places().data), number=number, **_settings(name))
     except NotInstalledError as error:
         # Unlike pathlib, os.path raises no error for names that are too long for a file.
         kind = "file" if os.path.isfile(name) else "folder" if os.path.isdir(name) else None  # noqa: PTH112, PTH113
@@ -212,6 +212,6 @@ def _invoked_by(found: FoundTool) -> tuple[str, ...]:
 
 def _find_invoked(name: str) -> FoundTool | None:
     try:
-        return find_tool(name, find_places().data, **_settings(name))
+        return find_tool(name, open_catalog(find_places().data), **_settings(name))
     except NotInstalledError:
         return None

@@ -21,7 +21,6 @@ from wasmrt.capabilities import (
 )
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, explain_logins
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.find import FoundTool
 from wasmrt.catalog.trust import describe_signer
 from wasmrt.cli.author.progress import showing_output
@@ -37,6 +36,7 @@ from wasmrt.core.names import did_you_mean
 from wasmrt.core.places import find_places
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import open_catalog
 from wasmrt.sandbox.component import producers, qualified_names, worlds
 from wasmrt.sandbox.schema.wit import exported_functions
 
@@ -206,7 +206,7 @@ def _missing(found: FoundTool) -> list[dict[str, Any]]:
 
 def _versions(name: str) -> list[dict[str, Any]]:
     kept = ("number", "digest", "installed_at", "active")
-    versions = Catalog(find_places().data).versions(name)
+    versions = open_catalog(find_places().data).versions(name)
     return [{slot: getattr(v, slot) for slot in kept} | {"pending": v.pending} for v in versions]
 
 

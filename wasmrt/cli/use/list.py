@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import click
 
-from wasmrt.catalog import Catalog
 from wasmrt.catalog.bundled import CREATE_JOB, RUN_CODE, SHIPPED, missing_part
 from wasmrt.cli.shared.options import json_option
 from wasmrt.cli.shared.output import format_size, print_message, show, show_columns, show_json_list, show_names
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.places import find_places
+from wasmrt.runtime.stores import open_catalog
 
 
 class _ToolGroups(NamedTuple):
@@ -46,7 +46,7 @@ def list(with_all: bool, as_json: bool) -> None:
     """
     if with_all and not as_json:
         raise click.UsageError("--all requires --json; without --json, the list already has all tools")
-    tools = Catalog(find_places().data).tools()
+    tools = open_catalog(find_places().data).tools()
     if as_json:
         others = _find_others() if with_all else _ToolGroups((), (), (), ())
         rows = [{"name": name, "group": group} for group, names in others._asdict().items() for name in names]

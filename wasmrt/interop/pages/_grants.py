@@ -12,6 +12,7 @@ from wasmrt.catalog.granted import granted_to, request_of
 from wasmrt.core.errors import WasmrtError
 from wasmrt.interop.pages._html import Frame, Html, alert, facts, foreign, hidden, tag, together
 from wasmrt.interop.web import Response
+from wasmrt.runtime.stores import open_catalog
 
 _MAX_TOOLS = 200
 _MAX_ENTRIES = 100
@@ -20,7 +21,7 @@ _MAX_DESCRIPTION_CHARS = 400
 
 def grants_page(frame: Frame, data: Path, *, problem: Html | None = None, status: int = 200) -> Response:
     """Return the page of the installed tools, their grants, and updates that wait for a grant."""
-    catalog = Catalog(data)
+    catalog = open_catalog(data)
     tools = catalog.tools()
     more = len(tools) - _MAX_TOOLS
     return frame.page(
@@ -41,7 +42,7 @@ def revoke_entry(data: Path, name: str, entry: str) -> None:
     Raises:
         WasmrtError: the tool is not installed, the grant has no such entry, or the grant has changed.
     """
-    catalog = Catalog(data)
+    catalog = open_catalog(data)
     version = catalog.get(name)
     changed = revoke_from_grant(granted_to(version), Amendment.read(entry))
     catalog.regrant(version, format_file(changed))

@@ -18,6 +18,7 @@ from wasmrt.core.places import find_places
 from wasmrt.runtime.config import WasmRuntimeConfig
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import open_catalog
 from wasmrt.sandbox.component import ToolSpec
 
 
@@ -46,7 +47,7 @@ class RayTool:
         Raises:
             NotInstalledError: there is no such tool.
         """
-        found = find_tool(name, find_places().data)
+        found = find_tool(name, open_catalog(find_places().data))
         return cls(name, found.component, found.grant, tools=found.tools)
 
 

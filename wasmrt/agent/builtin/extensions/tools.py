@@ -25,7 +25,7 @@ from wasmrt.agent.builtin.extensions.sources import ToolSources, first_address
 from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
 from wasmrt.agent.builtin.ranking import rank_rows
 from wasmrt.capabilities.file import parse
-from wasmrt.catalog import Catalog, ComponentInfo
+from wasmrt.catalog import ComponentInfo
 from wasmrt.catalog.bundled import bundled_grant, bundled_sidecar, bundled_tool
 from wasmrt.catalog.granted import granted_to
 from wasmrt.catalog.installer import Installer
@@ -44,6 +44,7 @@ from wasmrt.egress.gateway import decide_download
 from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.runtime import WasmToolRuntime
+from wasmrt.runtime.stores import open_catalog
 from wasmrt.sandbox.component import ToolSpec
 
 _MAX_ROWS = 200
@@ -87,7 +88,7 @@ class ExtensionTools:
         self._runtime = runtime
         self._sources = sources
         self._protected = tuple(protected)
-        self._catalog = Catalog(places.data)
+        self._catalog = open_catalog(places.data)
 
     def all(self) -> list[HostTool]:
         """Return the tools."""

@@ -213,15 +213,20 @@ async def watch(
     if installed is None:
         return
     seen: tuple[object, ...] = ()  # detect changes since the registry was loaded
+    failed = ""
     while True:
-        trace = installed.trace()
-        if trace != seen:
-            known = dict(registry.problems)
-            try:
+        known = dict(registry.problems)
+        try:
+            trace = await asyncio.to_thread(installed.trace)  # a shared catalog is on another host
+            if trace != seen:
                 await asyncio.to_thread(installed.refresh)
-            except WasmrtError as error:
+        except WasmrtError as error:
+            if error.message != failed:
                 report(f"cannot reload the installed tools: {error.message}")
-            else:
+            failed = error.message
+        else:
+            failed = ""
+            if trace != seen:
                 seen = trace
                 for name, problem in registry.problems.items():
                     if known.get(name) is not problem:
