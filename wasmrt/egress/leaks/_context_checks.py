@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from wasmrt.egress.leaks._value_checks import decode_unpadded_base64, entropy, has_sequence, is_placeholder
+from wasmrt.egress.leaks._value_checks import CHECKS, decode_unpadded_base64, entropy, has_sequence, is_placeholder
 
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
@@ -22,7 +22,8 @@ _INNOCENT_NAMES = (
     rb"|(?:change|request|client|idempotency|continuation|next|page|sync|resume|update|start|marker|cancellation)_?token"
     rb"|endpoint|secret_?name|secretname|secret_?ref|selector"
     rb"|site_?key|publishable|react|(?:row|content|page|form|search|search_?api)[_\-]?key|(?:form|theme|patrol|watch)_?token"
-    rb"|^data-(?!api|access|auth|secret|private)[a-z\-]*(?:key|token)$"
+    rb"|authenticity|request_?verification|view_?state"
+    rb"|^data-(?!api|access|auth|secret|private)[a-z\-]*(?:keys?|token)$|gtm_auth"
 )
 _PASSWORD_NAMES = rb"(?i)passw|pwd|passphrase|passwd"
 _UUID = rb"(?i)[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
@@ -31,9 +32,12 @@ _CODE = (
     rb"[a-z]+://.*|/.*|\.\.?/.*|[@$%].*|0x[0-9a-fA-F]{1,16}|.*aws4_request.*"
     rb"|[A-Za-z_]\w*(?:(?:\.|->|::)[A-Za-z_]\w*)+"
     rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
-    rb"|NRBR-.*|NRJS-.*|pk_(?:live|test)_.*|pk\.eyJ.*"
+    rb"|NRBR-.*|NRJS-.*|pk_(?:live|test)_.*|pk\.eyJ.*|.*ANBgkqhkiG9w0BAQEFAAOC.*"
 )
-"""An expression for URLs, paths, variables, numbers, attributes, file names and keys that pages publish."""
+"""An expression for URLs, paths, variables, numbers, attributes, file names, keys that pages publish, and RSA's public
+keys (RFC 8017, appendix A.1)."""
+_QUERY_KEYS = rb"(?i)[?&;]keys?$"
+"""A parameter of a page's link. Its name alone does not indicate a credential."""
 _SEARCH_KEY = rb"[0-9a-f]{32}"
 _SEARCH_NEARBY = 120
 """Number of bytes before and after a key of Algolia's search in which a page also names the index."""
@@ -74,10 +78,14 @@ _MUTTER = rb"(?i)[^aeiouy]{4}|[aeiou]{4}|[^aeiouy][^aeiouly]q|[jqvxz][bcdfghjkmn
 _SEGMENT = rb"[0-9A-Za-z+/=]+"
 
 
-_UUID_NAMES = (
+_KEY_NAMES = (
     rb"(?i)(?:api|access|auth|app|service|account|bearer|admin|user|bot)[_\-. ]?(?:key|token|secret)$"
     rb"|secret$|passw(?:or)?d$"
 )
+"""Names that stand for a credential even if the value is a UUID, or very long."""
+_VARIABLE = rb"[A-Z][0-9A-Z_]+"
+"""The name of an environment variable."""
+_MOST_CHARS_OF_ANY_NAME, _MOST_CHARS = 160, 480
 
 
 def _looks_spoken(word: bytes) -> bool:
@@ -99,7 +107,7 @@ def is_made_of_words(value: bytes) -> bool:
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     """Return whether `data[start:end]` looks like a secret that is assigned to the name at `begin`."""
     value = data[start:end].rstrip(b".,;")
-    if not 8 <= len(value) <= 160 or data[end - 3 : end] == b"..." or not _ends_at_delimiter(data, start, end):
+    if not 8 <= len(value) <= _MOST_CHARS or data[end - 3 : end] == b"..." or not _ends_at_delimiter(data, start, end):
         return False
     quoted = data[start - 1] in _QUOTES
     random = re.fullmatch(_UUID, value) is not None or (looks_random(value) and not is_made_of_words(value))
@@ -113,8 +121,12 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
         return False  # an entry in a table of names, which maps a name to a longer one
     if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
         return False
+    if re.search(_QUERY_KEYS, data[max(0, begin - 1) : begin] + name) and not quoted:
+        return False
     nearby = data[max(0, begin - _SEARCH_NEARBY) : end + _SEARCH_NEARBY]
     if re.fullmatch(_SEARCH_KEY, value) and b"indexName" in nearby:
+        return False
+    if len(value) > _MOST_CHARS_OF_ANY_NAME and re.search(_KEY_NAMES, name) is None:
         return False
     return _name_suffices(name, value, quoted=quoted, random=random)
 
@@ -133,7 +145,7 @@ def _name_suffices(name: bytes, value: bytes, *, quoted: bool, random: bool) -> 
     if not random:
         return secretive and (quoted or not is_made_of_words(value))
     if re.fullmatch(_UUID, value):
-        return quoted and re.search(_UUID_NAMES, name) is not None
+        return (quoted or re.fullmatch(_VARIABLE, name) is not None) and re.search(_KEY_NAMES, name) is not None
     if re.search(_STRONG_NAMES, name) is None:
         shortest = 32 if name.lower() == b"key" else 20  # pages give elements and list entries a `key`
         return len(value) >= shortest and count_transitions(value) >= len(value) // 4
@@ -270,7 +282,22 @@ def is_bare_key(data: bytes, begin: int, start: int, end: int) -> bool:
         return False
     if newline and not lead and re.search(rb"[0-9A-Za-z+/=]{40}\r?\Z", before):
         return False  # the last line of a longer base64 text
+    if (decode_unpadded_base64(data[start:end]) or b"").isascii():
+        return False  # encoded text, such as the address of a link
     return entropy(data[start:end]) >= 4.8 and not is_placeholder(data[start:end])
+
+
+def has_secret_name(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Return whether a value with a digit has a name that does not stand for a published value, such as a site key."""
+    name, _ = _find_name(data, begin, start)
+    return re.search(_INNOCENT_NAMES, name) is None and re.search(rb"[0-9]", data[start:end]) is not None
+
+
+def has_no_words(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Return whether a value has letters in both cases and digits, and is not made of words as a path is."""
+    del begin
+    value = data[start:end]
+    return CHECKS["mixed"](value) and not is_made_of_words(value)
 
 
 CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
@@ -284,6 +311,8 @@ CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "aws-secret": is_aws_secret,
     "pem": is_pem,
     "bare-key": is_bare_key,
+    "secret-name": has_secret_name,
+    "no-words": has_no_words,
 }
 """Checks by name. The arguments of a check are `(data, begin, start, end)`: the candidate is `data[start:end]`, and the
 match that includes the candidate's name starts at `begin`."""

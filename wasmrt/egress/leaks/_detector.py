@@ -15,7 +15,8 @@ from wasmrt.egress.leaks._rules import Rule, nearest_hint
 from wasmrt.egress.leaks._scanner import LeakScanner, Overrides
 
 _MATCHERS = 32
-"""Number of sets of secrets whose patterns are kept. Building them takes a third of the time of a small request."""
+"""Number of sets of secrets whose patterns, which contain the values, stay in memory. Building them takes 0.5 ms, about
+as long as a small request."""
 
 
 class LeakDetector:
