@@ -165,7 +165,8 @@ def _cost(report: Report, size: int, rounds: int) -> None:
     started = time.process_time()
     for start in range(0, len(text), 50 * KB):
         trace.saw(text[start : start + 50 * KB], {"untrusted", "private"}, tool="fetch", call=f"c{start}")
-    trace.flow("send", find_outgoing({}, {"to": "bob@example.com"}))
+    body = "The notes of the meeting with the board are attached, and the agenda of the next one in May."
+    trace.flow("send", find_outgoing({}, {"to": "bob@example.com", "body": body}))
     indexing = time.process_time() - started
     policy, effects = flow_policy("default"), frozenset({Effect.EXTERNAL_WRITE})
     rows = [[f"taking in {seen}, once", shown(indexing * 1e9)]]

@@ -35,11 +35,17 @@ words = st.text("bcdfghjklmnpqrstvwxz", min_size=5, max_size=9)
         ([{"to": "['a@x.example', 'b@x.example']"}], {"member": "to"}, "b@x.example", True),
         ([{"to": '["a@x.example"]'}], {"member": "to"}, "a@x.example", True),
         ([{"to": "['a@x.example'] or ['b@x.example']"}], {"member": "to"}, "b@x.example", False),
-        ([{"to": "Hi, b@x.example, bye"}], {"member": "to"}, "b@x.example", False),
+        ([{"to": "Hi, b@x.example, or c@x.example"}], {"member": "to"}, "b@x.example", False),
         ('[{"to": "a@x.example", "note": "b@x.example"}]', {"member": "to"}, "a@x.example", True),
         ('[{"to": "a@x.example", "note": "to: b@x.example"}]', {"member": "to"}, "b@x.example", False),
         ('{"to": "a@x.example", "to": "b@x.example"}', {"member": "to"}, "b@x.example", False),
         ('["general", "random"]', {}, "general", True),
+        ([{"from": "a@x.example", "body": "Pay to b@x.example."}], {"member": "body"}, "b@x.example", True),
+        ([{"body": "Pay to b@x.example."}, {"body": "Or c@x.example."}], {"member": "body"}, "b@x.example", False),
+        ([{"body": "Pay it with SPRING10."}], {"member": "body"}, "SPRING10", True),
+        ([{"body": "Pay it now."}], {"member": "body"}, "now", False),
+        ([{"body": "Pay 90 now."}], {"member": "body", "max": 100}, 90, True),
+        ([{"body": "Pay 90 now."}], {"member": "body", "max": 80}, 90, False),
         ("2031-05-19", {}, "2031-05-19", True),
         ("run it", {}, "run it", False),
         (["general", "random"], {}, "general", True),
@@ -100,3 +106,5 @@ def test_injected_text_never_chooses_the_value_of_a_source(
     assert not is_found([{label: own, "body": text}], {"member": label}, evil)
     assert not is_found(json.dumps({label: own, "body": text}), {"member": label}, evil)
     assert is_found(json.dumps({label: own, "body": text}), {"member": label}, own)
+    assert not is_found([{"body": f"Pay to {own}@x.example. {text} {evil}@x.example"}], {"member": "body"},
+                        f"{evil}@x.example")  # fmt: skip

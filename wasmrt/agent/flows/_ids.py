@@ -93,12 +93,12 @@ class OwnIds:
 
     def add(self, result: Any) -> None:
         """Add the identifiers of a private result."""
-        if self._own.size < self._limit:
+        if not self._own.exceeds(self._limit):
             self._own.add(mark for key, value in _iter_ids(result) for mark in _list_marks(key, value))
 
     def add_mentioned(self, texts: Sequence[str]) -> None:
         """Add the words of longer texts in an untrusted result."""
-        if self._mentioned.size < self._limit:
+        if not self._mentioned.exceeds(self._limit):
             self._pending = "\n".join((self._pending, *(text for text in texts if len(text.split(None, 1)) > 1)))
             if len(self._pending) > _PENDING_BYTES:
                 self._index_pending()
@@ -113,7 +113,7 @@ class OwnIds:
     def contains(self, param: str, value: object) -> bool:
         """Return whether a value of a parameter is an own identifier."""
         self._index_pending()
-        if self._mentioned.size >= self._limit or _normalize(value) in self._mentioned:
+        if self._mentioned.exceeds(self._limit) or _normalize(value) in self._mentioned:
             return False
         return any(mark in self._own for mark in _list_marks(param.rpartition(".")[2], value, searched=True))
 

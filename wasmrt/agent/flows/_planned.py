@@ -31,47 +31,27 @@ _WORD = re.compile(r"[^\W_]+")
 _IBAN = re.compile(r"[a-z]{2}\d{2}[a-z0-9]{11,30}")
 
 
-class _Result:
-    """One result of a step. SECURITY: values that repeat a param of the call are left out: the model chose them."""
+class _Text:
+    """A text in which a value is found only if nothing else in the text could be meant.
 
-    def __init__(self, result: Any, params: Mapping[str, Any]) -> None:
-        result = _read_structure(result)
-        texts = list(flow_texts(result))
-        self._result, self._text = result, "\n".join(texts)
-        self._params = "\n".join(str(each) for each in flow_texts(params)).casefold()
-        self._structured = not isinstance(result, str) and any(
-            isinstance(each, Mapping) for each in _iter_parts(result)
-        )
-        self.size = len(self._text.encode("utf-8", "replace"))
+    SECURITY: an injected second candidate makes the text ambiguous, so that the call requires approval.
+    """
 
-    def has(self, value: Any, place: Place) -> bool:
-        """Return whether the result has a value, in the form that a place requires."""
-        if re.search(rf"(?<!\w){re.escape(str(value).strip().casefold())}(?!\w)", self._params):
-            return False
-        if place.member:
-            found = tuple(iter_members(self._result, (place.member,)))
-            return value_in(value, _with_items(found)) if found else self._is_labelled(value, place.member)
-        # SECURITY: a longer text is not a value: its author would choose every word of it.
-        several_words = isinstance(self._result, str) and len(self._result.split()) > 1
-        if not self._structured and not several_words and value_in(value, _iter_parts(self._result)):
-            return True
-        if place.maximum is not None:
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def has(self, value: Any, maximum: float | None) -> bool:
+        """Return whether the text has a number, if there is a maximum; otherwise, its only address or code."""
+        if maximum is not None:
             return parse_number(value) in find_likely_numbers(skeleton(self._text))
         return isinstance(value, str) and (self._is_only_address(_squeeze(value)) or self._is_only_code(value))
 
     def _is_only_address(self, value: str) -> bool:
-        """Return whether the result has an address, and no other one.
-
-        SECURITY: an injected second address makes the result ambiguous, so that the call requires approval.
-        """
         found = self._addresses
         return value in found and all(each == value or _is_part_of_account(each, value) for each in found)
 
     def _is_only_code(self, value: str) -> bool:
-        """Return whether a value is the only word of both letters and digits in the result, and no address.
-
-        SECURITY: as for addresses, an injected second code makes the result ambiguous, in any spelling.
-        """
+        """Return whether a value is the only word of both letters and digits, in any spelling, and no address."""
         plain = skeleton(value).strip()
         return _CODE.fullmatch(plain) is not None and _squeeze(value) not in self._addresses and self._codes == {plain}
 
@@ -85,7 +65,7 @@ class _Result:
         unclear = (Form.SPLIT, Form.FILE)
         return frozenset(_squeeze(each) for each, form in find_addresses(self._text) if form not in unclear)
 
-    def _is_labelled(self, value: Any, label: str) -> bool:
+    def is_labelled(self, value: Any, label: str) -> bool:
         """Return whether a value follows a label and a colon: as the next word, or as the rest of its line.
 
         SECURITY: if the text has the label several times, each must have the value: any of them can be injected.
@@ -95,6 +75,34 @@ class _Result:
         if not 0 < len(rests) < _MAX_LABELS:
             return False
         return all(value_in(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
+
+
+class _Result:
+    """One result of a step. SECURITY: values that repeat a param of the call are left out: the model chose them."""
+
+    def __init__(self, result: Any, params: Mapping[str, Any]) -> None:
+        self._result = _read_structure(result)
+        text = "\n".join(flow_texts(self._result))
+        self._text = _Text(text)
+        self._params = "\n".join(str(each) for each in flow_texts(params)).casefold()
+        # SECURITY: a longer text is not a value: its author would choose every word of it.
+        several_words = isinstance(self._result, str) and len(self._result.split()) > 1
+        self._is_list = not several_words and not any(isinstance(each, Mapping) for each in _iter_parts(self._result))
+        self.size = len(text.encode("utf-8", "replace"))
+
+    def has(self, value: Any, place: Place) -> bool:
+        """Return whether the result has a value, in the form that a place requires."""
+        if re.search(rf"(?<!\w){re.escape(str(value).strip().casefold())}(?!\w)", self._params):
+            return False
+        if place.member:
+            found = tuple(iter_members(self._result, (place.member,)))
+            if not found:
+                return self._text.is_labelled(value, place.member)
+            within = _Text("\n".join(each for each in found if isinstance(each, str)))
+            return value_in(value, _with_items(found)) or within.has(value, place.maximum)
+        if self._is_list and value_in(value, _iter_parts(self._result)):
+            return True
+        return self._text.has(value, place.maximum)
 
 
 def _read_structure(result: Any) -> Any:

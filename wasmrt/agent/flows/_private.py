@@ -16,7 +16,8 @@ from wasmrt.core.limits import MAX_FLOW_BYTES
 
 _BYTES = 4
 _MASK = 0xFFFFFFFF
-_MAX_LISTS = 8
+_MAX_UNMERGED, _MAX_SEARCHED = 64, 8
+"""Maximum number of lists that wait to be merged, and that a search reads without merging them."""
 
 
 class Marks:
@@ -28,28 +29,43 @@ class Marks:
     def __init__(self) -> None:
         self._key = os.urandom(16)
         self._runs: list[array[int]] = []
-        """Sorted lists of hashes. If there are too many, the last ones are merged."""
+        """Sorted lists of hashes."""
+        self._unmerged = 0
+        """The number of lists since the last merge."""
 
     @property
     def size(self) -> int:
-        """The size of the set in bytes."""
+        """The size of the set in bytes. A string that was added again may be counted several times."""
         return sum(_BYTES * len(run) for run in self._runs)
+
+    def exceeds(self, limit: int) -> bool:
+        """Return whether the set needs more than `limit` bytes."""
+        if self.size > limit and self._unmerged:
+            self._merge()
+        return self.size > limit
 
     def add(self, texts: Iterable[bytes]) -> None:
         """Add strings to the set."""
         key = self._key
         fresh = sorted([found & _MASK for found in set(map(hash, map(key.__add__, texts)))])  # as `_hash`, but faster
-        if not fresh:
-            return
-        self._runs.append(array("I", fresh))
-        if len(self._runs) > _MAX_LISTS:
-            merged = list(self._runs.pop())
-            while self._runs and len(self._runs[-1]) <= 2 * len(merged):
-                merged += self._runs.pop()
-            merged.sort()  # in linear time, because the lists are sorted
-            self._runs.append(array("I", map(itemgetter(0), groupby(merged))))
+        if fresh:
+            self._runs.append(array("I", fresh))
+            self._unmerged += 1
+            if self._unmerged > _MAX_UNMERGED:
+                self._merge()
+
+    def _merge(self) -> None:
+        """Merge the last lists. Each remaining list is more than twice as long as all later ones."""
+        merged = list(self._runs.pop())
+        while self._runs and len(self._runs[-1]) <= 2 * len(merged):
+            merged += self._runs.pop()
+        merged.sort()  # in linear time, because the lists are sorted
+        self._runs.append(array("I", map(itemgetter(0), groupby(merged))))
+        self._unmerged = 0
 
     def __contains__(self, text: bytes) -> bool:
+        if self._unmerged > _MAX_SEARCHED:
+            self._merge()
         mark = self._hash(text)
         for run in self._runs:
             place = bisect_left(run, mark)
@@ -120,7 +136,7 @@ class PrivateText:
     def _store_pending(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
         self._marks.add(chain.from_iterable(map(self._marks_to_store, pending)))
-        self.blind |= self._marks.size > self._limit
+        self.blind |= self._marks.exceeds(self._limit)
 
     @staticmethod
     def _marks_to_store(text: str) -> set[bytes]:

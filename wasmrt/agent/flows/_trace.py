@@ -159,7 +159,7 @@ class FlowTrace:
 
     def _record_trusted(self, values: Iterable[Any], asked: Any) -> None:
         """Record values that the operator trusts, up to a limit. Values beyond the limit require approval."""
-        if self._known.size >= MAX_FLOW_SAID_BYTES:
+        if self._known.exceeds(MAX_FLOW_SAID_BYTES):
             return
         # SECURITY: a value that only repeats a param was chosen by the model, so it is not trusted.
         repeated = b"\n".join(normalize_value(each) for each in flow_texts(asked))
@@ -177,7 +177,7 @@ class FlowTrace:
         with self._lock:
             shown = (*flow.destinations, *flow.controls, *flow.carried)
             self._approved |= {(tool, _destination_key(each.destination)) for each in shown}
-            if self._shown.size < self._limit:
+            if not self._shown.exceeds(self._limit):
                 self._shown.add(mark for each in flow.destinations for mark in _list_shown(tool, each, flow))
 
     def text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
