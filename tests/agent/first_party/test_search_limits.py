@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from wasmrt import WasmRuntimeConfig, WasmToolRuntime
+from wasmrt import Isolation, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.sandbox.guest.clock import SystemClock
 
 
@@ -20,7 +20,7 @@ def test_a_search_that_takes_too_long_returns_the_number_of_other_files(
         (tmp_path / f"{number:03}.txt").write_text("one\n")
     seconds = itertools.count()
     monkeypatch.setattr(SystemClock, "monotonic_ns", lambda self: next(seconds) * 1_000_000_000)
-    with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path, isolation="in-process")) as runtime:
+    with WasmToolRuntime(WasmRuntimeConfig(workspace=tmp_path, isolation=Isolation.IN_PROCESS)) as runtime:
         found = runtime.prepare_installed("file_search").execute({"pattern": "one"}).result
     assert found["truncated"] and found["files_searched"] == len(found["matches"]) == 29
     assert found[count] == min(files, 45) - 29
