@@ -256,16 +256,15 @@ def _tinygo(recipe: Recipe, out: Path, prepare: bool) -> None:
             raise NotHere("tinygo", "python tests/sandbox/guests/build.py --prepare builds it from its Go module")
         _make_tinygo(place)
     core = out.with_name("core.wasm")
-    command = [place / "tinygo", "build", "-target", spec, "-no-debug", "-o", core, "."]
-    _run([*command], cwd=HERE / recipe.sources[0], TINYGOROOT=str(place / "root"), GOTOOLCHAIN="local")
+    command: list[str | Path] = [place / "tinygo", "build", "-target", spec, "-no-debug", "-o", core, "."]
+    _run(command, cwd=HERE / recipe.sources[0], TINYGOROOT=str(place / "root"), GOTOOLCHAIN="local")
     _wrap(recipe, core, out)
 
 
 def _make_tinygo(place: Path) -> None:
     module, local = "github.com/tinygo-org/tinygo", os.environ | {"GOTOOLCHAIN": "local"}
     place.mkdir(parents=True, exist_ok=True)
-    command = ["go", "build", "-tags", "llvm19", "-o", place / "tinygo", module]
-    _run([*command], cwd=HERE / "tinygo", GOTOOLCHAIN="local")
+    _run(["go", "build", "-tags", "llvm19", "-o", place / "tinygo", module], cwd=HERE / "tinygo", GOTOOLCHAIN="local")
     listed = ["go", "list", "-m", "-f", "{{.Dir}}", module]
     found = subprocess.run(listed, cwd=HERE / "tinygo", env=local, capture_output=True, text=True, check=True)
     (place / "root/src/net").mkdir(parents=True, exist_ok=True)  # a submodule, and so not in the Go module

@@ -5,7 +5,7 @@ use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::sinks::UTF8;
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use kit::workspace::{self, EntryKind};
-use kit::{input, Failure};
+use kit::{clock, input, Failure};
 use serde::Deserialize;
 use serde_json::{json, Value};
 
@@ -17,6 +17,9 @@ const DEFAULT_RESULTS: u64 = 100;
 const MAX_LINE_CHARS: usize = 500;
 const MAX_PATTERN_BYTES: usize = 4096;
 const MAX_FILES: u64 = 20_000;
+/// After this time no more files are read, and after the second the walk ends, too: before the call's 60 seconds do.
+const READ_NANOSECONDS: u64 = 30_000_000_000;
+const WALK_NANOSECONDS: u64 = 45_000_000_000;
 
 #[derive(Deserialize)]
 pub struct Params {
@@ -36,8 +39,12 @@ struct Found {
     results: Vec<Value>,
     searched: u64,
     not_text: u64,
-    /// Files after the first `MAX_FILES`.
+    /// Files after the first `MAX_FILES`, or after `READ_NANOSECONDS`.
     not_searched: u64,
+    /// The walk ended early, and there may be more files.
+    walk_ended: bool,
+    /// When the search began.
+    started: u64,
     unread: Unread,
     truncated: bool,
 }
@@ -57,6 +64,8 @@ pub fn file_search(params: Params) -> Result<Value, Failure> {
         searched: 0,
         not_text: 0,
         not_searched: 0,
+        walk_ended: false,
+        started: clock::monotonic(),
         unread: Unread::default(),
         truncated: false,
     };
@@ -79,7 +88,8 @@ pub fn file_search(params: Params) -> Result<Value, Failure> {
         "truncated": found.truncated,
     });
     if found.not_searched > 0 {
-        answer["not_searched"] = found.not_searched.into();
+        let name = if found.walk_ended { "not_searched_at_least" } else { "not_searched" };
+        answer[name] = found.not_searched.into();
     }
     found.unread.add_to(&mut answer);
     Ok(answer)
@@ -91,9 +101,11 @@ impl Found {
             self.truncated = true;
             return Ok(false);
         }
-        if self.searched >= MAX_FILES {
+        let elapsed = clock::monotonic() - self.started;
+        if self.searched >= MAX_FILES || elapsed >= READ_NANOSECONDS {
             (self.truncated, self.not_searched) = (true, self.not_searched + 1);
-            return Ok(true);
+            self.walk_ended = elapsed >= WALK_NANOSECONDS;
+            return Ok(!self.walk_ended);
         }
         self.searched += 1;
         if self.matcher.is_none() {
