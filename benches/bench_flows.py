@@ -136,7 +136,7 @@ def _harm_rows(report: Report, name: str, suites: list[Suite], quick: bool) -> l
         add("careful", flow_policy("careful"))
         add("trusting", flow_policy("trusting"))
         for rule in default.rules:
-            add(f"without {rule.name}", default.switched({rule.name: "allow"}))
+            add(f"without {rule.name}", default.with_actions({rule.name: "allow"}))
     return rows
 
 

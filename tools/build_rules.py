@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 
-from wasmrt.egress.leaks._keywords import keywords_of
+from wasmrt.egress.leaks._keywords import map_keywords
 from wasmrt.egress.leaks._rule_sets import BUILT, RULE_FOLDER
 from wasmrt.egress.leaks._rules import Rule, parse_rules
 
@@ -27,7 +27,7 @@ def source_rules() -> tuple[Rule, ...]:
 
 def built(rules: Sequence[Rule]) -> str:
     """Return the literals on one line, the keywords on another, and each rule on a separate line."""
-    keywords = keywords_of(rules)
+    keywords = map_keywords(rules)
     lines = [literals(keywords), keywords, *(_table(rule) for rule in rules)]
     return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
 

@@ -15,7 +15,7 @@ from tests.tiers import examples
 from wasmrt.authoring.project import (
     Project,
     TestResult,
-    difference,
+    find_difference,
     read_cases,
     read_component,
     read_sidecar,
@@ -276,14 +276,14 @@ JSON = st.recursive(
 @given(value=JSON)
 @settings(max_examples=examples(60))
 def test_a_value_never_differs_from_itself(value: Any) -> None:
-    assert difference(value, json.loads(json.dumps(value))) is None
+    assert find_difference(value, json.loads(json.dumps(value))) is None
 
 
 @given(one=JSON, other=JSON)
 @settings(max_examples=examples(100))
 def test_values_without_a_difference_are_equal_both_ways(one: Any, other: Any) -> None:
-    found = difference(one, other)
-    assert (found is None) == (difference(other, one) is None)
+    found = find_difference(one, other)
+    assert (found is None) == (find_difference(other, one) is None)
     if found is None:
         assert one == other
     else:
@@ -292,5 +292,5 @@ def test_values_without_a_difference_are_equal_both_ways(one: Any, other: Any) -
 
 @pytest.mark.parametrize(("one", "other"), [(1, True), (0, False), ([1], [True]), ({"a": 1}, {"a": True}), ("1", 1)])
 def test_number_does_not_equal_boolean(one: Any, other: Any) -> None:
-    assert difference(one, other) is not None
-    assert difference(1, 1.0) is None
+    assert find_difference(one, other) is not None
+    assert find_difference(1, 1.0) is None

@@ -21,9 +21,9 @@ from wasmrt.capabilities import (
     WorkspaceCapability,
     WorkspaceWriteCapability,
     add_to_grant,
-    amendment_of,
     asks_for,
     asks_for_all,
+    make_amendment,
     merge,
     revoke_from_grant,
 )
@@ -371,7 +371,7 @@ def test_the_amendment_of_a_suggestion_within_the_request_allows_it(request_, me
     suggestion = NOTHING.explain_http(method, url).suggestion
     assert isinstance(suggestion, Addition)
     if asks_for(request_, suggestion):
-        more = add_to_grant(NOTHING, request_, Amendment.read(str(amendment_of(suggestion))))
+        more = add_to_grant(NOTHING, request_, Amendment.read(str(make_amendment(suggestion))))
         assert more.http is not None
         assert more.explain_http(method, url).reason not in ("host-not-allowed", "not-granted", "path-not-allowed")
 
@@ -400,7 +400,7 @@ def test_a_grant_beyond_the_request_is_narrowed_to_it() -> None:
 def test_a_covered_suggestion_of_any_section_becomes_an_amendment(addition: Addition, amendment: str) -> None:
     assert asks_for(REQUEST, addition)
     assert not asks_for(NOTHING, addition)
-    assert str(amendment_of(addition)) == amendment
+    assert str(make_amendment(addition)) == amendment
     assert added(amendment) != NOTHING
 
 

@@ -138,9 +138,9 @@ def test_invalid_values_are_refused(make, message):
 
 def test_an_entry_covers_no_port_of_a_scheme_that_it_does_not_list():
     entry = EndpointPattern("a.example", ports=(8443,))
-    assert (entry.ports_for("https"), entry.ports_for("http")) == ((8443,), ())
+    assert (entry.get_ports("https"), entry.get_ports("http")) == ((8443,), ())
     both = EndpointPattern("a.example", schemes=("http", "https"))
-    assert (both.ports_for("https"), both.ports_for("http")) == ((443,), (80,))
+    assert (both.get_ports("https"), both.get_ports("http")) == ((443,), (80,))
 
 
 @pytest.mark.parametrize(

@@ -241,7 +241,7 @@ def test_the_most_specific_credential_wins_a_location_in_any_order():
         http = HttpCapability((), mappings)
 
         def names(url, http=http):
-            return {m.secret_name for m in http.credentials_for(parse_url(url))}
+            return {m.secret_name for m in http.list_credentials(parse_url(url))}
 
         assert names("https://api.example.com/v1/admin/x") == {"path", "extra"}
         assert names("https://API.example.com/v1/adminX") == {"host", "extra"}
@@ -259,7 +259,7 @@ def test_two_credentials_for_the_same_secret_both_apply():
         },
     )
     assert [m.name for m in http.credentials] == ["a", "b"]
-    assert http.credentials_for(parse_url("https://b.example/"))[0].location.header_name == "x-key"
+    assert http.list_credentials(parse_url("https://b.example/"))[0].location.header_name == "x-key"
 
 
 @pytest.mark.parametrize(

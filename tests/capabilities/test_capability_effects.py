@@ -17,7 +17,7 @@ from wasmrt.capabilities import (
     WorkspaceCapability,
     WorkspaceWriteCapability,
 )
-from wasmrt.capabilities._effects import effects_of, reached, within_effects
+from wasmrt.capabilities._effects import effects_of, iter_reachable, within_effects
 from wasmrt.core.effects import Effect
 
 KEY = CredentialMapping(secret_name="key", location=CredentialLocation.bearer(), host_patterns=("a.org",))
@@ -110,7 +110,7 @@ def test_every_callable_tool_is_listed_once_even_in_a_cycle() -> None:
         "two": Prepared(invoking(again="one", self="two", gone="three")),
         "start": Prepared(invoking(a="one")),
     }
-    told = [name for name, _ in reached(invoking(a="one", b="one", c="two"), tools.get)]
+    told = [name for name, _ in iter_reachable(invoking(a="one", b="one", c="two"), tools.get)]
     assert sorted(told) == ["one", "start", "two"]
-    assert next(tool for _, tool in reached(invoking(a="two"), tools.get)) is tools["two"]
-    assert list(reached(Capabilities.none(), tools.get)) == []
+    assert next(tool for _, tool in iter_reachable(invoking(a="two"), tools.get)) is tools["two"]
+    assert list(iter_reachable(Capabilities.none(), tools.get)) == []

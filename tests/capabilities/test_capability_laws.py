@@ -75,7 +75,7 @@ def test_a_merge_sends_a_secret_only_where_both_sides_would(request, grant, url)
         target = parse_url(url)
     except WasmrtError:
         return
-    for mapping in both.http.credentials_for(target):
+    for mapping in both.http.list_credentials(target):
         for side in (request.http, grant.http):
             matching = [m for m in side.credentials if m.matches(target)]
             assert (mapping.secret_name, mapping.location) in [(m.secret_name, m.location) for m in matching]
@@ -105,7 +105,7 @@ def test_a_shorter_allowlist_sends_no_secret_elsewhere(http, data, url):
         target = parse_url(url)
     except WasmrtError:
         return
-    assert replace(http, allowlist=tuple(kept)).credentials_for(target) == http.credentials_for(target)
+    assert replace(http, allowlist=tuple(kept)).list_credentials(target) == http.list_credentials(target)
 
 
 @settings(max_examples=examples(200), deadline=None)
@@ -203,7 +203,7 @@ def test_a_suggested_entry_allows_the_request_and_only_requests_that_it_covers(b
         assert decide(after, asked)
         path = url.path.replace("*", "%2A")  # the character, not any segment
         assert (entry.host_pattern, entry.methods, entry.path_prefix or "/") == (url.host, (asked[0],), path)
-        assert (entry.schemes, entry.ports_for(url.scheme)) == ((url.scheme,), (url.port,))
+        assert (entry.schemes, entry.get_ports(url.scheme)) == ((url.scheme,), (url.port,))
         for other in others:
             assert decide(after, other) == (decide(before, other) or decide(alone, other))
 
@@ -217,7 +217,7 @@ def test_no_entry_is_suggested_that_would_send_a_credential_over_plain_http(http
         return
     granted = Capabilities(http)
     decision = granted.explain_http(method, url, unsafe_allowed_networks=EVERY_NETWORK)
-    if target.scheme == "https" or not any(m.has_place(target) for m in http.credentials_for(target)):
+    if target.scheme == "https" or not any(m.has_place(target) for m in http.list_credentials(target)):
         assert decision.reason is not Reason.CREDENTIAL_INSECURE
         return
     assert not decision.allowed and isinstance(decision.suggestion, Step)

@@ -19,16 +19,16 @@ from wasmrt.capabilities import (
     merge,
 )
 from wasmrt.capabilities.kinds import SecretsCapability, WorkspaceCapability
-from wasmrt.capabilities.kinds._login import common_login, login_within
+from wasmrt.capabilities.kinds._login import intersect_login, login_within
 from wasmrt.capabilities.model import (
-    common_endpoints,
-    common_hosts,
-    common_paths,
     credential_within,
     endpoint_within,
-    widest,
+    intersect_endpoints,
+    intersect_hosts,
+    intersect_paths,
+    remove_covered,
 )
-from wasmrt.capabilities.model._cover import common_ports
+from wasmrt.capabilities.model._cover import intersect_ports
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_CAPABILITY_ENTRIES
 
@@ -186,30 +186,32 @@ def test_a_secret_name_is_within_its_patterns(inner: str, outer: str, within: bo
 
 
 def test_the_common_hosts_of_two_lists_are_the_narrower_of_each_pair() -> None:
-    assert common_hosts(("a.example.com",), ("*.example.com",)) == ("a.example.com",)
-    assert common_hosts(("*.example.com",), ("*.a.example.com", "b.example.com", "c.example.net")) == (
+    assert intersect_hosts(("a.example.com",), ("*.example.com",)) == ("a.example.com",)
+    assert intersect_hosts(("*.example.com",), ("*.a.example.com", "b.example.com", "c.example.net")) == (
         "*.a.example.com",
         "b.example.com",
     )
-    assert common_hosts(("example.com",), ("*.example.com",)) == ()
-    assert common_hosts((HOST,), (HOST,)) == (HOST,)
+    assert intersect_hosts(("example.com",), ("*.example.com",)) == ()
+    assert intersect_hosts((HOST,), (HOST,)) == (HOST,)
 
 
 def test_the_common_paths_of_two_lists_are_none_or_the_narrower() -> None:
-    assert common_paths((), ()) == ()
-    assert common_paths(("/v1/",), ()) == common_paths((), ("/v1/",)) == ("/v1/",)
-    assert common_paths(("/v1/", "/v2/"), ("/v1/a", "/v3/")) == ("/v1/a",)
-    assert common_paths(("/v1/", "/v2/x/"), ("/v1/y/", "/v2/")) == ("/v1/y/", "/v2/x/")
-    assert common_paths(("/v1/",), ("/v2/",)) is None
+    assert intersect_paths((), ()) == ()
+    assert intersect_paths(("/v1/",), ()) == intersect_paths((), ("/v1/",)) == ("/v1/",)
+    assert intersect_paths(("/v1/", "/v2/"), ("/v1/a", "/v3/")) == ("/v1/a",)
+    assert intersect_paths(("/v1/", "/v2/x/"), ("/v1/y/", "/v2/")) == ("/v1/y/", "/v2/x/")
+    assert intersect_paths(("/v1/",), ("/v2/",)) is None
 
 
 def test_covered_entries_are_dropped_and_the_rest_is_bounded() -> None:
-    assert widest(["a/b/", "a/", "c/", "c/d/"], WorkspaceCapability.within) == ["a/", "c/"]
+    assert remove_covered(["a/b/", "a/", "c/", "c/d/"], WorkspaceCapability.within) == ["a/", "c/"]
     most = [f"n{number}/" for number in range(MAX_CAPABILITY_ENTRIES)]
-    assert widest(most, WorkspaceCapability.within) == most
+    assert remove_covered(most, WorkspaceCapability.within) == most
     with pytest.raises(ConfigurationError, match=f"would have more than {MAX_CAPABILITY_ENTRIES} entries"):
-        widest([*most, "one-more/"], WorkspaceCapability.within)
-    assert widest([*most, "one-more/", ""], WorkspaceCapability.within) == [""]  # the last one covers all others
+        remove_covered([*most, "one-more/"], WorkspaceCapability.within)
+    assert remove_covered([*most, "one-more/", ""], WorkspaceCapability.within) == [
+        ""
+    ]  # the last one covers all others
 
 
 def test_a_merge_contains_the_common_entries_of_both_sides() -> None:
@@ -266,12 +268,12 @@ def test_a_merged_credential_applies_to_the_ports_that_both_sides_list(
 def test_two_credentials_merge_where_both_apply(
     one: tuple[int, ...], other: tuple[int, ...], common: tuple[int, ...] | None
 ) -> None:
-    assert common_ports(credential(HOST, ports=one), credential(HOST, ports=other)) == common
+    assert intersect_ports(credential(HOST, ports=one), credential(HOST, ports=other)) == common
 
 
 def test_entries_with_different_ports_for_each_scheme_merge_into_two() -> None:
     both = EndpointPattern("a.org", ports=(443,), schemes=("https", "http"))
-    assert common_endpoints(both, both) == [
+    assert intersect_endpoints(both, both) == [
         EndpointPattern("a.org", schemes=("https",)),
         EndpointPattern("a.org", ports=(443,), schemes=("http",)),
     ]
@@ -320,7 +322,7 @@ def test_a_login_is_within_one_with_more_scopes_at_the_same_service(
 def test_two_logins_merge_to_the_scopes_that_both_request(
     one: LoginCapability, other: LoginCapability, common: LoginCapability | None
 ) -> None:
-    assert common_login(one, other) == common
+    assert intersect_login(one, other) == common
     merged = merge(Capabilities(logins=(one,)), Capabilities(logins=(other,)))
     assert merged.logins == (() if common is None else (common,))
 

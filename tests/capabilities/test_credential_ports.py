@@ -42,7 +42,7 @@ def sent(capabilities: Capabilities, host: str = HOST) -> list[int]:
     """Return the ports to which the secret is sent."""
     assert capabilities.http is not None
     urls = {port: parse_url(f"https://{host}:{port}/") for port in (443, 8443, 9443)}
-    return [port for port, url in urls.items() if capabilities.http.credentials_for(url)]
+    return [port for port, url in urls.items() if capabilities.http.list_credentials(url)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from wasmrt.capabilities import KINDS, Capabilities, Capability
-from wasmrt.capabilities._capabilities import kind_of
+from wasmrt.capabilities._capabilities import find_kind
 from wasmrt.capabilities.file import CapabilityFile, format_file, parse
 from wasmrt.capabilities.kinds._capability import ListedCapability
 
@@ -20,7 +20,7 @@ def test_an_empty_capability_allows_nothing_and_can_be_written_and_read(kind: ty
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_kind_is_found_by_its_list_and_decides_like_a_grant(kind: type[Capability]) -> None:
-    assert kind_of(str(kind.grant_list)) is kind and kind.grant_list.section == kind.section
+    assert find_kind(str(kind.grant_list)) is kind and kind.grant_list.section == kind.section
     decision = Capabilities.of([kind()]).explain(kind, "a")
     assert not decision.allowed and decision.capability == kind.section
     assert decision == kind.decide(kind(), "a") and decision.hint
@@ -43,4 +43,4 @@ def test_kinds_share_no_name() -> None:
 
 def test_an_unknown_list_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown list 'http\.credentials'"):
-        kind_of("http.credentials")
+        find_kind("http.credentials")

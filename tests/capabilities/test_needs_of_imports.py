@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from wasmrt.capabilities._imports import capabilities_of, import_example, uses_section
+from wasmrt.capabilities._imports import find_capabilities, import_example, uses_section
 from wasmrt.sandbox.component import worlds
 from wasmrt.sandbox.guest.wasi import interfaces
 
@@ -48,8 +48,8 @@ def unversioned(name: str) -> str:
 
 @pytest.mark.parametrize(("name", "capability"), sorted(NEEDS.items()))
 def test_an_import_needs_one_capability_in_every_version(name: str, capability: str) -> None:
-    assert capabilities_of([name]) == {capability: name}
-    assert capabilities_of([unversioned(name)]) == {capability: unversioned(name)}
+    assert find_capabilities([name]) == {capability: name}
+    assert find_capabilities([unversioned(name)]) == {capability: unversioned(name)}
 
 
 def test_every_function_of_the_tool_worlds_needs_a_capability_or_is_always_available() -> None:
@@ -58,17 +58,17 @@ def test_every_function_of_the_tool_worlds_needs_a_capability_or_is_always_avail
             bare = unversioned(interface)
             for function in worlds.signatures(interface):
                 name = f"{bare}#{function}"
-                assert bool(capabilities_of([name])) != (name in FREE), name
+                assert bool(find_capabilities([name])) != (name in FREE), name
 
 
 @pytest.mark.parametrize("name", sorted(FREE))
 def test_imports_for_every_tool_need_no_capability(name: str) -> None:
-    assert capabilities_of([name]) == {}
+    assert find_capabilities([name]) == {}
 
 
 def test_a_whole_interface_needs_at_least_what_its_functions_need() -> None:
-    assert capabilities_of(["wasmrt:tool/workspace@0.1.0"]) == {"workspace": "wasmrt:tool/workspace@0.1.0"}
-    assert capabilities_of(["wasmrt:tool/http", "wasi:http/outgoing-handler@0.2.3"]) == {
+    assert find_capabilities(["wasmrt:tool/workspace@0.1.0"]) == {"workspace": "wasmrt:tool/workspace@0.1.0"}
+    assert find_capabilities(["wasmrt:tool/http", "wasi:http/outgoing-handler@0.2.3"]) == {
         "http": "wasi:http/outgoing-handler@0.2.3"
     }
 
@@ -77,7 +77,7 @@ def test_no_other_wasi_interface_needs_a_capability() -> None:
     needing = {name.partition("@")[0] for name in NEEDS if name.startswith("wasi:")}
     for interface in interfaces():
         bare = interface.name.partition("@")[0]
-        assert bool(capabilities_of([interface.name])) is (bare in needing), bare
+        assert bool(find_capabilities([interface.name])) is (bare in needing), bare
 
 
 @pytest.mark.parametrize("capability", ["http", "workspace", "workspace_write", "secrets", "tool_invoke"])
@@ -86,7 +86,7 @@ def test_the_example_import_of_a_capability_can_use_it(capability: str) -> None:
     if capability == "workspace_write":
         assert example == "wasi:filesystem/preopens"
     else:
-        assert list(capabilities_of([example])) == [capability]
+        assert list(find_capabilities([example])) == [capability]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tests.tiers import examples
 from wasmrt.capabilities import Capabilities, CredentialLocation, CredentialMapping, EndpointPattern, HttpCapability
 from wasmrt.capabilities.file import capability_schema, format_file, parse
 from wasmrt.capabilities.kinds.http import read_endpoint
-from wasmrt.capabilities.model import PathPattern, common_endpoints, endpoint_within, path_pattern, read_path_pattern
+from wasmrt.capabilities.model import PathPattern, endpoint_within, intersect_endpoints, path_pattern, read_path_pattern
 from wasmrt.capabilities.sentences import explain
 from wasmrt.core.errors import CapabilityFileError, ConfigurationError
 from wasmrt.core.url import parse_url, split_path
@@ -237,7 +237,7 @@ def test_a_credential_is_sent_only_to_paths_that_match_its_pattern() -> None:
     http = HttpCapability((EndpointPattern(HOST),), (credential("/repos/*/*/issues/"),))
 
     def sent(path: str) -> bool:
-        return bool(http.credentials_for(parse_url(f"https://{HOST}{path}")))
+        return bool(http.list_credentials(parse_url(f"https://{HOST}{path}")))
 
     assert sent("/repos/a/b/issues/1")
     for path in ("/repos/a/b/issues", "/repos/a%2Fb/c/issues/1", "/repos/a%00/b/issues/1", "/repos/a/issues/1"):
@@ -249,7 +249,7 @@ def test_the_narrower_of_two_patterns_determines_the_credential() -> None:
     http = HttpCapability((EndpointPattern(HOST),), (narrow, wide))
 
     def sent(path: str) -> list[str]:
-        return [each.secret_name for each in http.credentials_for(parse_url(f"https://{HOST}{path}"))]
+        return [each.secret_name for each in http.list_credentials(parse_url(f"https://{HOST}{path}"))]
 
     assert sent("/acme/b/issues/1") == ["own"]
     assert sent("/other/b/issues/1") == ["key"]
@@ -278,8 +278,8 @@ def test_a_prefix_with_stars_covers_each_prefix_that_it_matches(inner: str, oute
 def test_crossed_patterns_have_a_common_part() -> None:
     one, other = EndpointPattern(HOST, "/repos/*/b/"), EndpointPattern(HOST, "/repos/a/*/issues")
 
-    assert [entry.path_prefix for entry in common_endpoints(one, other)] == ["/repos/a/b/issues"]
-    assert common_endpoints(one, EndpointPattern(HOST, path="/repos/a/c/")) == []
+    assert [entry.path_prefix for entry in intersect_endpoints(one, other)] == ["/repos/a/b/issues"]
+    assert intersect_endpoints(one, EndpointPattern(HOST, path="/repos/a/c/")) == []
 
 
 def test_a_file_with_stars_is_written_as_it_was_read_and_fits_its_schema() -> None:

@@ -18,7 +18,7 @@ from tests.cli.conftest import BUNDLED
 from tests.compiled import Installation
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import Catalog
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.catalog.package import FolderFiles, pack, read_archive, write_archive
 
 Run = Callable[..., Result]
@@ -85,7 +85,7 @@ def test_tools_grants_and_signers_move_and_no_secret_does(
     assert "the export names this signer; the signature was not checked" in shown
     for name in ("kit", "parrot"):
         old, new = before.get(name), after.get(name)
-        assert granted_to(new) == granted_to(old) and new.provenance.signer == old.provenance.signer
+        assert read_granted(new) == read_granted(old) and new.provenance.signer == old.provenance.signer
         assert (new.digest, new.sidecar, new.package, new.for_agents) == (
             old.digest, old.sidecar, old.package, old.for_agents,
         )  # fmt: skip
@@ -232,7 +232,7 @@ def test_a_grant_in_an_archive_never_exceeds_the_request(
     bad.write_bytes(with_files(exported, {"parrot/grant.json": json.dumps(WIDER).encode()}))
     after = other()
     wasmrt("import", bad, "--yes")
-    assert granted_to(after.get("parrot")) == parse(json.dumps(HTTP)).capabilities
+    assert read_granted(after.get("parrot")) == parse(json.dumps(HTTP)).capabilities
 
 
 def test_an_unverified_signer_satisfies_neither_a_pin_nor_the_operators_policy(

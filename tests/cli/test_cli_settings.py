@@ -186,7 +186,7 @@ def tree_of(setting: Setting, value: Any = None) -> Tree:
 
 def effective(config: OperatorConfig) -> tuple[OperatorConfig, WasmRuntimeConfig]:
     runtime = WasmRuntimeConfig(**config.as_runtime_settings())
-    return replace(config, runtime={}), replace(runtime, memory=runtime.memory_settings() or False)
+    return replace(config, runtime={}), replace(runtime, memory=runtime.get_memory_settings() or False)
 
 
 def test_each_described_setting_exists_with_its_default_and_example(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from wasmrt.core.names import (
     check_prepared_name,
     check_project_name,
     did_you_mean,
-    folded,
+    fold_name,
     installed_name,
     is_alias,
     is_invoked_name,
@@ -84,10 +84,10 @@ def test_long_names_with_different_endings_stay_different() -> None:
 
 
 def test_names_that_models_confuse_have_the_same_folded_name() -> None:
-    assert folded("Read-File") == folded("read_file") == folded("READ_FILE")
-    assert folded("readfile") != folded("read_file")
-    assert folded("\u0435\u0441\u04bb\u043e") == folded("\uff25CHO") == folded("echo")
-    assert folded("\u00e9cho") != folded("echo")
+    assert fold_name("Read-File") == fold_name("read_file") == fold_name("READ_FILE")
+    assert fold_name("readfile") != fold_name("read_file")
+    assert fold_name("\u0435\u0441\u04bb\u043e") == fold_name("\uff25CHO") == fold_name("echo")
+    assert fold_name("\u00e9cho") != fold_name("echo")
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ class InstalledTools:
         catalog = self._catalog
         installed: dict[str, tuple[Any, ...]] = {tool.name: catalog.get(tool.name) for tool in catalog.tools()}
         config = self._runtime.config
-        parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.memory_settings()}
+        parts = {"workspace": config.workspace, "search": config.web_search, "memory": config.get_memory_settings()}
         has = {part for part, given in parts.items() if given is not None}
         has |= {RUN_CODE.name, CREATE_JOB, *DESKTOP_NAMES}.intersection(self._registry.all_names())  # only enabled ones
         taken = {spelling(name) for name in installed}
@@ -214,9 +214,9 @@ def empty_registry(
     places = find_places()
     file = read_config_file(places.config)
     policy = policy or file.policy
-    announce = announcer(policy)
+    announce = make_announcer(policy)
     store = ApprovalStore(file.store_place(places.approvals), announce=announce)
-    asked = approver or approver_of(policy.approver, store)
+    asked = approver or make_approver(policy.approver, store)
     approvals = Approvals(asked, store=store, timeout_seconds=policy.approval_seconds)
     registry = ToolRegistry(
         runtime,
@@ -234,7 +234,7 @@ def empty_registry(
     return registry
 
 
-def announcer(policy: ToolPolicy) -> Announce:
+def make_announcer(policy: ToolPolicy) -> Announce:
     """Return the function that shows a notification of a new request, or None if the operator did not enable that."""
     if not policy.notify:
         return None
@@ -243,7 +243,7 @@ def announcer(policy: ToolPolicy) -> Announce:
     return announce_request
 
 
-def approver_of(kind: ApproverKind, store: ApprovalStore) -> Approver:
+def make_approver(kind: ApproverKind, store: ApprovalStore) -> Approver:
     """Return an approver of the configured kind; a queue uses `store`."""
     if kind is ApproverKind.QUEUE:
         return QueueApprover(store)
@@ -263,7 +263,7 @@ def _add_own_tools(registry: ToolRegistry, runtime: WasmToolRuntime, places: Pla
     online = SkillSources(config.skills.sources, config.skills.hosts)
     skills = SkillTools(store, online, runtime.open_gateway, runtime.detector)
     groups: dict[str, Iterable[Tool]] = {"extensions": extensions.all(), "skills": skills.all()}
-    if (remembering := runtime.config.memory_settings()) is not None:
+    if (remembering := runtime.config.get_memory_settings()) is not None:
         place = remembering.path or config.store_place(places.memory)
         groups["memory"] = memory_tools(MemoryStore(remembering, place), detector=runtime.detector)
     if config.desktop.tools:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from wasmrt.capabilities._amend import (
     Amendment,
     add_to_grant,
-    amendment_of,
     asks_for,
     asks_for_all,
+    make_amendment,
     revoke_from_grant,
 )
-from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
-from wasmrt.capabilities._effects import effects_of, reached, within_effects
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, find_kind
+from wasmrt.capabilities._effects import effects_of, iter_reachable, within_effects
 from wasmrt.capabilities._growth import (
     PatternProposal,
     covers,
@@ -25,7 +25,7 @@ from wasmrt.capabilities._growth import (
     with_added_entries,
     with_fewest_entries,
 )
-from wasmrt.capabilities._imports import capabilities_of, uses_section
+from wasmrt.capabilities._imports import find_capabilities, uses_section
 from wasmrt.capabilities._merge import for_tool, merge, within_write_paths
 from wasmrt.capabilities.kinds import (
     BY_SECTION,
@@ -56,7 +56,7 @@ from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,
     LocationType,
-    folded_header,
+    fold_header,
     is_host_header,
     is_invisible,
     is_prompt_file,
@@ -92,29 +92,29 @@ __all__ = [
     "WorkspaceCapability",
     "WorkspaceWriteCapability",
     "add_to_grant",
-    "amendment_of",
     "asks_for",
     "asks_for_all",
-    "capabilities_of",
     "check_addresses",
     "check_host",
     "covers",
     "describe_request",
     "describe_unread",
     "effects_of",
+    "find_capabilities",
+    "find_kind",
     "find_missing_entries",
-    "folded_header",
+    "fold_header",
     "for_tool",
     "is_host_header",
     "is_invisible",
     "is_prompt_file",
-    "kind_of",
+    "iter_reachable",
+    "make_amendment",
     "merge",
     "path_problem",
     "plain_path",
     "program_network_line",
     "propose_patterns",
-    "reached",
     "read_narrower_entry",
     "read_program_network",
     "read_secret_name",

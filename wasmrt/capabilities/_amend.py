@@ -6,7 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, find_kind
 from wasmrt.capabilities._merge import merge, section_of
 from wasmrt.capabilities.kinds import KINDS
 from wasmrt.core.errors import ConfigurationError
@@ -53,13 +53,13 @@ def add_to_grant(grant: Capabilities, request: Capabilities, amendment: Amendmen
     Raises:
         ConfigurationError: the request has no such part.
     """
-    wanted = _part(request, amendment)
+    wanted = _select_part(request, amendment)
     if wanted is None:
         raise ConfigurationError(
             f"the tool's capability file does not request {amendment!s:.120}",
             hint="a grant cannot exceed the tool's request; install the tool with a file that requests it",
         )
-    return merge(request, _union(grant, wanted, request))
+    return merge(request, _unite_capabilities(grant, wanted, request))
 
 
 def asks_for_all(request: Capabilities, amendment: Amendment) -> bool:
@@ -83,23 +83,23 @@ def revoke_from_grant(grant: Capabilities, amendment: Amendment) -> Capabilities
     left = _without(grant, amendment)
     if left == grant:
         raise ConfigurationError(f"{amendment!s:.120} is not granted", hint="wasmrt inspect shows the grant")
-    return _consistent(left)
+    return _narrow_tool_sections(left)
 
 
 def asks_for(request: Capabilities, addition: Addition) -> bool:
     """Return whether a request covers a suggested addition to a grant."""
-    kind = kind_of(addition.to)
+    kind = find_kind(addition.to)
     entry, theirs = Capabilities.none().with_addition(addition).get(kind), request.get(kind)
     return entry is not None and theirs is not None and theirs.covers_entries(entry)
 
 
-def amendment_of(addition: Addition) -> Amendment:
+def make_amendment(addition: Addition) -> Amendment:
     """Return the amendment that names a suggested entry."""
-    kind = kind_of(addition.to)
+    kind = find_kind(addition.to)
     return Amendment(kind.section, kind.amendment_value(addition.entry))
 
 
-def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
+def _select_part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
     """Return the part of the capabilities `of` that an amendment names, or None."""
     section, value = amendment
     if section == "tools":
@@ -113,7 +113,7 @@ def _part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
     return None if part is None else Capabilities.of([part])
 
 
-def _union(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
+def _unite_capabilities(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
     """Return the entries of `one` and `other`, with the numbers of `one`.
 
     If only `other` has sections for tools, and `one` is not empty, the other tools keep their sections of `request`.
@@ -152,7 +152,7 @@ def _without_tools(grant: Capabilities, pattern: str | None) -> Capabilities:
     )
 
 
-def _consistent(grant: Capabilities) -> Capabilities:
+def _narrow_tool_sections(grant: Capabilities) -> Capabilities:
     """Narrow the section of each tool to the capabilities that the component still has: a valid grant requires this."""
     if grant.tools is None:
         return grant

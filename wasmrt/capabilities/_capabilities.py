@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
-from wasmrt.capabilities._fields import Problems, child, nearest
+from wasmrt.capabilities._fields import Problems, join_path, suggest_nearest
 from wasmrt.capabilities.kinds import (
     KINDS,
     Capability,
@@ -135,11 +135,11 @@ class Capabilities:
         """Allow these HTTP requests, with the default limits unless `http` is a complete `HttpCapability`."""
         if isinstance(http, EndpointPattern):
             http = (http,)
-        return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(_listed(http)))
+        return replace(self, http=http if isinstance(http, HttpCapability) else HttpCapability(_to_tuple(http)))
 
     def with_workspace_read(self, prefixes: WorkspaceCapability | Iterable[str]) -> Capabilities:
         """Allow reading below these prefixes of the workspace; the prefix `""` covers the whole workspace."""
-        given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_listed(prefixes))
+        given = prefixes if isinstance(prefixes, WorkspaceCapability) else WorkspaceCapability(_to_tuple(prefixes))
         return replace(self, workspace_read=given)
 
     def with_workspace_write(self, prefixes: WorkspaceWriteCapability | Iterable[str]) -> Capabilities:
@@ -149,12 +149,12 @@ class Capabilities:
         """
         given = prefixes
         if not isinstance(given, WorkspaceWriteCapability):
-            given = WorkspaceWriteCapability(_listed(given))
+            given = WorkspaceWriteCapability(_to_tuple(given))
         return replace(self, workspace_write=given)
 
     def with_secrets(self, names: SecretsCapability | Iterable[str]) -> Capabilities:
         """Allow checking whether these secrets are set. A name that ends in `*` matches every name with that prefix."""
-        given = names if isinstance(names, SecretsCapability) else SecretsCapability(_listed(names))
+        given = names if isinstance(names, SecretsCapability) else SecretsCapability(_to_tuple(names))
         return replace(self, secrets=given)
 
     def with_tool_invoke(self, aliases: ToolInvokeCapability | Mapping[str, str]) -> Capabilities:
@@ -166,7 +166,7 @@ class Capabilities:
 
     def with_config_store(self, values: ConfigStoreCapability | Iterable[str]) -> Capabilities:
         """Allow reading these configuration values, each `KEY=VALUE`."""
-        given = values if isinstance(values, ConfigStoreCapability) else ConfigStoreCapability(_listed(values))
+        given = values if isinstance(values, ConfigStoreCapability) else ConfigStoreCapability(_to_tuple(values))
         return replace(self, config_store=given)
 
     def with_limits(self, limits: ToolLimits) -> Capabilities:
@@ -175,11 +175,11 @@ class Capabilities:
 
     def with_logins(self, logins: Iterable[LoginCapability]) -> Capabilities:
         """Allow requesting these logins from the user."""
-        return replace(self, logins=_listed(logins))
+        return replace(self, logins=_to_tuple(logins))
 
     def with_tools(self, tools: Iterable[ToolGrant]) -> Capabilities:
         """Set the sections of single tools. A tool without a section has no capability."""
-        return replace(self, tools=_listed(tools))
+        return replace(self, tools=_to_tuple(tools))
 
     def with_addition(self, addition: Addition) -> Capabilities:
         """Add the entry that a denial suggested; everything else stays unchanged.
@@ -188,7 +188,7 @@ class Capabilities:
             CapabilityFileError: the addition is not one valid entry of a capability file.
             ConfigurationError: the list is full.
         """
-        return self.with_all(Capabilities.parse(_file_of(addition)), each_once=False)
+        return self.with_all(Capabilities.parse(_write_file(addition)), each_once=False)
 
     def with_all(self, other: Capabilities, *, each_once: bool = True) -> Capabilities:
         """Add all entries of `other`. Numbers, limits, sections of tools and logins stay unchanged.
@@ -204,7 +204,7 @@ class Capabilities:
             found = found.with_part(both)
         return found
 
-    def in_numbers_of(self, grant: Capabilities) -> Capabilities:
+    def with_numbers_of(self, grant: Capabilities) -> Capabilities:
         """Return the same entries, but take the numbers of each capability from `grant` if it has the capability."""
         parts = ((part, grant.get(type(part))) for part in self.parts)
         return Capabilities.of(part if theirs is None else theirs.replace_entries(part) for part, theirs in parts)
@@ -311,7 +311,7 @@ def _build(tree: dict[str, Any], problems: Problems) -> Capabilities:
 def _build_logins(tree: dict[str, Any], problems: Problems) -> Iterator[LoginCapability]:
     auth = tree.get("auth", {})
     listed = [("auth", auth.get("provider") or auth.get("secret_name", ""), auth)]
-    listed += [(child("logins", vendor), vendor, login) for vendor, login in tree.get("logins", {}).items()]
+    listed += [(join_path("logins", vendor), vendor, login) for vendor, login in tree.get("logins", {}).items()]
     for at, vendor, login in listed:
         if "oauth" in login:
             made = partial(LoginCapability, vendor, login["secret_name"], read_oauth(login["oauth"]))
@@ -333,7 +333,7 @@ def _build_parts(tree: dict[str, Any], at: str, outer: Capabilities, problems: P
 
 
 def _build_tool(name: str, tree: dict[str, Any], component: Capabilities, problems: Problems) -> ToolGrant:
-    at = child("tools", name)
+    at = join_path("tools", name)
     asked = _build_parts(tree, f"{at}.", component, problems)
     if "credentials" in tree:
         asked = _with_known_credentials(tree, asked, component, f"{at}.credentials", problems)
@@ -351,7 +351,9 @@ def _with_known_credentials(
     known = () if outer is None else tuple(mapping.name for mapping in outer.credentials)
     for name in names:
         if name not in known:
-            problems.add(place, f"the component has no credential {name!r} in http.credentials{nearest(name, known)}")
+            problems.add(
+                place, f"the component has no credential {name!r} in http.credentials{suggest_nearest(name, known)}"
+            )
     if http is None and "http" not in tree:
         problems.add(place, 'the credentials would be unused, because the tool has no "http" section')
     if http is None or outer is None:
@@ -365,14 +367,14 @@ def _check_logins(tree: dict[str, Any], problems: Problems) -> None:
     auth = tree.get("auth", {})
     taken = {auth.get("secret_name"): "auth"}
     for vendor, login in tree.get("logins", {}).items():
-        at = child("logins", vendor)
+        at = join_path("logins", vendor)
         if vendor in (auth.get("provider"), auth.get("secret_name")):
             problems.add(at, 'the section "auth" already is the login of this vendor')
         if (other := taken.setdefault(login["secret_name"], at)) != at:
             problems.add(f"{at}.secret_name", f"{other} already sets this secret")
 
 
-def kind_of(grant_list: str) -> type[Capability]:
+def find_kind(grant_list: str) -> type[Capability]:
     """Return the kind of capability whose section contains the list `grant_list`, such as `http.allowlist`.
 
     Raises:
@@ -384,17 +386,17 @@ def kind_of(grant_list: str) -> type[Capability]:
     raise ValueError(f"unknown list {grant_list!r:.60}")
 
 
-def _file_of(addition: Addition) -> str:
+def _write_file(addition: Addition) -> str:
     """Return a capability file that requests only this entry."""
     try:
         # SECURITY: the entry is parsed and written again, so that it cannot close its list and open another section.
-        entry, kind = json.loads(addition.entry), kind_of(addition.to)
+        entry, kind = json.loads(addition.entry), find_kind(addition.to)
     except (ValueError, RecursionError):
         raise CapabilityFileError("the suggested entry is not valid JSON, or its list is unknown") from None
     return json.dumps({kind.section: kind.addition_tree(entry)})
 
 
-def _listed(items: Iterable[T]) -> tuple[T, ...]:
+def _to_tuple(items: Iterable[T]) -> tuple[T, ...]:
     if isinstance(items, str) or not isinstance(items, Iterable):
         raise ConfigurationError(f"{items!r} must be a list")
     return tuple(items)

@@ -28,7 +28,7 @@ def effects_of(grant: Capabilities) -> frozenset[Effect]:
     return frozenset().union(*(part.effects() for part in grant.parts))
 
 
-def reached(
+def iter_reachable(
     grant: Capabilities, prepared: Callable[[str], T | None], seen: set[str] | None = None
 ) -> Iterator[tuple[str, T]]:
     """Yield the name and the tool for each tool that a grant can call, directly or through other tools.
@@ -40,7 +40,7 @@ def reached(
         if name not in seen and (tool := prepared(name)) is not None:
             seen.add(name)
             yield name, tool
-            yield from reached(tool.capabilities, prepared, seen)
+            yield from iter_reachable(tool.capabilities, prepared, seen)
 
 
 def within_effects(grant: Capabilities, effects: frozenset[Effect]) -> Capabilities:

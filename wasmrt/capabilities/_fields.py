@@ -35,7 +35,7 @@ class Problems:
         return len(self.found)
 
 
-def child(path: str, key: str | int) -> str:
+def join_path(path: str, key: str | int) -> str:
     """Return the JSON path of the member `key` of the value at `path`, such as `http.allowlist[0].host`."""
     if isinstance(key, int):
         return f"{path}[{key}]"
@@ -54,7 +54,7 @@ class Field(Protocol):
         """Return the JSON Schema (2020-12) of the field."""
 
 
-def _wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
+def _report_wrong(value: Any, wanted: str, path: str, problems: Problems) -> Any:
     problems.add(path, f"must be {wanted}, not {_KINDS.get(type(value), 'a number')}")
     return INVALID
 
@@ -73,13 +73,13 @@ class Text(NamedTuple):
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, str):
-            return _wrong(value, "text", path, problems)
+            return _report_wrong(value, "text", path, problems)
         if len(value) > self.max_length:
             problems.add(path, f"must be at most {self.max_length} characters long")
             return INVALID
         value = value.upper() if self.upper else value
         if self.choices and value not in self.choices:
-            problems.add(path, f"must be one of {', '.join(self.choices)}{nearest(value, self.choices)}")
+            problems.add(path, f"must be one of {', '.join(self.choices)}{suggest_nearest(value, self.choices)}")
             return INVALID
         if self.check is None:
             return value
@@ -110,7 +110,7 @@ class Number(NamedTuple):
         wanted = "a positive number" if self.fraction else "a positive whole number"
         example = f", such as {self.example}" if self.example else ""
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return _wrong(value, wanted + example, path, problems)
+            return _report_wrong(value, wanted + example, path, problems)
         if not 0 < value <= self.maximum or not (self.fraction or isinstance(value, int)):
             problems.add(path, f"must be {wanted} of at most {self.maximum}{example}")
             return INVALID
@@ -125,7 +125,7 @@ class Flag:
     """A boolean."""
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
-        return value if isinstance(value, bool) else _wrong(value, "true or false", path, problems)
+        return value if isinstance(value, bool) else _report_wrong(value, "true or false", path, problems)
 
     def schema(self) -> dict[str, Any]:
         return {"type": "boolean"}
@@ -138,7 +138,7 @@ class Anything(NamedTuple):
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if self.only_object and not isinstance(value, dict):
-            return _wrong(value, "an object", path, problems)
+            return _report_wrong(value, "an object", path, problems)
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -156,11 +156,11 @@ class ListOf(NamedTuple):
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, list):
-            return _wrong(value, "a list", path, problems)
+            return _report_wrong(value, "a list", path, problems)
         if not self.min_items <= len(value) <= MAX_CAPABILITY_ENTRIES:
             problems.add(path, f"must have {self.min_items} to {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
             return INVALID
-        items = [self.item.read(item, child(path, index), problems) for index, item in enumerate(value)]
+        items = [self.item.read(item, join_path(path, index), problems) for index, item in enumerate(value)]
         return INVALID if any(item is INVALID for item in items) else items
 
     def schema(self) -> dict[str, Any]:
@@ -176,13 +176,13 @@ class MapOf(NamedTuple):
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
-            return _wrong(value, "an object", path, problems)
+            return _report_wrong(value, "an object", path, problems)
         if len(value) > MAX_CAPABILITY_ENTRIES:
             problems.add(path, f"must have at most {MAX_CAPABILITY_ENTRIES} entries, not {len(value)}")
             return INVALID
         members = {}
         for key, member in value.items():
-            at = child(path, key)
+            at = join_path(path, key)
             members[self.key.read(key, at, problems)] = self.item.read(member, at, problems)
         return INVALID if any(INVALID in pair for pair in members.items()) else members
 
@@ -215,28 +215,30 @@ class ObjectSchema(NamedTuple):
 
     def read(self, value: Any, path: str, problems: Problems) -> Any:
         if not isinstance(value, dict):
-            return _wrong(value, "an object", path, problems)
+            return _report_wrong(value, "an object", path, problems)
         before = len(problems)
         spellings = {s: key for key, prop in self.properties.items() for s in (key, *prop.aliases)}
         result: dict[str, Any] = {}
         for written, item in value.items():
-            at = child(path, written)
+            at = join_path(path, written)
             key = spellings.get(written)
             if key is None:
-                problems.add(at, f"unknown key{nearest(written, tuple(spellings)) or _list_known(self.properties)}")
+                problems.add(
+                    at, f"unknown key{suggest_nearest(written, tuple(spellings)) or _list_known(self.properties)}"
+                )
             elif key in result:
                 problems.add(at, f"is a second spelling of the key {key!r}; keep only {key!r}")
             else:
                 result[key] = self.properties[key].field.read(item, at, problems)
         for key, prop in self.properties.items():
             if prop.required and key not in result:
-                problems.add(child(path, key), "is missing")
+                problems.add(join_path(path, key), "is missing")
         for one, other in self.needs_one:
             if one not in result and other not in result:
-                problems.add(child(path, one), "is missing")
+                problems.add(join_path(path, one), "is missing")
         for one, other in self.either:
             if one in result and other in result:
-                problems.add(child(path, other), f"conflicts with {one!r}; keep one of them")
+                problems.add(join_path(path, other), f"conflicts with {one!r}; keep one of them")
         return INVALID if len(problems) > before else result
 
     def schema(self) -> dict[str, Any]:
@@ -256,7 +258,7 @@ class ObjectSchema(NamedTuple):
         return schema | ({"allOf": required} if required else {})
 
 
-def nearest(word: str, known_words: tuple[str, ...]) -> str:
+def suggest_nearest(word: str, known_words: tuple[str, ...]) -> str:
     """Return `; did you mean 'x'?` for the known word that is most similar, or `""` if no known word is similar."""
     near = did_you_mean(word, known_words)
     return f"; did you mean {str(near)!r}?" if near else ""
@@ -266,6 +268,6 @@ def _list_known(words: Mapping[str, object]) -> str:
     return f"; known here: {', '.join(words)}"
 
 
-def whole(number: float) -> float:
+def drop_zero_fraction(number: float) -> float:
     """Return a float without a fraction as an int, and every other number unchanged."""
     return int(number) if isinstance(number, float) and number.is_integer() else number

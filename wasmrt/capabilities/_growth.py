@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, cast
 
-from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, kind_of
+from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, find_kind
 from wasmrt.capabilities._merge import section_of
 from wasmrt.capabilities.kinds import KINDS, Capability, HttpCapability
 from wasmrt.capabilities.kinds.http import generalize
@@ -30,7 +30,7 @@ def find_missing_entries(decisions: Iterable[Decision]) -> dict[Addition, Decisi
 
 def covers(outer: Addition, inner: Addition) -> bool:
     """Return whether `outer` allows everything that `inner` allows."""
-    return outer.to == inner.to and _capability(outer).covers_entries(_capability(inner))
+    return outer.to == inner.to and _read_capability(outer).covers_entries(_read_capability(inner))
 
 
 def read_narrower_entry(asked: Addition, text: str) -> Addition:
@@ -41,9 +41,9 @@ def read_narrower_entry(asked: Addition, text: str) -> Addition:
     Raises:
         ConfigurationError: the text is not a valid entry, or is wider than the requested entry.
     """
-    entry = asked._replace(entry=_entry(asked, text.strip()))
+    entry = asked._replace(entry=_read_entry(asked, text.strip()))
     try:
-        fits = _capability(asked).may_be_narrowed_to(_capability(entry))
+        fits = _read_capability(asked).may_be_narrowed_to(_read_capability(entry))
     except CapabilityFileError as error:
         raise ConfigurationError(f"invalid entry for {asked.to}: {error.message}", hint=error.hint) from None
     if not fits:
@@ -67,7 +67,7 @@ def with_added_entries(grant: Capabilities, additions: Sequence[Addition], tool:
     """
     try:
         for addition in additions:
-            _capability(addition).check_complete()
+            _read_capability(addition).check_complete()
         whole = with_fewest_entries(grant, additions)
         if grant.tools is None:
             return whole
@@ -109,7 +109,7 @@ def propose_patterns(additions: Iterable[Addition]) -> list[PatternProposal]:
         entry: addition
         for addition in additions
         if addition.to == HttpCapability.grant_list
-        for entry in cast("HttpCapability", _capability(addition)).allowlist
+        for entry in cast("HttpCapability", _read_capability(addition)).allowlist
     }
     return [
         PatternProposal(
@@ -120,7 +120,7 @@ def propose_patterns(additions: Iterable[Addition]) -> list[PatternProposal]:
     ]
 
 
-def _capability(addition: Addition) -> Capability:
+def _read_capability(addition: Addition) -> Capability:
     """Return the capability that contains only one entry.
 
     Raises:
@@ -130,7 +130,7 @@ def _capability(addition: Addition) -> Capability:
     return part
 
 
-def _entry(asked: Addition, text: str) -> str:
+def _read_entry(asked: Addition, text: str) -> str:
     """Convert text that a user entered to the JSON of the requested entry."""
     try:
         read = json.loads(text)
@@ -138,4 +138,4 @@ def _entry(asked: Addition, text: str) -> str:
         read = None
     if isinstance(read, dict | str) and text[:1] in '{"':
         return json.dumps(read, ensure_ascii=False)
-    return kind_of(asked.to).read_entry(text, asked.entry)
+    return find_kind(asked.to).read_entry(text, asked.entry)

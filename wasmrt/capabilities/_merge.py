@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant
 from wasmrt.capabilities.kinds._limits import ToolLimits
-from wasmrt.capabilities.kinds._login import common_logins
+from wasmrt.capabilities.kinds._login import intersect_logins
 from wasmrt.capabilities.kinds._workspace import WorkspaceWriteCapability
 from wasmrt.core.effects import Effect
 from wasmrt.core.limits import ResourceLimits
@@ -35,7 +35,7 @@ def merge(request: Capabilities, grant: Capabilities, *, defaults: ResourceLimit
         (one.intersect(other) for one, other in parts if other is not None),
         limits=request.limits.intersect(grant.limits, defaults or ResourceLimits()),
         tools=_merge_tools(request, grant),
-        logins=common_logins(request.logins, grant.logins),
+        logins=intersect_logins(request.logins, grant.logins),
     )
 
 
@@ -85,13 +85,13 @@ def _merge_tools(request: Capabilities, grant: Capabilities) -> tuple[ToolGrant,
         ToolGrant(
             name,
             replace(merge(for_tool(request, name), for_tool(grant, name)), limits=ToolLimits(), logins=()),
-            _common_effects(effects[0].get(name), effects[1].get(name)),
+            _intersect_effects(effects[0].get(name), effects[1].get(name)),
         )
         for name in sorted(frozenset.intersection(*map(frozenset, listed)))
     )
 
 
-def _common_effects(one: tuple[Effect, ...] | None, other: tuple[Effect, ...] | None) -> tuple[Effect, ...] | None:
+def _intersect_effects(one: tuple[Effect, ...] | None, other: tuple[Effect, ...] | None) -> tuple[Effect, ...] | None:
     if one is None or other is None:
         return one if other is None else other
     return tuple(effect for effect in one if effect in other)

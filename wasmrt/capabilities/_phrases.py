@@ -22,7 +22,7 @@ def format_count(count: int) -> str:
     """Format a count, and shorten large ones: `1,200`, `500 million`."""
     for unit, name in ((_BILLION, "billion"), (_MILLION, "million")):
         if count >= unit:
-            return f"{_rounded(count / unit)} {name}"
+            return f"{_round_number(count / unit)} {name}"
     return f"{count:,}"
 
 
@@ -38,11 +38,11 @@ def format_bytes(size: int) -> str:
     """Format a size in bytes: `2 MiB`, `about 1.2 MiB`."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if size >= unit:
-            return f"{_rounded(size / unit)} {name}"
+            return f"{_round_number(size / unit)} {name}"
     return f"{size:,} byte{'s' * (size != 1)}"
 
 
-def _rounded(value: float) -> str:
+def _round_number(value: float) -> str:
     """Round a number to a tenth, with `about` in front if rounding changed it."""
     near = round(value, 1)
     return f"{'' if near == value else 'about '}{near:,.15g}"

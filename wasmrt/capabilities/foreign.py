@@ -52,7 +52,7 @@ def import_sidecar(text: str | bytes) -> Imported:
             return Imported(parse(json.dumps(tree)), tuple(left))
         except CapabilityFileError as error:
             path, message = error.problems[0]
-            if not _delete(tree, _entry_path(path)):
+            if not _delete(tree, _find_entry_path(path)):
                 raise
             left.append(f"{path}: {message}")
     raise CapabilityFileError(
@@ -60,7 +60,7 @@ def import_sidecar(text: str | bytes) -> Imported:
     )
 
 
-def _entry_path(path: str) -> list[str | int]:
+def _find_entry_path(path: str) -> list[str | int]:
     """Return the path of the part to omit because of an error at `path`: one entry if possible, else the section."""
     parts: list[str | int] = [
         int(number) if number else json.loads(f'"{quoted}"') if quoted else plain

@@ -21,7 +21,7 @@ from wasmrt.capabilities._fields import (
     Problems,
     Property,
     Text,
-    child,
+    join_path,
 )
 from wasmrt.capabilities.kinds import KINDS
 from wasmrt.capabilities.kinds._limits import LIMITS
@@ -201,7 +201,7 @@ def read_json(data: str | bytes, problems: Problems) -> Any:
     except ValueError as error:
         problems.add("$", f"not JSON: {error}")
         return None
-    return _plain(value, "", problems)
+    return _to_plain(value, "", problems)
 
 
 class _Object:
@@ -254,17 +254,17 @@ def _deny_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
 
 
-def _plain(value: Any, path: str, problems: Problems) -> Any:
+def _to_plain(value: Any, path: str, problems: Problems) -> Any:
     if isinstance(value, _Object):
         members: dict[str, Any] = {}
         for key, member in value.pairs:
             if key in members:
-                problems.add(child(path, key), "duplicate key")
-            members[key] = _plain(member, child(path, key), problems)
+                problems.add(join_path(path, key), "duplicate key")
+            members[key] = _to_plain(member, join_path(path, key), problems)
             _check_text(key, path, problems)
         return members
     if isinstance(value, list):
-        return [_plain(item, child(path, index), problems) for index, item in enumerate(value)]
+        return [_to_plain(item, join_path(path, index), problems) for index, item in enumerate(value)]
     if isinstance(value, str):
         _check_text(value, path, problems)
     return value
@@ -287,7 +287,7 @@ def read_tree(data: str | bytes) -> tuple[dict[str, Any], frozenset[str]]:
     """
     problems = Problems()
     tree = read_json(data, problems)
-    if (kind := _other_kind(tree)) is not None:
+    if (kind := _detect_other_kind(tree)) is not None:
         problems.add(kind, f"this file describes a {_OTHER_KINDS[kind]}, not a tool")
         raise file_error(problems)
     nested: frozenset[str] = frozenset()
@@ -311,7 +311,7 @@ _OTHER_KINDS = {
 _HOOK_KEYS = frozenset({"hook", "hooks", "hook_point", "hook_points"})
 
 
-def _other_kind(tree: Any) -> str | None:
+def _detect_other_kind(tree: Any) -> str | None:
     """Return `channel` or `hook` if the `type`, the `kind` or the sections of a file describe one, otherwise None."""
     if not isinstance(tree, dict):
         return None
@@ -348,5 +348,5 @@ def _raise_nested(tree: Any, problems: Problems) -> tuple[Any, frozenset[str]]:
     nested = tree.pop(NESTED)
     for key in nested:
         if key in tree:
-            problems.add(child(NESTED, key), f"{key!r} is also at the top level; keep one of them")
+            problems.add(join_path(NESTED, key), f"{key!r} is also at the top level; keep one of them")
     return nested | tree, frozenset(nested)

@@ -16,11 +16,11 @@ from wasmrt.catalog._index import Index
 from wasmrt.catalog._model import Finding, Kept, Listed, NewInstall, NewVersion, ToolVersion
 from wasmrt.catalog._rows import (
     activate,
-    digests,
     kept_text,
+    read_digests,
+    read_versions,
     set_provenance,
     store,
-    versions_of,
 )
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import GrantRequiredError, InstallError, IntegrityError, NotInstalledError
@@ -99,7 +99,7 @@ class Catalog:
         versions: tuple[ToolVersion, ...] = ()
         if self._index.exists:
             with self._index.reading() as db:
-                versions = versions_of(db, name)
+                versions = read_versions(db, name)
         if not versions:
             near = did_you_mean(name, [tool.name for tool in self.tools()])
             hint = f"did you mean {near}?" if near else "wasmrt list shows what is installed"
@@ -150,9 +150,9 @@ class Catalog:
             self._components.prepare()
             self._components.clear_incoming()
             for install in installs:
-                before = versions_of(db, install.new.name)
+                before = read_versions(db, install.new.name)
                 added.append(self._add(db, install, before))
-                unused |= {v.digest for v in before} - {v.digest for v in versions_of(db, install.new.name)}
+                unused |= {v.digest for v in before} - {v.digest for v in read_versions(db, install.new.name)}
         self._forget(unused)
         return tuple(added)
 
@@ -182,7 +182,7 @@ class Catalog:
         # SECURITY: a pending version is not offered; `grant` decides about it.
         offered = for_agents and grant is not None
         store(db, new, pending or max((v.number for v in before), default=0) + 1, grant, for_agents=offered)
-        return versions_of(db, new.name)[-1]
+        return read_versions(db, new.name)[-1]
 
     def grant(self, name: str, number: int, grant: str, *, digest: str) -> ToolVersion:
         """Grant a pending version and make it the active one. It is offered to agents if the active version was.
@@ -201,7 +201,7 @@ class Catalog:
                 (grant, name, number, digest),
             ).rowcount
             if changed:
-                offered = any(v.active and v.for_agents for v in versions_of(db, name))
+                offered = any(v.active and v.for_agents for v in read_versions(db, name))
                 _set_for_agents(db, name, number, for_agents=offered)
                 activate(db, name, number)
         if not changed:
@@ -248,7 +248,7 @@ class Catalog:
         with self._index.writing() as db:
             unchanged = any(
                 (v.digest, v.grant, v.active) == (version.digest, version.grant, version.active)
-                for v in versions_of(db, version.name)
+                for v in read_versions(db, version.name)
                 if v.number == version.number
             )
             if unchanged:
@@ -270,7 +270,7 @@ class Catalog:
             GrantRequiredError: the version was never granted.
             IntegrityError: the stored bytes of the version differ from the installed bytes.
         """
-        target = self.get(name, number) if number is not None else self._previous(name)
+        target = self.get(name, number) if number is not None else self._find_previous(name)
         if target.grant is None:
             raise GrantRequiredError(
                 f"version {target.number} of {name} was never granted", hint=f"wasmrt grant {name}"
@@ -280,7 +280,7 @@ class Catalog:
             known = db.execute("SELECT 1 FROM version WHERE name = ? AND number = ?", (name, target.number))
             if known.fetchone() is None:
                 raise NotInstalledError(f"{name} was removed by another process", hint="install it again")
-            if not any(v.active and v.for_agents for v in versions_of(db, name)):
+            if not any(v.active and v.for_agents for v in read_versions(db, name)):
                 _set_for_agents(db, name, target.number, for_agents=False)
             db.execute("UPDATE tool SET active = ? WHERE name = ?", (target.number, name))
         return self.get(name)
@@ -317,14 +317,14 @@ class Catalog:
         if not self._index.exists:
             return 0
         with self._index.reading() as db:
-            known = digests(db)
+            known = read_digests(db)
         if not self._components.strays(known) and not self._components.has_incoming():
             return 0  # nothing to delete, so a read-only folder is not an error
         with self._index.writing() as db:
             self._components.prepare()
             self._components.clear_incoming()
             # Search again inside the transaction, because another process may have installed one of them since.
-            strays = self._components.strays(digests(db))
+            strays = self._components.strays(read_digests(db))
             for digest in strays:
                 self._components.remove(digest)
         return len(strays)
@@ -336,9 +336,9 @@ class Catalog:
             return Finding(name, number, digest, problem.message)
         return Finding(name, number, digest)
 
-    def _previous(self, name: str) -> ToolVersion:
+    def _find_previous(self, name: str) -> ToolVersion:
         versions = self.versions(name)
-        active = _active(versions)
+        active = _find_active_number(versions)
         older = [v for v in versions if v.number < active and v.grant is not None]
         if not older:
             raise NotInstalledError(
@@ -362,7 +362,7 @@ def _is_same(stored: ToolVersion, new: NewVersion) -> bool:
     return contents == (new.component.digest, new.sidecar, new.package, new.provenance.signer)
 
 
-def _active(versions: Iterable[ToolVersion]) -> int:
+def _find_active_number(versions: Iterable[ToolVersion]) -> int:
     """Return the number of the active version, or 0 if no version is active."""
     return next((version.number for version in versions if version.active), 0)
 

@@ -132,7 +132,7 @@ def checked_layout(db: sqlite3.Connection, *, upgrade: bool) -> sqlite3.Connecti
     Raises:
         InstallError: the catalog has another layout.
     """
-    found = _version(db)
+    found = _read_version(db)
     if found in _UPGRADES and upgrade:
         found = _upgrade(db)
     if found != _VERSION:
@@ -147,7 +147,7 @@ def checked_layout(db: sqlite3.Connection, *, upgrade: bool) -> sqlite3.Connecti
     return db
 
 
-def _version(db: sqlite3.Connection) -> int:
+def _read_version(db: sqlite3.Connection) -> int:
     found: int = db.execute("PRAGMA user_version").fetchone()[0]
     return found
 
@@ -156,7 +156,7 @@ def _upgrade(db: sqlite3.Connection) -> int:
     """Upgrade the catalog to the current layout unless another process already has, and return the layout's number."""
     db.execute("BEGIN IMMEDIATE")
     try:
-        while (found := _version(db)) in _UPGRADES:
+        while (found := _read_version(db)) in _UPGRADES:
             db.execute(_UPGRADES[found])
             db.execute(f"PRAGMA user_version={found + 1}")
         db.execute("COMMIT")

@@ -17,15 +17,15 @@ _COLUMNS = (
 )
 
 
-def versions_of(db: sqlite3.Connection, name: str) -> tuple[ToolVersion, ...]:
+def read_versions(db: sqlite3.Connection, name: str) -> tuple[ToolVersion, ...]:
     """Return the versions of a tool, oldest first."""
     # SECURITY: the column names come from the constant above, not from input.
     query = f"SELECT {_COLUMNS}, number = (SELECT active FROM tool WHERE name = :name)"  # noqa: S608
     rows = db.execute(f"{query} FROM version WHERE name = :name ORDER BY number", {"name": name}).fetchall()
-    return tuple(map(_version, rows))
+    return tuple(map(_read_version, rows))
 
 
-def digests(db: sqlite3.Connection) -> set[str]:
+def read_digests(db: sqlite3.Connection) -> set[str]:
     """Return the digests of all versions."""
     return {digest for (digest,) in db.execute("SELECT DISTINCT digest FROM version")}
 
@@ -86,7 +86,7 @@ def activate(db: sqlite3.Connection, name: str, number: int) -> None:
     )
 
 
-def _version(row: tuple[Any, ...]) -> ToolVersion:
+def _read_version(row: tuple[Any, ...]) -> ToolVersion:
     name, number, digest, size, world, description, tools, *rest = row
     origin, installed_at, schema, imports, exports, sidecar, grant, package, kept, for_agents, provenance, active = rest
     return ToolVersion(
@@ -106,7 +106,7 @@ def _version(row: tuple[Any, ...]) -> ToolVersion:
         active=bool(active),
         package=package,
         tools=tools,
-        kept=() if kept is None else tuple(_kept(each) for each in json.loads(kept)),
+        kept=() if kept is None else tuple(_read_kept(each) for each in json.loads(kept)),
         for_agents=bool(for_agents),
         provenance=Provenance.load(provenance),
     )
@@ -118,8 +118,8 @@ def kept_text(kept: tuple[Kept, ...]) -> str:
     return json.dumps(rows, ensure_ascii=False)
 
 
-def _kept(row: list[Any]) -> Kept:
-    from wasmrt.capabilities import kind_of  # not needed to list tools
+def _read_kept(row: list[Any]) -> Kept:
+    from wasmrt.capabilities import find_kind  # not needed to list tools
 
     to, entry, tool, by, at = row
-    return Kept(Addition(kind_of(to).grant_list, entry), tool, by, at)
+    return Kept(Addition(find_kind(to).grant_list, entry), tool, by, at)

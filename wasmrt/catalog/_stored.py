@@ -11,7 +11,7 @@ from wasmrt.sandbox.component import ToolSpec
 
 def dump_tools(tools: tuple[ToolSpec, ...]) -> str:
     """Return the tools as JSON text. Equal tools result in equal text."""
-    return json.dumps([_changed(tool) for tool in tools], ensure_ascii=False)
+    return json.dumps([_select_changed(tool) for tool in tools], ensure_ascii=False)
 
 
 def load_tools(text: str) -> tuple[ToolSpec, ...]:
@@ -19,7 +19,7 @@ def load_tools(text: str) -> tuple[ToolSpec, ...]:
     return tuple(map(load_tool, json.loads(text)))
 
 
-def _changed(tool: ToolSpec) -> dict[str, Any]:
+def _select_changed(tool: ToolSpec) -> dict[str, Any]:
     plain = ToolSpec(tool.name)
     values = {field.name: getattr(tool, field.name) for field in fields(tool)}
     return {name: value for name, value in values.items() if name == "name" or value != getattr(plain, name)}

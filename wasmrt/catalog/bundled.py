@@ -158,15 +158,15 @@ def bundled_tool(name: str) -> BundledTool | None:
 
     For the name `files`, return `FILES`, the component with all file tools.
     """
-    return next((tool for tool in (*TOOLS, FILES) if _answers_to(tool, name)), None)
+    return next((tool for tool in (*TOOLS, FILES) if _has_name(tool, name)), None)
 
 
 def own_tool(name: str) -> OwnTool | None:
     """Return the tool outside of components with a name or alias, in any spelling that models use, or None."""
-    return next((tool for tool in OWN_TOOLS if _answers_to(tool, name)), None)
+    return next((tool for tool in OWN_TOOLS if _has_name(tool, name)), None)
 
 
-def _answers_to(tool: BundledTool | OwnTool, name: str) -> bool:
+def _has_name(tool: BundledTool | OwnTool, name: str) -> bool:
     return spelling(name) in map(spelling, (tool.name, *tool.aliases))
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from wasmrt.capabilities import kind_of
+from wasmrt.capabilities import find_kind
 from wasmrt.catalog._catalog import Catalog
 from wasmrt.catalog._exported_tools import read_tools
 from wasmrt.catalog._model import Kept, ToolVersion, TypedSource
@@ -121,14 +121,14 @@ def write_export(catalog: Catalog, names: Iterable[str]) -> bytes:
         }  # fmt: skip
         contents |= {f"{name}/{each}.json": text.encode() for each, text in texts.items() if text is not None}
         contents[f"{name}/{_COMPONENT}"] = component
-        rows.append(_row(version))
+        rows.append(_make_row(version))
     contents[_INDEX] = (json.dumps({"layout": _LAYOUT, "tools": rows}, indent=1) + "\n").encode()
     data = write_archive(contents)
     read_export(data)  # check that it can be imported
     return data
 
 
-def _row(version: ToolVersion) -> dict[str, Any]:
+def _make_row(version: ToolVersion) -> dict[str, Any]:
     where = version.provenance
     # SECURITY: paths are of this machine, and the query of a URL may contain a login.
     has_url = "://" in where.source and "?" not in where.source and where.capabilities is None
@@ -159,7 +159,7 @@ def read_export(data: bytes) -> tuple[ExportedTool, ...]:
         if not isinstance(tree["tools"], list) or len(tree["tools"]) > MAX_PACKAGE_ENTRIES:
             raise ValueError("expected a list of tools")
         tools = tuple(_read_tool(row, files) for row in tree["tools"])
-        listed = [name for tool in tools for name in _names(tool)]
+        listed = [name for tool in tools for name in _iter_names(tool)]
         if len(set(listed)) < len(listed) or {*listed, _INDEX, DIGESTS} != {*files.names()}:
             raise ValueError("expected exactly the files of the listed tools, and each tool only once")
     except (JsonError, ValueError, TypeError) as error:
@@ -167,7 +167,7 @@ def read_export(data: bytes) -> tuple[ExportedTool, ...]:
     return tools
 
 
-def _names(tool: ExportedTool) -> Iterator[str]:
+def _iter_names(tool: ExportedTool) -> Iterator[str]:
     yield f"{tool.name}/{_COMPONENT}"
     for each in tool.texts:
         yield f"{tool.name}/{each}.json"
@@ -176,7 +176,7 @@ def _names(tool: ExportedTool) -> Iterator[str]:
 def _read_tool(row: Any, files: ArchiveFiles) -> ExportedTool:
     if not isinstance(row, dict) or set(row) != _KEYS:
         raise ValueError(f"each tool needs exactly the keys {', '.join(sorted(_KEYS))}")
-    name, source, signer = _text(row["name"]), _text(row["source"]), row["signer"]
+    name, source, signer = _read_text(row["name"]), _read_text(row["source"]), row["signer"]
     check_installed_name(name)
     if not isinstance(row["for_agents"], bool) or not isinstance(row["kept"], list):
         raise ValueError("`for_agents` must be true or false, and `kept` a list")
@@ -197,7 +197,7 @@ def _read_tool(row: Any, files: ArchiveFiles) -> ExportedTool:
 
 
 def _read_signer(values: Any) -> Signer:
-    signer = Signer(**{key: _text(value) for key, value in dict(values).items()})
+    signer = Signer(**{key: _read_text(value) for key, value in dict(values).items()})
     str(signer)  # raises ValueError if the key is not base64
     return signer
 
@@ -205,14 +205,14 @@ def _read_signer(values: Any) -> Signer:
 def _read_kept(row: Any) -> Kept:
     to, entry, tool, by, at = row
     return Kept(
-        Addition(kind_of(_text(to)).grant_list, _text(entry)),
-        None if tool is None else _text(tool),
-        _text(by),
-        _text(at),
+        Addition(find_kind(_read_text(to)).grant_list, _read_text(entry)),
+        None if tool is None else _read_text(tool),
+        _read_text(by),
+        _read_text(at),
     )
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _MAX_TEXT_CHARS or not value.isprintable():
         raise ValueError(f"expected printable text of at most {_MAX_TEXT_CHARS} characters")
     return value

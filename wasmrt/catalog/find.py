@@ -22,7 +22,7 @@ from wasmrt.catalog.bundled import (
     own_tool,
     shipped_names,
 )
-from wasmrt.catalog.granted import granted_to, parameters_of, request_of
+from wasmrt.catalog.granted import parameters_of, read_granted, request_of
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import NotInstalledError
 from wasmrt.core.names import did_you_mean, spelling
@@ -77,7 +77,7 @@ def find_tool(
         tools = (
             load_tools(version.package) if version.package else described_by_sidecar(name, component, version.sidecar)
         )
-        return FoundTool(name, component, "installed", granted_to(version), version.sidecar, version, tools)
+        return FoundTool(name, component, "installed", read_granted(version), version.sidecar, version, tools)
     if (own := own_tool(name)) is not None:
         raise NotInstalledError(f"{name} is a tool of the host, not a component", hint=own.found)
     if (step := PROGRAM_TOOLS.get(spelling(name))) is not None:

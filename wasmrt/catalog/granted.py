@@ -30,7 +30,7 @@ def with_kept(asked: Capabilities, kept: Iterable[Kept]) -> Capabilities:
     return asked
 
 
-def granted_to(version: ToolVersion) -> Capabilities:
+def read_granted(version: ToolVersion) -> Capabilities:
     """Return the capabilities of a stored version: the intersection of its request and its grant."""
     request, grant = request_of(version), _read(version.grant)
     if request == grant or version.grant is None:
@@ -48,7 +48,7 @@ def parameters_of(sidecar: str | None) -> dict[str, Any] | None:
     return found
 
 
-def only_tools(capabilities: Capabilities, patterns: Sequence[str]) -> Capabilities:
+def select_tools(capabilities: Capabilities, patterns: Sequence[str]) -> Capabilities:
     """Remove the sections of all tools whose names match none of the patterns, such as `get_*`.
 
     Raises:

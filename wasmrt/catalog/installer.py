@@ -16,7 +16,7 @@ from wasmrt.catalog._catalog import Catalog
 from wasmrt.catalog._model import ComponentInfo, Kept, NewInstall, NewVersion, Provenance, ToolVersion, TypedSource
 from wasmrt.catalog._stored import load_tools
 from wasmrt.catalog.find import described_by_sidecar
-from wasmrt.catalog.granted import granted_to, only_tools, request_of, with_kept
+from wasmrt.catalog.granted import read_granted, request_of, select_tools, with_kept
 from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.signing import Signer, Verified, verify
 from wasmrt.catalog.sources import Fetched, Source
@@ -68,7 +68,7 @@ class InstallPlan:
     @property
     def new_sentences(self) -> tuple[str, ...]:
         """The sentences on permissions that the active version does not have; empty without an active version."""
-        return () if self.previous is None else explain_added(granted_to(self.previous), self.grant)
+        return () if self.previous is None else explain_added(read_granted(self.previous), self.grant)
 
     @property
     def is_installed(self) -> bool:
@@ -85,13 +85,13 @@ class InstallPlan:
         if old is None:
             return self.grant != Capabilities.none()
         # SECURITY: models read the names, schemas and descriptions of offered tools.
-        shown = (old.schema_digest, old.description, _shown_to_models(old.package))
-        now = (new.info.schema_digest, new.info.description, _shown_to_models(new.package))
+        shown = (old.schema_digest, old.description, _remove_permissions(old.package))
+        now = (new.info.schema_digest, new.info.description, _remove_permissions(new.package))
         reworded = old.for_agents and shown != now
         return self.wider or new.component.digest != old.digest or reworded
 
 
-def _shown_to_models(package: str | None) -> list[ToolSpec]:
+def _remove_permissions(package: str | None) -> list[ToolSpec]:
     """Return a package's tools without their permissions, which `loosened_permissions` compares."""
     tools = () if package is None else load_tools(package)
     return [replace(tool, permission="", hidden=False, origins=()) for tool in tools]
@@ -138,14 +138,14 @@ class Installer:
         if name is not None:
             check_installed_name(name)
         fetched = source.fetch(max_bytes=self._validator.max_bytes)
-        name = _suggested(fetched.name) if name is None else name
+        name = _suggest_name(fetched.name) if name is None else name
         previous = self._catalog.get(name) if self._catalog.has(name) else None
         verified = self._verify(fetched, previous, key)
         result = self._validator.validate(fetched.data)
         result.raise_first()
         file = parse(fetched.sidecar or b"{}")
         asked = with_kept(file.capabilities, kept)
-        given = _narrow(asked, grant, only)
+        given = _narrow_request(asked, grant, only)
         component = ComponentBytes(fetched.data)
         sidecar = None if fetched.sidecar is None else fetched.sidecar.decode()
         tools = None if fetched.package is None else load_tools(fetched.package)
@@ -154,12 +154,12 @@ class Installer:
         new = NewVersion(
             name=name,
             component=component,
-            info=_complete(info, file, result),
+            info=_complete_info(info, file, result),
             origin=fetched.origin,
             sidecar=sidecar,
             package=fetched.package,
             tools=info.tools,
-            provenance=_provenance(fetched, verified, typed),
+            provenance=_make_provenance(fetched, verified, typed),
             kept=kept,
         )
         changes, more = ((), 0) if previous is None else _compare(previous, new, asked, given)
@@ -176,7 +176,7 @@ class Installer:
 
     def _verify(self, fetched: Fetched, previous: ToolVersion | None, key: Signer | None) -> Verified:
         pinned = None if previous is None else previous.provenance.signer
-        required = self._policy.signers_for(fetched.resolved) if key is None else (key,)
+        required = self._policy.list_signers(fetched.resolved) if key is None else (key,)
         known = () if pinned is None else (pinned,)
         verified = verify(fetched, known, required, self._policy.trusted_root)
         self._policy.check_signer(fetched.resolved, verified.signer, verified.problem)
@@ -190,7 +190,7 @@ class Installer:
         Raises:
             InstallError: the catalog cannot be written, or has changed since the plan was made.
         """
-        seen = _seen(plan)
+        seen = _list_seen(plan)
         # The same content at another place, such as a moved tag, is stored, so that a lock file names the new place.
         where = plan.new.provenance
         is_same_place = not where.source or where in [each.provenance for each in seen]
@@ -201,7 +201,8 @@ class Installer:
     def accept_all(self, decisions: Iterable[tuple[InstallPlan, bool | None]]) -> tuple[ToolVersion, ...]:
         """Store several planned versions with their grants: all of them, or none. See `accept`."""
         return self._catalog.add_all(
-            NewInstall(plan.new, format_file(plan.grant), _seen(plan), for_agents) for plan, for_agents in decisions
+            NewInstall(plan.new, format_file(plan.grant), _list_seen(plan), for_agents)
+            for plan, for_agents in decisions
         )
 
     def store_pending(self, plan: InstallPlan) -> ToolVersion:
@@ -213,21 +214,21 @@ class Installer:
         return self._catalog.add(plan.new, None)
 
 
-def _seen(plan: InstallPlan) -> tuple[ToolVersion, ...]:
+def _list_seen(plan: InstallPlan) -> tuple[ToolVersion, ...]:
     return () if plan.previous is None else (plan.previous,)
 
 
-def _provenance(fetched: Fetched, verified: Verified, typed: TypedSource | None) -> Provenance:
+def _make_provenance(fetched: Fetched, verified: Verified, typed: TypedSource | None) -> Provenance:
     found = Provenance.of(fetched)._replace(signer=verified.signer, bundle=verified.bundle)
     return found if typed is None else found._replace(**typed._asdict())
 
 
-def _narrow(asked: Capabilities, grant: bytes | None, only: Sequence[str]) -> Capabilities:
+def _narrow_request(asked: Capabilities, grant: bytes | None, only: Sequence[str]) -> Capabilities:
     given = asked if grant is None else merge(asked, parse(grant).capabilities)
-    return only_tools(given, only) if only else given
+    return select_tools(given, only) if only else given
 
 
-def _complete(info: ComponentInfo, file: CapabilityFile, result: ValidationResult) -> ComponentInfo:
+def _complete_info(info: ComponentInfo, file: CapabilityFile, result: ValidationResult) -> ComponentInfo:
     return info._replace(
         description=file.description or info.description,
         imports=info.imports or result.imports,
@@ -239,7 +240,7 @@ def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
 ) -> tuple[tuple[str, ...], int]:
     """Return sentences about the differences, and the number of the first ones, on less trust and more access."""
-    requested, granted = diff(request_of(old), asked), diff(granted_to(old), given)
+    requested, granted = diff(request_of(old), asked), diff(read_granted(old), given)
     known = set(requested.widened)
     # SECURITY: a login determines where a client secret is sent, so it is compared like any other permission.
     wider = trust_changes(old, new)
@@ -251,13 +252,13 @@ def _compare(
     found += [f"would no longer be granted: {change.sentence}" for change in granted.narrowed if change not in gone]
     asks = [change for change in requested.widened if change not in granted.widened]
     found += [f"asks for more, which is not granted: {change.sentence}" for change in asks]
-    found += _other_differences(old, new)
+    found += _list_other_differences(old, new)
     if not requested and new.sidecar != old.sidecar:
         found.append("a different capability file with the same capabilities")
     return (*wider, *found), len(wider)
 
 
-def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
+def _list_other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
     """Return sentences about differences that are not capabilities: bytes, world, imports, tools and schema."""
     component, info = new.component, new.info
     found = []
@@ -280,7 +281,7 @@ def _other_differences(old: ToolVersion, new: NewVersion) -> list[str]:
     return found
 
 
-def _suggested(text: str) -> str:
+def _suggest_name(text: str) -> str:
     try:
         return check_installed_name(text)
     except InvalidNameError as error:

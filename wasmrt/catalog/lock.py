@@ -101,7 +101,7 @@ def read_lock(path: Path) -> tuple[LockEntry, ...]:
         )
         if set(tree) != {"layout", "tools"} or tree["layout"] != _LAYOUT:
             raise ValueError(f"expected layout {_LAYOUT}")
-        entries = tuple(map(_entry, tree["tools"]))
+        entries = tuple(map(_read_entry, tree["tools"]))
         if len({entry.name for entry in entries}) < len(entries):
             raise ValueError("a tool is listed twice")
     except (JsonError, ValueError, TypeError) as error:
@@ -123,7 +123,7 @@ def write_lock(path: Path, entries: Iterable[LockEntry]) -> None:
         raise SourceError(f"{path.name} cannot be written ({error.strerror})", hint="check its folder") from error
 
 
-def _entry(values: Any) -> LockEntry:
+def _read_entry(values: Any) -> LockEntry:
     if not isinstance(values, dict) or set(values) != {*LockEntry._fields}:
         raise ValueError(f"each tool needs exactly the keys {', '.join(LockEntry._fields)}")
     signer = values["signer"]

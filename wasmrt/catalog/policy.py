@@ -68,7 +68,7 @@ class InstallPolicy(NamedTuple):
             code="policy", hint=f"an operator can allow it: {append_command('install.hosts', 'HOST')}",
         )  # fmt: skip
 
-    def signers_for(self, source: str) -> tuple[Signer, ...]:
+    def list_signers(self, source: str) -> tuple[Signer, ...]:
         """Return the signers of which one is required for a source, a URL or an absolute path.
 
         SECURITY: only the signers with the longest matching prefix count. A signer for a whole host must not suffice
@@ -85,7 +85,7 @@ class InstallPolicy(NamedTuple):
         Raises:
             SourceError: the policy requires a signature, or another signer.
         """
-        needed = self.signers_for(source)
+        needed = self.list_signers(source)
         if needed and not (signer and any(map(signer.satisfies, needed))):
             raise SourceError(
                 f"the operator requires that this source is signed by {' or '.join(map(str, needed))}, "

@@ -60,7 +60,7 @@ class WebSearch:
         granted = parse(self.sidecar).capabilities
         if self.provider != _OWN_SERVER:
             return granted
-        address, http = _read_address(self.url), _http(granted)
+        address, http = _read_address(self.url), _get_http(granted)
         port = () if address.port == DEFAULT_PORTS[address.scheme] else (address.port,)
         path = f"{address.path.rstrip('/')}{http.allowlist[0].path}"
         own = EndpointPattern(address.host, None, http.allowlist[0].methods, port, (address.scheme,), path)
@@ -69,7 +69,7 @@ class WebSearch:
     @property
     def settings(self) -> Mapping[str, str]:
         """The settings that the tool gets: the provider, and the URL for searches."""
-        entry = _http(self.grant).allowlist[0]
+        entry = _get_http(self.grant).allowlist[0]
         scheme = entry.schemes[0]
         host = f"[{entry.host_pattern}]" if ":" in entry.host_pattern else entry.host_pattern
         port = f":{entry.ports[0]}" if entry.ports else ""
@@ -81,7 +81,7 @@ class WebSearch:
         return Decimal(0) if self.cost_per_search is None and self.provider == _OWN_SERVER else self.cost_per_search
 
 
-def _http(grant: Capabilities) -> HttpCapability:
+def _get_http(grant: Capabilities) -> HttpCapability:
     assert grant.http is not None
     return grant.http
 

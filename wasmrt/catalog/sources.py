@@ -89,7 +89,7 @@ class FileSource:
             name=self.path.name.removesuffix(".wasm").removesuffix(".component"),
             origin=f"file {self.path.name}",
             sidecar=sidecar,
-            warnings=() if self.sidecar is not None else tuple(_stale(beside, sidecar)),
+            warnings=() if self.sidecar is not None else tuple(_warn_about_stale(beside, sidecar)),
         )
 
 
@@ -157,7 +157,7 @@ def is_package(path: Path) -> bool:
     return path.is_dir() or path.name in MANIFESTS or path.name.endswith(ARCHIVE_SUFFIXES)
 
 
-def _stale(beside: Path, used: bytes | None) -> Iterator[str]:
+def _warn_about_stale(beside: Path, used: bytes | None) -> Iterator[str]:
     """Yield a warning if the copy of the capability file in the build folder differs from the project's file.
 
     `beside` is the path of the copy, and `used` its contents or None if the copy is missing.

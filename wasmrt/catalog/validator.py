@@ -84,7 +84,7 @@ class WasmValidator:
             imports=tuple(item.name for item in surface.imports),
             exports=tuple(item.name for item in surface.exports),
             size_bytes=len(data),
-            world=world_of(surface),
+            world=find_world(surface),
         )
 
     def _warnings(self, data: bytes) -> list[str]:
@@ -94,7 +94,7 @@ class WasmValidator:
         return [f"the component is large ({over}); its first start is slow"]
 
 
-def world_of(surface: Surface) -> str | None:
+def find_world(surface: Surface) -> str | None:
     """Return the world of a component by its exports, as for `ValidationResult.world`.
 
     Worlds of wasmrt and near:agent take precedence. `worlds.GENERIC_WORLD` is also returned for an interface of another
@@ -123,7 +123,7 @@ def _check_surface(surface: Surface) -> list[ComponentError]:
         for item in surface.imports
         if item.kind != "type" and not (item.kind == "instance" and worlds.is_offered(item.name))
     ]
-    if world_of(surface) is None:
+    if find_world(surface) is None:
         shown = _list([item.name for item in surface.exports]) or "nothing"
         problems.append(
             UnknownWorldError(

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from wasmrt.core.errors import WasmrtError
-from wasmrt.core.files import unfit
+from wasmrt.core.files import find_unfitness
 
 if TYPE_CHECKING:
     from wasmrt.core.postgres import Postgres
@@ -117,7 +117,7 @@ class Database:
         except OSError as error:
             raise self._unusable(str(error.strerror)) from error
         # SECURITY: another user could forge rows in a file that others can write, and read one that they can read.
-        if (reason := unfit(found, private=True)) is not None:
+        if (reason := find_unfitness(found, private=True)) is not None:
             raise self._unusable(f"{self.path.name} {reason}")
         return found
 

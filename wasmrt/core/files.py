@@ -127,7 +127,7 @@ def open_file(
         raise
     try:
         status = os.fstat(handle)
-        if (reason := unfit(status, private=private)) is not None:
+        if (reason := find_unfitness(status, private=private)) is not None:
             raise UnfitFileError(name, reason)
         with os.fdopen(handle, "rb", closefd=False) as file:
             yield file, status
@@ -194,7 +194,7 @@ def _read_key(path: Path) -> bytes:
     return key
 
 
-def unfit(status: os.stat_result, *, private: bool) -> Unfit | None:
+def find_unfitness(status: os.stat_result, *, private: bool) -> Unfit | None:
     """Return the reason why a file with this status is refused, or None.
 
     With `private`, a file is also refused if it belongs to another user or other users can access it.

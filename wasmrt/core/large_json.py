@@ -50,7 +50,7 @@ def counting_decoder(
     left = [_MAX_MEMORY_BYTES]
 
     def counted(value: float) -> float:
-        left[0] -= _size(value) + _ENTRY_BYTES
+        left[0] -= _estimate_size(value) + _ENTRY_BYTES
         if not next(numbers) % _RUN_VALUES:
             check()
             if left[0] < 0:
@@ -62,7 +62,7 @@ def counting_decoder(
     )
 
 
-def _size(value: Any) -> int:
+def _estimate_size(value: Any) -> int:
     """Return the size of a string, number or literal; Python shares the shortest ones."""
     if value is None or value is True or value is False or (isinstance(value, int) and -5 <= value <= 256):
         return 0
@@ -105,7 +105,7 @@ class StepReader:
         if first == "[":
             return self._array(at + 1)
         value, end = self._decoder.raw_decode(self._text, at)
-        self._bytes += _size(value) + _ENTRY_BYTES
+        self._bytes += _estimate_size(value) + _ENTRY_BYTES
         return value, end
 
     def _object(self, at: int) -> tuple[Any, int]:

@@ -84,17 +84,17 @@ def is_offered_name(name: str) -> bool:
 def offered_name(name: str) -> str:
     """Return a name that every provider accepts: other characters become `-`, and a long name ends in a digest."""
     fitting = re.sub(r"[^a-zA-Z0-9_-]+", "-", name).strip("-") or "tool"
-    return fitting if len(fitting) <= MAX_NAME_LENGTH else shortened(fitting, name)
+    return fitting if len(fitting) <= MAX_NAME_LENGTH else shorten_name(fitting, name)
 
 
-def shortened(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
+def shorten_name(name: str, whole: str, limit: int = MAX_NAME_LENGTH) -> str:
     """Return `name` truncated to `limit` characters, with a digest of `whole` at the end."""
     kept = name[: limit - _DIGEST_DIGITS - 1].rstrip("-")
     digest = blake3(whole.encode("utf-8", "surrogatepass")).hexdigest()
     return f"{kept}-{digest[:_DIGEST_DIGITS]}"
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return `name` without differences that models, clients and people confuse.
 
     These are letter case, `_` for `-`, full-width and other compatible forms, and letters that look like ASCII.
@@ -107,7 +107,7 @@ def folded(name: str) -> str:
 
 def spelling(name: str) -> str:
     """Return the common spelling of a model's variants of a name: `files_read_text` for `files.read_text`."""
-    return folded(name).replace(".", "_")
+    return fold_name(name).replace(".", "_")
 
 
 def path_key(path: str) -> str:
@@ -117,7 +117,7 @@ def path_key(path: str) -> str:
 
 def setting_secret_name(tool: str, name: str) -> str:
     """Return the name of the secret for a tool's setting; it starts with the tool's name."""
-    prefix, name = f"{folded(tool)}_", name.replace("-", "_").replace(".", "_")
+    prefix, name = f"{fold_name(tool)}_", name.replace("-", "_").replace(".", "_")
     return name.lower() if name.lower().startswith(prefix) else f"{prefix}{name.lower()}"
 
 

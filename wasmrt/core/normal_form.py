@@ -34,7 +34,7 @@ def split_text(text: str) -> Iterator[str]:
     """Yield short pieces of a text, which can be normalized one by one."""
     start, length = 0, len(text)
     while length - start > _MAX_PIECE:
-        found = _starters().search(text, start + _PIECE, start + _MAX_PIECE)
+        found = _compile_starters().search(text, start + _PIECE, start + _MAX_PIECE)
         end = found.start() if found else start + _MAX_PIECE
         yield text[start:end]
         start = end
@@ -42,7 +42,7 @@ def split_text(text: str) -> Iterator[str]:
 
 
 @cache
-def _starters() -> re.Pattern[str]:
+def _compile_starters() -> re.Pattern[str]:
     """Return an expression that matches a character which no normal form joins to the previous character."""
     seconds = {0x1161 + n for n in range(21)} | {0x11A8 + n for n in range(27)}  # Hangul vowels and final consonants
     for code in range(0x80, _LAST):

@@ -65,7 +65,7 @@ class Postgres:
     unsafe_without_tls: bool = False
 
     def __post_init__(self) -> None:
-        parameters = self._parameters()
+        parameters = self._read_parameters()
         unknown = sorted(parameters.keys() - _PARAMETERS)
         if unknown or not parameters.get("host"):
             problem = f"has the unknown parameter {unknown[0]}" if unknown else "names no host"
@@ -77,7 +77,7 @@ class Postgres:
                 hint="use sslmode=verify-full, or set database.unsafe_without_tls",
             )
 
-    def _parameters(self) -> dict[str, Any]:
+    def _read_parameters(self) -> dict[str, Any]:
         """Return the connection parameters of the URL."""
         if not self.url.startswith(("postgresql://", "postgres://")):
             raise ConfigurationError("the database must be a PostgreSQL URL", hint=f'write it like "{_EXAMPLE}"')
@@ -108,7 +108,7 @@ class Postgres:
         Raises:
             psycopg.Error: the server cannot be reached, or refuses the connection.
         """
-        parameters = self._parameters()
+        parameters = self._read_parameters()
         if self.password is not None:
             parameters["password"] = self.password()
         options = " ".join(f"-c {name}={value}" for name, value in {"search_path": schema, **_SETTINGS}.items())

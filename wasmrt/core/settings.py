@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
-from wasmrt.core.setting_commands import PLACEHOLDER, dotted
+from wasmrt.core.setting_commands import PLACEHOLDER, write_dotted_key
 
 _MAX_KEY_CHARS = 512
 
@@ -56,7 +56,7 @@ def find_setting(settings: Iterable[Setting], path: tuple[str, ...]) -> Setting:
     settings = tuple(settings)
     found = next((each for each in settings if each.matches(path)), None)
     if found is None:
-        shown = dotted(path)
+        shown = write_dotted_key(path)
         near = did_you_mean(shown, [each.key for each in settings])
         hint = f"did you mean {near}?" if near else "to list the settings: wasmrt config show"
         raise ConfigurationError(f"unknown setting: {shown:.80}", code="unknown-setting", hint=hint)

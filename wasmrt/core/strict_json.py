@@ -105,7 +105,9 @@ def parse_json(
             if needs_counting_decoder(text) or (decoder is not _decoder and text.count(",") > _MANY_NUMBERS):
                 return StepReader(text, _large if decoder is _decoder else decoder, check or _never).read()
             if decoder is _decoder:
-                decoder = counting_decoder(check or _never, _finite, _exact_integer, parse_constant=_refuse_constant)
+                decoder = counting_decoder(
+                    check or _never, _read_finite, _read_exact_integer, parse_constant=_refuse_constant
+                )
         stripped = text.strip(_SPACE)
         value, end = decoder.raw_decode(stripped)
         if end != len(stripped):
@@ -140,10 +142,10 @@ def encode_json(encoder: json.JSONEncoder, value: Any, *, check: Callable[[], ob
     """Return the output of `encoder`, piece by piece if the value is large; raises the errors of both."""
     if not _holds_many(value):  # almost always
         return encoder.encode(value)
-    return "".join(_pieces(encoder, value, check or _never, frozenset()))
+    return "".join(_iter_pieces(encoder, value, check or _never, frozenset()))
 
 
-def _pieces(
+def _iter_pieces(
     encoder: json.JSONEncoder, value: Any, check: Callable[[], object], around: frozenset[int]
 ) -> Iterator[str]:
     """Yield the text of a value in small pieces; `around` has the ids of the values that contain it.
@@ -163,7 +165,7 @@ def _pieces(
             if not place % _RUN_VALUES:
                 check()
             yield between + encoder.encode({name: 0})[1:-2]
-            yield from _pieces(encoder, held, check, around)
+            yield from _iter_pieces(encoder, held, check, around)
             between = encoder.item_separator
         yield "}"
         return
@@ -176,7 +178,7 @@ def _pieces(
         else:
             for place, held in enumerate(run):
                 yield between if not place else encoder.item_separator
-                yield from _pieces(encoder, held, check, around)
+                yield from _iter_pieces(encoder, held, check, around)
         between = encoder.item_separator
     yield "]"
 
@@ -282,7 +284,7 @@ def _refuse_constant(name: str) -> None:
     raise JsonError(f"not JSON: {name} is not a number")
 
 
-def _finite(text: str) -> float:
+def _read_finite(text: str) -> float:
     number = float(text)
     if isinf(number):
         raise JsonError(f"not JSON: {text[:20]} exceeds the range of a double")
@@ -293,39 +295,49 @@ def _never() -> None:
     pass
 
 
-def _exponent(text: str) -> int:
+def _read_exponent(text: str) -> int:
     return int(text.lower().partition("e")[2] or 0)
 
 
-def _exact_float(text: str) -> float:
+def _read_exact_float(text: str) -> float:
     number = float(text)
     # Check the exponent first: Decimal raises a different error for extreme exponents.
-    if len(text) > _MAX_NUMBER_CHARS or abs(_exponent(text)) > _MAX_EXPONENT or Decimal(text) != Decimal(repr(number)):
+    if (
+        len(text) > _MAX_NUMBER_CHARS
+        or abs(_read_exponent(text)) > _MAX_EXPONENT
+        or Decimal(text) != Decimal(repr(number))
+    ):
         raise JsonError("invalid: a double cannot represent one of the numbers exactly")
     return number
 
 
-def _exact_integer(text: str) -> int:
+def _read_exact_integer(text: str) -> int:
     if len(text) > _MAX_NUMBER_CHARS:
         raise JsonError("invalid: a number has too many digits")
     return int(text)
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _read_distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     fields = dict(pairs)
     if len(fields) != len(pairs):
         raise JsonError("invalid: an object has a duplicate name")
     return fields
 
 
-_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
+_decoder = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_finite)
 # SECURITY: Python needs 0.25 ms to write an integer of 4,000 digits, and the C writer writes a whole list at once.
-_large = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite, parse_int=_exact_integer)
+_large = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_read_finite, parse_int=_read_exact_integer)
 _exact = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_exact_float, parse_int=_exact_integer, object_pairs_hook=_distinct
+    parse_constant=_refuse_constant,
+    parse_float=_read_exact_float,
+    parse_int=_read_exact_integer,
+    object_pairs_hook=_read_distinct,
 )
 _distinct_names = json.JSONDecoder(
-    parse_constant=_refuse_constant, parse_float=_finite, parse_int=_exact_integer, object_pairs_hook=_distinct
+    parse_constant=_refuse_constant,
+    parse_float=_read_finite,
+    parse_int=_read_exact_integer,
+    object_pairs_hook=_read_distinct,
 )
 # `_holds_many` detects plain values that contain themselves; any other is reported as nested too deep.
 _encoder = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":"))

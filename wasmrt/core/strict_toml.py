@@ -77,7 +77,7 @@ ValueReader = Callable[[Any, Path], dict[str, Any]]
 """Converts a value, with the directory of its file, to settings by name."""
 
 
-def lines_of(text: str) -> dict[str, int]:
+def find_lines(text: str) -> dict[str, int]:
     """Return the line on which each table and key first appears, by dotted name.
 
     Only headers and line beginnings are parsed: in a multi-line string, text can be mistaken for keys.
@@ -86,10 +86,10 @@ def lines_of(text: str) -> dict[str, int]:
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
-            table = _parts(header[1])
+            table = _split_key(header[1])
             found.setdefault(".".join(table), number)
         elif key := _KEY.match(line):
-            found.setdefault(".".join((*table, *_parts(key[1]))), number)
+            found.setdefault(".".join((*table, *_split_key(key[1]))), number)
     return found
 
 
@@ -113,7 +113,7 @@ def read_table(
     return values
 
 
-def boolean(value: Any) -> bool:
+def read_boolean(value: Any) -> bool:
     """Return a Boolean.
 
     Raises:
@@ -124,7 +124,7 @@ def boolean(value: Any) -> bool:
     return value
 
 
-def texts(value: Any) -> tuple[str, ...]:
+def read_texts(value: Any) -> tuple[str, ...]:
     """Return a list of strings.
 
     Raises:
@@ -137,7 +137,7 @@ def texts(value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def whole_number(least: int, most: int) -> Reader:
+def make_number_reader(least: int, most: int) -> Reader:
     """Return a reader for whole numbers from `least` to `most`."""
 
     def read(value: Any) -> int:
@@ -148,7 +148,7 @@ def whole_number(least: int, most: int) -> Reader:
     return read
 
 
-def seconds(most: float) -> Reader:
+def make_seconds_reader(most: float) -> Reader:
     """Return a reader for a number of seconds greater than 0, up to `most`."""
 
     def read(value: Any) -> float:
@@ -159,7 +159,7 @@ def seconds(most: float) -> Reader:
     return read
 
 
-def one_of(kind: Callable[[Any], Any], known: Iterable[str]) -> Reader:
+def make_choice_reader(kind: Callable[[Any], Any], known: Iterable[str]) -> Reader:
     """Return a reader for one of a closed set of strings."""
     listed = tuple(known)
 
@@ -173,12 +173,12 @@ def one_of(kind: Callable[[Any], Any], known: Iterable[str]) -> Reader:
     return read
 
 
-def keyed(key: str, reader: Reader) -> ValueReader:
+def make_keyed_reader(key: str, reader: Reader) -> ValueReader:
     """Return a reader that sets `key`, independent of the file's directory."""
     return lambda value, _: {key: reader(value)}
 
 
-def path_in(key: str, kind: str, example: str) -> ValueReader:
+def make_path_reader(key: str, kind: str, example: str) -> ValueReader:
     """Return a reader for a path relative to the file's directory; messages call it `kind`."""
 
     def read(value: Any, folder: Path) -> dict[str, Any]:
@@ -194,5 +194,5 @@ def _suggest(key: str, known: Iterable[str]) -> str:
     return f"did you mean {near}?" if near else f"known are {', '.join(known)}"
 
 
-def _parts(dotted: str) -> tuple[str, ...]:
+def _split_key(dotted: str) -> tuple[str, ...]:
     return tuple(a or b or c for a, b, c in _PART.findall(dotted))

@@ -30,7 +30,7 @@ class _Ordered(StrEnum):
 _Level = TypeVar("_Level", bound=_Ordered)
 
 
-def tightest(*levels: _Level) -> _Level:
+def get_tightest(*levels: _Level) -> _Level:
     """Return the tightest of the given levels."""
     return max(levels, key=lambda level: level.order)
 
@@ -194,17 +194,17 @@ class Traits:
 
     def tier(self, effects: frozenset[Effect] | None = None) -> SafetyTier:
         """Return the safety tier of a call with these effects; by default all effects of the tool."""
-        return self._at_least(tier_of(self._or_own(effects)), self.tightening.tier)
+        return self._tighten(derive_tier(self._effects_or_own(effects)), self.tightening.tier)
 
     def risk(self, effects: frozenset[Effect] | None = None) -> Risk:
         """Return the risk of a call with these effects; by default all effects of the tool."""
         wanted = self.tightening.tier
-        derived = self._at_least(risk_of(self._or_own(effects)), None if wanted is None else _RISKS[wanted])
-        return self._at_least(derived, self.tightening.risk)
+        derived = self._tighten(derive_risk(self._effects_or_own(effects)), None if wanted is None else _RISKS[wanted])
+        return self._tighten(derived, self.tightening.risk)
 
     def confirmation(self, effects: frozenset[Effect] | None = None) -> Confirmation:
         """Return which calls require confirmation, derived from the risk."""
-        return self._at_least(_CONFIRMATIONS[self.risk(effects)], self.tightening.confirmation)
+        return self._tighten(_CONFIRMATIONS[self.risk(effects)], self.tightening.confirmation)
 
     def needs_confirmation(self, effects: frozenset[Effect]) -> bool:
         """Return whether a call with these effects requires confirmation: always, or because it changes something."""
@@ -225,16 +225,16 @@ class Traits:
     def subagent_access(self) -> SubagentAccess:
         """The part of the tool that a sub-agent can use."""
         reads = self.has_reading_part or any(action.read_only for action in self.actions)
-        return self._at_least(subagent_access_of(self.effects, reads), self.tightening.subagent_access)
+        return self._tighten(derive_subagent_access(self.effects, reads), self.tightening.subagent_access)
 
     @property
     def domain(self) -> ToolDomain:
         """The process that the tool belongs in."""
-        return domain_of(self.effects)
+        return derive_domain(self.effects)
 
     def annotations(self) -> dict[str, bool]:
         """Return the tool's MCP annotations (ToolAnnotations, 2025-06-18)."""
-        return annotations_of(self.effects, network=self.network_outbound)
+        return derive_annotations(self.effects, network=self.network_outbound)
 
     def capabilities(self, *, built_in: bool = False) -> ToolCapabilities:
         """Return the traits that matter to sub-agents and to protection against exfiltration."""
@@ -245,15 +245,15 @@ class Traits:
             actions=self.actions,
         )
 
-    def _or_own(self, effects: frozenset[Effect] | None) -> frozenset[Effect]:
+    def _effects_or_own(self, effects: frozenset[Effect] | None) -> frozenset[Effect]:
         return self.effects if effects is None else effects
 
     @staticmethod
-    def _at_least(derived: _Level, operator: _Level | None) -> _Level:
-        return derived if operator is None else tightest(derived, operator)
+    def _tighten(derived: _Level, operator: _Level | None) -> _Level:
+        return derived if operator is None else get_tightest(derived, operator)
 
 
-def tier_of(effects: frozenset[Effect]) -> SafetyTier:
+def derive_tier(effects: frozenset[Effect]) -> SafetyTier:
     """Return the safety tier that follows from the effects."""
     if effects & PRIVILEGED:
         return SafetyTier.PRIVILEGED
@@ -268,12 +268,12 @@ _CONFIRMATIONS = {
 }
 
 
-def risk_of(effects: frozenset[Effect]) -> Risk:
+def derive_risk(effects: frozenset[Effect]) -> Risk:
     """Return the potential harm of a call with these effects; reversible effects are a low risk."""
-    return Risk.LOW if effects <= REVERSIBLE else _RISKS[tier_of(effects)]
+    return Risk.LOW if effects <= REVERSIBLE else _RISKS[derive_tier(effects)]
 
 
-def subagent_access_of(effects: frozenset[Effect], can_read_only: bool) -> SubagentAccess:
+def derive_subagent_access(effects: frozenset[Effect], can_read_only: bool) -> SubagentAccess:
     """Return a sub-agent's access to a tool; `can_read_only` means that a read-only part of the tool can be offered.
 
     The memory belongs to the main agent (seed 002: `memory_search` is denied to sub-agents).
@@ -285,7 +285,7 @@ def subagent_access_of(effects: frozenset[Effect], can_read_only: bool) -> Subag
     return SubagentAccess.READ_ONLY if can_read_only else SubagentAccess.DENIED
 
 
-def domain_of(effects: frozenset[Effect]) -> ToolDomain:
+def derive_domain(effects: frozenset[Effect]) -> ToolDomain:
     """Return the process that a tool with these effects belongs in."""
     local = {
         Effect.READ_FILESYSTEM,
@@ -297,7 +297,7 @@ def domain_of(effects: frozenset[Effect]) -> ToolDomain:
     return ToolDomain.CONTAINER if effects & local else ToolDomain.ORCHESTRATOR
 
 
-def annotations_of(effects: frozenset[Effect], *, network: bool = False) -> dict[str, bool]:
+def derive_annotations(effects: frozenset[Effect], *, network: bool = False) -> dict[str, bool]:
     """Return the MCP annotations of a tool with these effects."""
     reads = effects <= READING
     return {

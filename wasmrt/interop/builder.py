@@ -14,7 +14,7 @@ from typing import Any
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalRequest, Approver
 from wasmrt.agent.builtin.extensions.sources import ToolSources
 from wasmrt.agent.builtin.extensions.tools import ExtensionTools
-from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, Params, trust_none
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.policy import Permission
@@ -73,7 +73,7 @@ class _BuildApprover:
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Return the answer to a request."""
         covered = request.tool in (*_MODEL_TOOLS, *_STEPS)
-        if covered and self._policy.permission_for((request.tool,)) is not Permission.ASK:
+        if covered and self._policy.find_permission((request.tool,)) is not Permission.ASK:
             return ApprovalAnswer(approved=True, by=self._by, way="build")
         return await self._user.ask(request)
 
@@ -98,18 +98,18 @@ class _RegistryWorkbench:
         """Run a call of the model."""
         # SECURITY: a request to a host is a call of the agent, under its view, its flow rules and its approver.
         view = self._caller if name == _HTTP else self._model_tools
-        return _outcome(view.answer(ToolCall("", name, arguments)))
+        return _make_outcome(view.answer(ToolCall("", name, arguments)))
 
     def step(self, name: str, params: dict[str, Any]) -> Outcome:
         """Run a step of the builder."""
         view = self._installing if name == _INSTALL else self._steps
-        outcome = _outcome(view.answer(ToolCall("", name, params)))
+        outcome = _make_outcome(view.answer(ToolCall("", name, params)))
         if name == _INSTALL and outcome.ok and self._registry.installed is not None:
             self._registry.installed.refresh()
         return outcome
 
 
-def _outcome(answer: ToolAnswer) -> Outcome:
+def _make_outcome(answer: ToolAnswer) -> Outcome:
     return Outcome(answer.ok, answer.text, None if answer.output is None else answer.output.result)
 
 
@@ -141,7 +141,7 @@ def open_workbench(
         nested.register(shell, builtin=True)
         for step_name, run in zip(_STEPS, (steps.build, steps.validate, steps.test), strict=True):
             nested.register(_step_tool(step_name, run, lifetime), builtin=True)
-        nested.register(_requests_tool(steps), builtin=True)
+        nested.register(_make_requests_tool(steps), builtin=True)
         nested.register(_install_tool(registry, project), builtin=True)
         yield _RegistryWorkbench(registry, nested, parent, lifetime)
 
@@ -153,7 +153,7 @@ def _step_tool(name: str, run: Callable[[Lifetime], dict[str, Any]], lifetime: L
     )  # fmt: skip
 
 
-def _requests_tool(steps: ProjectSteps) -> HostTool:
+def _make_requests_tool(steps: ProjectSteps) -> HostTool:
     """Return the tool that writes the project's capability file, which the file tools refuse to write."""
     return HostTool(
         _REQUESTS, "Write the capability file of the project, as an object.", {"file": {"type": "object"}},
@@ -235,6 +235,6 @@ def builder_tool(registry: ToolRegistry, *, model: ChatModel, config: BuilderCon
             "type": {"type": "string", "enum": list(map(str, _TYPES))},
             "language": {"type": "string", "enum": list(map(str, _LANGUAGES))},
         },
-        run, required=["description"], effects=_EFFECTS, approval=True, untrusted=any_result, in_programs=False,
+        run, required=["description"], effects=_EFFECTS, approval=True, untrusted=trust_none, in_programs=False,
         timeout_seconds=config.timeout_seconds + registry.policy.approval_seconds + _INSTALL_SECONDS,
     )  # fmt: skip

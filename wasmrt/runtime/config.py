@@ -98,7 +98,7 @@ class WasmRuntimeConfig:
         if not (self.workspace is None or isinstance(self.workspace, (str, Path)) or callable(self.workspace)):
             raise ConfigurationError("workspace must be a folder, or a function that returns the folder of a user")
         if not isinstance(self.memory, bool):
-            self.memory_settings()
+            self.get_memory_settings()
         if self.audit is not None and not isinstance(self.audit, Path) and not callable(self.audit):
             raise ConfigurationError("audit must be a folder, or a function that receives receipts")
         if not isinstance(self.audit_segment_bytes, int) or self.audit_segment_bytes < MIN_SEGMENT_BYTES:
@@ -124,7 +124,7 @@ class WasmRuntimeConfig:
             settings["secrets"] = file.open_secrets(later=True)
         return cls(**{**file.as_runtime_settings(), **settings})
 
-    def memory_settings(self) -> MemorySettings | None:
+    def get_memory_settings(self) -> MemorySettings | None:
         """Return the settings of the memory tools, or None if no memory tools are offered.
 
         Raises:

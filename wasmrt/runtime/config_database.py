@@ -10,7 +10,7 @@ from blake3 import blake3
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import is_secret_name
-from wasmrt.core.strict_toml import ValueReader, keyed
+from wasmrt.core.strict_toml import ValueReader, make_keyed_reader
 from wasmrt.runtime.config_values import boolean_reader
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ def _read_name(value: Any) -> str:
 
 DATABASE_SECTION: dict[str, dict[str, ValueReader]] = {
     "database": {
-        "url": keyed("url", _read_url),
-        "password_secret": keyed("password_secret", _read_name),
-        "key_secret": keyed("key_secret", _read_name),
+        "url": make_keyed_reader("url", _read_url),
+        "password_secret": make_keyed_reader("password_secret", _read_name),
+        "key_secret": make_keyed_reader("key_secret", _read_name),
         "unsafe_without_tls": boolean_reader("unsafe_without_tls"),
         "catalog": boolean_reader("catalog"),
     }

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.names import did_you_mean
-from wasmrt.core.strict_toml import ValueReader, keyed, path_in, whole_number
+from wasmrt.core.strict_toml import ValueReader, make_keyed_reader, make_number_reader, make_path_reader
 from wasmrt.egress.gateway import read_host
 from wasmrt.runtime.config_values import MAX_PROGRAM_MIB, ShellSettings, boolean_reader, paths_reader
 
@@ -81,7 +81,7 @@ def _read_command(value: Any, _: Path) -> dict[str, Any]:
     return {"command": command}
 
 
-def _folders_reader(key: str) -> ValueReader:
+def _make_folders_reader(key: str) -> ValueReader:
     def read(value: Any, folder: Path) -> dict[str, Any]:
         return {key: tuple(folder / text for text in _read_texts(value, f'write it like {key} = ["/srv/{key}"]'))}
 
@@ -130,23 +130,23 @@ def _read_applications(value: Any, _: Path) -> dict[str, Any]:
 
 
 EXTENSION_SECTIONS: dict[str, dict[str, ValueReader]] = {
-    "extensions": {"sources": _folders_reader("sources"), "hosts": _read_hosts, "serve": boolean_reader("serve")},
+    "extensions": {"sources": _make_folders_reader("sources"), "hosts": _read_hosts, "serve": boolean_reader("serve")},
     "desktop": {
         "tools": _read_desktop_tools,
         "applications": _read_applications,
         "hosts": _read_hosts,
-        "browser": path_in("browser", "path", "/opt/chromium/shell"),
+        "browser": make_path_reader("browser", "path", "/opt/chromium/shell"),
     },
     "jobs": {
         "command": _read_command,
-        "max_parallel": keyed("max_parallel", whole_number(1, _MAX_PARALLEL_JOBS)),
-        "memory_mib": keyed("memory_mib", whole_number(16, MAX_PROGRAM_MIB)),
+        "max_parallel": make_keyed_reader("max_parallel", make_number_reader(1, _MAX_PARALLEL_JOBS)),
+        "memory_mib": make_keyed_reader("memory_mib", make_number_reader(16, MAX_PROGRAM_MIB)),
         "read": paths_reader("read"),
         "execute": paths_reader("execute"),
     },
     "skills": {
-        "folders": _folders_reader("folders"),
-        "sources": _folders_reader("sources"),
+        "folders": _make_folders_reader("folders"),
+        "sources": _make_folders_reader("sources"),
         "hosts": _read_hosts,
         "serve": boolean_reader("serve"),
     },

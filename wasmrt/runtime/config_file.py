@@ -18,7 +18,7 @@ from wasmrt.core.files import Unfit, UnfitFileError, read_file
 from wasmrt.core.limits import MAX_CONFIG_FILE_BYTES, MIN_SEGMENT_BYTES
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command, unset_command
-from wasmrt.core.strict_toml import Mistake, Place, ValueReader, lines_of, path_in, read_table
+from wasmrt.core.strict_toml import Mistake, Place, ValueReader, find_lines, make_path_reader, read_table
 from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.leaks import Overrides, Rule
 from wasmrt.egress.rates import RateLimiter
@@ -249,7 +249,7 @@ def _raise_mistakes(path: Path, mistakes: Sequence[Mistake], text: bytes) -> Non
     """Raise an error that lists every mistake in order; do nothing if there are no mistakes."""
     if not mistakes:
         return
-    lines = lines_of(text.decode())
+    lines = find_lines(text.decode())
     mistakes = [_add_line(mistake, lines) for mistake in mistakes]
     listed = tuple((m.key, f"{m.problem}; {m.hint}" if m.hint else m.problem) for m in mistakes)
     if len(mistakes) == 1:
@@ -365,7 +365,7 @@ _SECTIONS: dict[str, dict[str, ValueReader]] = {
     "guests": {"isolation": _read_isolation},
     "audit": {
         "enabled": boolean_reader("enabled"),
-        "path": path_in("path", "folder", "/var/lib/wasmrt/receipts"),
+        "path": make_path_reader("path", "folder", "/var/lib/wasmrt/receipts"),
         "record": boolean_reader("record"),
         "max_segment_bytes": _read_max_segment_bytes,
     },

@@ -8,7 +8,7 @@ from typing import Any
 from wasmrt.catalog.policy import InstallPolicy, RequiredSigner, check_list
 from wasmrt.catalog.signing import without_tag
 from wasmrt.core.errors import ConfigurationError, SourceError
-from wasmrt.core.strict_toml import ValueReader, texts
+from wasmrt.core.strict_toml import ValueReader, read_texts
 from wasmrt.egress.gateway import read_host
 from wasmrt.runtime.config_values import boolean_reader
 
@@ -22,7 +22,7 @@ _IDENTITY_FIELDS = {"source", "identity", "issuer"}
 
 
 def _read_hosts(value: Any, _: Path) -> dict[str, Any]:
-    hosts = texts(value)
+    hosts = read_texts(value)
     for host in hosts:
         if "*" in host:
             raise ConfigurationError(f"hosts must not contain a pattern, got {host!r:.80}")
@@ -49,7 +49,7 @@ def _read_signer(name: str, value: Any, folder: Path) -> RequiredSigner:
     if not source.startswith(("https://", "oci://", "/")):
         raise ConfigurationError(f"source must be a URL or an absolute folder, got {source!r:.80}", hint=_EXAMPLE)
     try:
-        InstallPolicy().signers_for(source)
+        InstallPolicy().list_signers(source)
     except (SourceError, ValueError) as error:
         raise ConfigurationError(f"source of {name!r:.80} is not valid: {error}", hint=_EXAMPLE) from None
     if (identity := value.get("identity", "")) != without_tag(identity):
@@ -62,7 +62,7 @@ def _read_signer(name: str, value: Any, folder: Path) -> RequiredSigner:
 
 
 def _read_search(value: Any, folder: Path) -> dict[str, Any]:
-    return {"search": tuple(_read_list(text, folder) for text in texts(value))}
+    return {"search": tuple(_read_list(text, folder) for text in read_texts(value))}
 
 
 def _read_list(text: str, folder: Path) -> str:

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_USER_BYTES
-from wasmrt.core.strict_toml import Mistake, ValueReader, keyed, one_of, texts, whole_number
+from wasmrt.core.strict_toml import (
+    Mistake,
+    ValueReader,
+    make_choice_reader,
+    make_keyed_reader,
+    make_number_reader,
+    read_texts,
+)
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -100,28 +107,30 @@ def _read_claim(value: Any) -> str:
 
 
 def _read_scopes(value: Any) -> tuple[str, ...]:
-    found = texts(value)
+    found = read_texts(value)
     if any(set(scope) - _SCOPE_CHARS for scope in found):  # RFC 6749, 3.3
         raise ConfigurationError("must be a list of scopes", hint='write it like scopes = ["tools:call"]')
     return found
 
 
 def _read_algorithms(value: Any) -> tuple[str, ...]:
-    if not (found := texts(value)):
+    if not (found := read_texts(value)):
         raise ConfigurationError("must list at least one algorithm", hint='write it like algorithms = ["RS256"]')
-    known = one_of(str, ALGORITHMS)
+    known = make_choice_reader(str, ALGORITHMS)
     return tuple(known(each) for each in found)
 
 
 SERVE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "serve": {
-        "resource": keyed("resource", _read_resource_url),
-        "issuer": keyed("issuer", lambda value: _read_https_url(value, "https://login.example.com")),
-        "jwks_url": keyed("jwks_url", lambda value: _read_https_url(value, "https://login.example.com/keys")),
-        "users": keyed("users", _read_users),
-        "user_claim": keyed("user_claim", _read_claim),
-        "scopes": keyed("scopes", _read_scopes),
-        "algorithms": keyed("algorithms", _read_algorithms),
-        "clock_skew_seconds": keyed("clock_skew_seconds", whole_number(0, 300)),
+        "resource": make_keyed_reader("resource", _read_resource_url),
+        "issuer": make_keyed_reader("issuer", lambda value: _read_https_url(value, "https://login.example.com")),
+        "jwks_url": make_keyed_reader(
+            "jwks_url", lambda value: _read_https_url(value, "https://login.example.com/keys")
+        ),
+        "users": make_keyed_reader("users", _read_users),
+        "user_claim": make_keyed_reader("user_claim", _read_claim),
+        "scopes": make_keyed_reader("scopes", _read_scopes),
+        "algorithms": make_keyed_reader("algorithms", _read_algorithms),
+        "clock_skew_seconds": make_keyed_reader("clock_skew_seconds", make_number_reader(0, 300)),
     }
 }

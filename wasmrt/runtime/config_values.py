@@ -23,7 +23,14 @@ from wasmrt.core.limits import (
 )
 from wasmrt.core.places import find_places
 from wasmrt.core.setting_commands import set_command
-from wasmrt.core.strict_toml import ValueReader, keyed, one_of, path_in, texts, whole_number
+from wasmrt.core.strict_toml import (
+    ValueReader,
+    make_choice_reader,
+    make_keyed_reader,
+    make_number_reader,
+    make_path_reader,
+    read_texts,
+)
 from wasmrt.egress.secrets import BACKENDS
 from wasmrt.egress.vault import VaultSettings
 from wasmrt.runtime.workspace import UserFolders
@@ -172,7 +179,7 @@ def paths_reader(key: str) -> ValueReader:
     """Return a reader for a list of paths, which are relative to the folder of the file."""
 
     def read(value: Any, folder: Path) -> dict[str, Any]:
-        paths = texts(value)
+        paths = read_texts(value)
         if any(not path or "\0" in path for path in paths):
             raise ConfigurationError(f"{key} must be a list of paths", hint=f'write it like {key} = ["/opt/tools"]')
         return {key: tuple(str(folder / path) for path in paths)}
@@ -193,7 +200,7 @@ def _read_services_path(value: Any, folder: Path) -> dict[str, Any]:
         raise ConfigurationError(message) from None
 
 
-def _vault_reader(key: str) -> ValueReader:
+def _make_vault_reader(key: str) -> ValueReader:
     def read(value: Any, _: Path) -> dict[str, Any]:
         if not isinstance(value, str):
             raise ConfigurationError(f"vault_{key} must be text", hint="write it in quotes")
@@ -215,13 +222,16 @@ def _read_price(value: Any) -> Decimal:
     return Decimal(str(value))
 
 
-_FOLDER = path_in("path", "folder", "/srv/agent/files")
+_FOLDER = make_path_reader("path", "folder", "/srv/agent/files")
 VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
     "limits": {
         **{key: validated(key, ResourceLimits) for key in ResourceLimits.__dataclass_fields__},
-        "max_concurrent_calls": keyed("max_concurrent_calls", whole_number(1, _MAX_CONCURRENT)),
+        "max_concurrent_calls": make_keyed_reader("max_concurrent_calls", make_number_reader(1, _MAX_CONCURRENT)),
     },
-    "cache": {key: keyed(key, whole_number(MIN_CACHE_BYTES, MAX_CACHE_BYTES)) for key in CacheSettings._fields},
+    "cache": {
+        key: make_keyed_reader(key, make_number_reader(MIN_CACHE_BYTES, MAX_CACHE_BYTES))
+        for key in CacheSettings._fields
+    },
     "rates": {
         "calls_per_minute": validated("requests_per_minute", RateLimitConfig),
         "calls_per_hour": validated("requests_per_hour", RateLimitConfig),
@@ -239,27 +249,27 @@ VALUE_SECTIONS: dict[str, dict[str, ValueReader]] = {
         "enabled": boolean_reader("enabled"),
         "unsafe_host": boolean_reader("unsafe_host"),
         "unsafe_write_git": boolean_reader("unsafe_write_git"),
-        "timeout_seconds": keyed("timeout_seconds", whole_number(1, _SHELL_SECONDS)),
-        "max_timeout_seconds": keyed("max_timeout_seconds", whole_number(1, _SHELL_SECONDS)),
-        "memory_mib": keyed("memory_mib", whole_number(16, MAX_PROGRAM_MIB)),
+        "timeout_seconds": make_keyed_reader("timeout_seconds", make_number_reader(1, _SHELL_SECONDS)),
+        "max_timeout_seconds": make_keyed_reader("max_timeout_seconds", make_number_reader(1, _SHELL_SECONDS)),
+        "memory_mib": make_keyed_reader("memory_mib", make_number_reader(16, MAX_PROGRAM_MIB)),
         "read": paths_reader("read"),
         "execute": paths_reader("execute"),
         "session": boolean_reader("session"),
-        "network": keyed("network", read_program_network),
-        "programs": keyed("programs", texts),
+        "network": make_keyed_reader("network", read_program_network),
+        "programs": make_keyed_reader("programs", read_texts),
     },
     "secrets": {
-        "backend": keyed("secrets_backend", one_of(str, BACKENDS)),
-        "command": keyed("secrets_command", texts),
-        **{f"vault_{key}": _vault_reader(key) for key in ("address", "mount", "path", "field", "namespace")},
-        "vault_token_file": path_in("vault_token_file", "file", "/etc/wasmrt/vault-token"),
-        "vault_token_command": keyed("vault_token_command", texts),
+        "backend": make_keyed_reader("secrets_backend", make_choice_reader(str, BACKENDS)),
+        "command": make_keyed_reader("secrets_command", read_texts),
+        **{f"vault_{key}": _make_vault_reader(key) for key in ("address", "mount", "path", "field", "namespace")},
+        "vault_token_file": make_path_reader("vault_token_file", "file", "/etc/wasmrt/vault-token"),
+        "vault_token_command": make_keyed_reader("vault_token_command", read_texts),
     },
     "web_fetch": {"robots_txt": boolean_reader("robots_txt")},
     "web_search": {
-        "provider": keyed("provider", one_of(str, PROVIDERS)),
-        "url": keyed("url", _read_address),
-        "cost_per_search": keyed("cost_per_search", _read_price),
+        "provider": make_keyed_reader("provider", make_choice_reader(str, PROVIDERS)),
+        "url": make_keyed_reader("url", _read_address),
+        "cost_per_search": make_keyed_reader("cost_per_search", _read_price),
     },
     "explain": {"services": _read_services_path},
 }

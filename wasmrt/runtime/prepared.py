@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from blake3 import blake3
 
-from wasmrt.capabilities import Capabilities, effects_of, reached, within_effects
+from wasmrt.capabilities import Capabilities, effects_of, iter_reachable, within_effects
 from wasmrt.core.effects import EVERY_EFFECT, READING, Effect
 from wasmrt.core.errors import InvalidParametersError, NotInstalledError, ToolError
 from wasmrt.core.lifetime import Lifetime
@@ -77,7 +77,7 @@ class PreparedTool(ToolDefaults):
     @property
     def capabilities(self) -> Capabilities:
         """The tool's grant. If the component has several tools, only the part of the grant for this tool."""
-        return self._target.grant if self._spec is None else self._target.effective_grant(self._spec.name).grant
+        return self._target.grant if self._spec is None else self._target.derive_grant(self._spec.name).grant
 
     @property
     def component(self) -> tuple[str, Capabilities, str]:
@@ -98,7 +98,7 @@ class PreparedTool(ToolDefaults):
     @property
     def name(self) -> str:
         """The name under which the component was prepared; with several tools, `.` and the tool's own name follow."""
-        return self._target.name if self._spec is None else self._target.name_in_grants(self._spec.name)
+        return self._target.name if self._spec is None else self._target.get_name_in_grants(self._spec.name)
 
     def __repr__(self) -> str:
         return f"<PreparedTool {self.name!r} of {self.world}, {self.digest[:12]}>"
@@ -186,7 +186,7 @@ class PreparedTool(ToolDefaults):
     def grant_digest(self) -> str:  # type: ignore[override]  # depends on tools that it can invoke, and cannot be set
         """BLAKE3 of the grant and of every tool that the grant can invoke. Approvals apply to one digest only."""
         parts = [self.digest, repr(self.capabilities)]
-        for name, tool in reached(self.capabilities, self._runner.prepared):
+        for name, tool in iter_reachable(self.capabilities, self._runner.prepared):
             parts += [name, tool.digest, repr(tool.capabilities)]
         return blake3("\n".join(parts).encode()).hexdigest()
 
@@ -208,7 +208,7 @@ class PreparedTool(ToolDefaults):
         """The effects under the grant, and the traits. Cached unless the tool invokes other tools, which may change."""
         if self._cached_effects is not None:
             return self._cached_effects
-        reach = (self, *(tool for _, tool in reached(self.capabilities, self._runner.prepared)))
+        reach = (self, *(tool for _, tool in iter_reachable(self.capabilities, self._runner.prepared)))
         granted = frozenset[Effect]().union(*(effects_of(tool.capabilities) for tool in reach))
         reading = frozenset[Effect]().union(*(effects_of(within_effects(tool.capabilities, READING)) for tool in reach))
         declared = self._declared_effects()

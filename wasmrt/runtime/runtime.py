@@ -142,7 +142,7 @@ class WasmToolRuntime:
         check_prepared_name(name)
         data, digest = _load_component(component)
         grant = capabilities or Capabilities.none()
-        chosen = limits or grant.limits.over(self._default_limits())
+        chosen = limits or grant.limits.over(self._get_default_limits())
         guest = self._guests.load(name, data, digest, chosen)
         named = None if tools is None else {spec.name: spec for spec in tools}
         tool = PreparedTool(
@@ -300,7 +300,7 @@ class WasmToolRuntime:
             return self._receipts
         return lambda receipt: sink(receipt.as_dict())  # type: ignore[operator]  # a str was converted to a Path
 
-    def _default_limits(self) -> ResourceLimits:
+    def _get_default_limits(self) -> ResourceLimits:
         fuel = self.config.fuel_config.limit
         return self.config.default_limits if fuel is None else replace(self.config.default_limits, fuel=fuel)
 

@@ -14,7 +14,7 @@ from tests.agent.access.conftest import Agent
 from tests.sandbox.border.conftest import HOST, Site, site  # noqa: F401  a fixture
 from tests.sandbox.border.relays import Relay, agent_http, agent_invoke
 from wasmrt import Capabilities, CredentialLocation, CredentialMapping, ToolRegistry, WasmRuntimeConfig, WasmToolRuntime
-from wasmrt.agent.access import AccessStore, access_lines
+from wasmrt.agent.access import AccessStore, format_access
 from wasmrt.agent.policy import Permission, ToolPolicy, ToolRule
 from wasmrt.core.places import find_places
 
@@ -61,7 +61,7 @@ def get(agent: Agent, url: str, method: str = "GET") -> bool:
 def test_a_host_is_granted_only_for_path_and_method(made: Made) -> None:
     agent, here, seen = made(agent_http(""))
     assert not get(agent, here.url("/v1/items?q=secret"))
-    shown = "\n".join(access_lines(agent.only())[0])
+    shown = "\n".join(format_access(agent.only())[0])
     assert "may GET https://api.example.com" in shown and "60 times a minute" in shown
     agent.grant("session")
     assert get(agent, here.url("/v1/items?q=other"))

@@ -7,9 +7,9 @@ import pytest
 from tests.agent.access.conftest import Agent, Program, install
 from tests.sandbox.border.relays import agent_read
 from wasmrt import Capabilities
-from wasmrt.agent.access import AccessChoice, AccessScope, AccessState, access_lines, answer_access
+from wasmrt.agent.access import AccessChoice, AccessScope, AccessState, answer_access, format_access
 from wasmrt.catalog import Catalog
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.core.errors import AccessRequestedError, NotAuthorizedError
 from wasmrt.core.labels import Label
 from wasmrt.core.places import find_places
@@ -26,7 +26,7 @@ def test_a_denied_call_requests_access_and_the_model_is_informed(agent: Agent) -
 
 def test_a_request_shows_entry_explanation_denial_and_call(agent: Agent) -> None:
     agent.answer("notes/a.md")
-    shown = "\n".join(access_lines(agent.only())[0])
+    shown = "\n".join(format_access(agent.only())[0])
     assert 'add "workspace": {"allowed_prefixes": ["notes/"]}' in shown
     assert "may read" in shown and "notes/" in shown
     assert "notes/a.md (not-granted: no workspace section)" in shown
@@ -67,7 +67,7 @@ def test_a_permanent_answer_applies_in_every_program(agent: Agent, program: Prog
     assert other.reads("notes/b.md", user="bob", trace="x") == "notes/b.md"
     assert other.reads("plans/p.md", user="bob", trace="x") == "access-requested"
     version = Catalog(find_places().data).get("reader")
-    assert granted_to(version) == Capabilities.none().with_workspace_read(["notes/"])
+    assert read_granted(version) == Capabilities.none().with_workspace_read(["notes/"])
     assert [(kept.addition.entry, kept.by) for kept in version.kept] == [('"notes/"', "ops")]
 
 
@@ -131,7 +131,7 @@ def test_ungranted_access_of_the_capability_file_is_requested(program: Program) 
     assert agent.reads("notes/a.md") == "access-requested"
     agent.grant("keep")
     assert agent.reads("notes/a.md") == "notes/a.md"
-    assert granted_to(Catalog(find_places().data).get("reader")) == wanted
+    assert read_granted(Catalog(find_places().data).get("reader")) == wanted
 
 
 def test_a_request_shows_the_provenance_of_the_entry(agent: Agent) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tests.agent.access.conftest import Agent, Program, install
 from tests.interop.mcp_server.world import World
 from tests.sandbox.border.relays import agent_read
-from wasmrt.agent.access import AccessChoice, AccessScope, access_lines
+from wasmrt.agent.access import AccessChoice, AccessScope, format_access
 
 PATH = {"path": "notes/a.md"}
 
@@ -58,7 +58,7 @@ def test_access_requests_show_their_client_and_are_withdrawn_when_it_disconnects
         line.call("reader", PATH)
         other.call("reader", PATH)
         first, second = agent.store.pending()
-        assert '  client: "tester 1" (the name that it gave)' in access_lines(first)[0]
+        assert '  client: "tester 1" (the name that it gave)' in format_access(first)[0]
         line.end_input()
         line.wait_for_end()
         assert [each.id for each in agent.store.pending()] == [second.id]

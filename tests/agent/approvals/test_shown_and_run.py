@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wasmrt import ApprovalRequest, CallbackApprover, ToolRegistry, tool
-from wasmrt.agent.approvals import params_shown, request_lines
+from wasmrt.agent.approvals import request_lines, show_params
 from wasmrt.core.errors import ToolError
 
 
@@ -79,7 +79,7 @@ WRITTEN = {
 def test_the_shown_params_are_those_that_run(desk: Desk, text: str) -> None:
     desk.registry.execute("pay", text)
     (request,), (ran,) = desk.asked, desk.ran
-    shown = params_shown(request, whole=True)
+    shown = show_params(request, whole=True)
     assert not shown.cut and all(line.isprintable() for line in shown.lines)
     assert typed(json.loads("\n".join(shown.lines))) == typed(ran) == typed(request.params)
 
@@ -134,7 +134,7 @@ def test_the_form_of_an_emoji_is_shown_as_it_is(desk: Desk) -> None:
 def test_text_that_looks_like_an_escape_differs_from_the_escape(desk: Desk) -> None:
     for value in ("a\u200bb", "a\\u200bb"):
         desk.registry.execute("pay", {"to": value})
-    first, second = (params_shown(request).lines for request in desk.asked)
+    first, second = (show_params(request).lines for request in desk.asked)
     assert first != second
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.agent.code_mode.conftest import Desk
 from tests.postgres_server import on_a_file
 from wasmrt import FunctionTool, ToolRegistry, WasmToolRuntime, tool
-from wasmrt.agent.builtin.code_mode import stub
+from wasmrt.agent.builtin.code_mode import write_declaration
 from wasmrt.core.limits import MAX_STUB_BYTES, MAX_STUBS, MAX_STUBS_BYTES
 from wasmrt.runtime.context import DescribedTool
 
@@ -20,7 +20,7 @@ pytestmark = on_a_file
 
 
 def _stub(schema: Any, *, name: str = "t", description: str = "Do.", output: Any = None) -> str:
-    return stub(DescribedTool(name, description, schema, output))
+    return write_declaration(DescribedTool(name, description, schema, output))
 
 
 @pytest.mark.parametrize(

@@ -69,7 +69,7 @@ def test_a_waiting_request_is_announced_if_the_operator_enabled_it(
 
 
 def store(tmp_path: Path) -> ApprovalStore:
-    return ApprovalStore(tmp_path / "approvals.sqlite3", announce=loading.announcer(ToolPolicy(notify=True)))
+    return ApprovalStore(tmp_path / "approvals.sqlite3", announce=loading.make_announcer(ToolPolicy(notify=True)))
 
 
 def test_untrusted_text_in_a_notification_is_not_markup(tmp_path: Path, shown: Path) -> None:

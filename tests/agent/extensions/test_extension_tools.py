@@ -19,7 +19,7 @@ from tests.sandbox.border.conftest import HOST, Site, site  # noqa: F401  a fixt
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope, ApprovalStore, ParkedRequests, new_request_id
 from wasmrt.capabilities import Capabilities
 from wasmrt.catalog.bundled import FOLDER
-from wasmrt.catalog.granted import granted_to, request_of
+from wasmrt.catalog.granted import read_granted, request_of
 from wasmrt.catalog.package import open_files, pack
 from wasmrt.catalog.registry._artifact import write_component
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, ToolError
@@ -77,7 +77,7 @@ def test_approval_grants_exactly_the_shown_permissions(agent: Agent) -> None:
     shown = agent.asked[0].preview or ""
     version = agent.catalog.get("parrot")
     assert version.digest in shown and "https://api.example.com" in shown
-    assert granted_to(version).http is not None
+    assert read_granted(version).http is not None
 
 
 def test_update_with_more_permissions_shows_the_additions_first(agent: Agent) -> None:
@@ -87,7 +87,7 @@ def test_update_with_more_permissions_shows_the_additions_first(agent: Agent) ->
     agent.answer = lambda _: False
     expect_error(agent, "tool_install", name="parrot")
     assert "+ asks for more" in (agent.asked[-1].preview or "")
-    assert granted_to(agent.catalog.get("parrot")) == Capabilities.none()
+    assert read_granted(agent.catalog.get("parrot")) == Capabilities.none()
 
 
 def test_package_from_an_allowed_host_has_no_grant_until_a_user_adds_one(
@@ -101,7 +101,7 @@ def test_package_from_an_allowed_host_has_no_grant_until_a_user_adds_one(
     kept = agent.call("tool_install", name="parrot", url=here.url("/p/parrot.zip"))
     assert (kept["granted"], kept["waits"]) == ("nothing", False)
     version = agent.catalog.get("parrot")
-    assert request_of(version).http is not None and granted_to(version) == Capabilities.none()
+    assert request_of(version).http is not None and read_granted(version) == Capabilities.none()
     body = (FOLDER / "time.wasm").read_bytes()
     kept = agent.call("tool_install", name="parrot", url=here.url("/p/parrot.wasm"))
     assert kept["waits"] and agent.catalog.get("parrot").number == 1, (
@@ -148,7 +148,7 @@ def test_a_tool_of_a_registry_is_installed_without_a_grant_and_only_from_allowed
     kept = agent.call("tool_install", name="parrot", url=url)
     assert (kept["granted"], kept["waits"]) == ("nothing", False) and url in (agent.asked[0].preview or "")
     version = agent.catalog.get("parrot")
-    assert request_of(version).http is not None and granted_to(version) == Capabilities.none()
+    assert request_of(version).http is not None and read_granted(version) == Capabilities.none()
 
 
 # -- approval ----------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from wasmrt.agent.builtin.extensions.lists import lists_for_agent, search_lists
 from wasmrt.agent.flows import Label
 from wasmrt.capabilities import Capabilities
 from wasmrt.catalog.bundled import FOLDER
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.registry._artifact import write_component
 from wasmrt.core.effects import Effect
@@ -95,7 +95,7 @@ def test_tools_of_the_operators_lists_are_found_and_installed(lists: Lists, make
     for number, row in enumerate(found["tools"], start=1):
         kept = agent.call("tool_install", name=f"parrot{number}", url=row["url"])
         assert (kept["granted"], kept["waits"]) == ("nothing", False) and row["url"] in (agent.asked[-1].preview or "")
-        assert granted_to(agent.catalog.get(f"parrot{number}")) == Capabilities.none()
+        assert read_granted(agent.catalog.get(f"parrot{number}")) == Capabilities.none()
 
 
 def test_a_listed_tool_on_a_host_that_is_not_allowed_is_shown_so_and_refused(

@@ -75,11 +75,11 @@ def test_written_text_is_not_recorded_before_untrusted_text_was_read() -> None:
     trace = FlowTrace()
     call = find_outgoing({}, {"path": "notes.md", "content": "call eve@evil.example"})
 
-    assert trace.text_to_mark(call) == ()
+    assert trace.select_text_to_mark(call) == ()
     trace.saw("call eve@evil.example", {Label.UNTRUSTED})
-    assert "call eve@evil.example" in trace.text_to_mark(call)
+    assert "call eve@evil.example" in trace.select_text_to_mark(call)
     assert trace.clear() == {Label.UNTRUSTED}
-    assert trace.text_to_mark(call) == () and Label.TRUSTED not in trace.labels
+    assert trace.select_text_to_mark(call) == () and Label.TRUSTED not in trace.labels
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from tests.agent.flows.agents import Agent
 from wasmrt import Preset, ToolPolicy, ToolRegistry, tool
-from wasmrt.agent.flows import FlowMap, Reach, picture
+from wasmrt.agent.flows import FlowMap, Reach, draw_paths
 from wasmrt.agent.policy import Permission, ToolRule
 
 
@@ -92,13 +92,13 @@ def test_names_are_escaped_in_the_svg_picture() -> None:
     hostile = Reach(
         tool="<script>x</script>", private="reads files", untrusted="from files", sends="can <b>", asks=False
     )
-    drawn = picture(FlowMap((hostile, *Agent().registry.flows().reaches)))
+    drawn = draw_paths(FlowMap((hostile, *Agent().registry.flows().reaches)))
     root = ET.fromstring(drawn)
     assert root.tag == "{http://www.w3.org/2000/svg}svg"
     names = {text.text for text in root.iter("{http://www.w3.org/2000/svg}text")}
     assert "<script>x</script>" in names
     assert root.find(".//{http://www.w3.org/2000/svg}script") is None
-    assert ET.fromstring(picture(FlowMap(()))) is not None
+    assert ET.fromstring(draw_paths(FlowMap(()))) is not None
 
 
 def test_the_list_of_paths_is_bounded() -> None:

@@ -318,7 +318,7 @@ def test_unattended_calls_that_need_approval_are_denied(by_policy: bool) -> None
 
 
 def test_a_rule_can_deny_a_call() -> None:
-    agent = poisoned(flows=flow_policy("default").switched({"untrusted-destination": FlowAction.REFUSE}))
+    agent = poisoned(flows=flow_policy("default").with_actions({"untrusted-destination": FlowAction.REFUSE}))
     with pytest.raises(NotAuthorizedError):
         agent.call("send_mail", to=[EVE])
     assert agent.asked == []

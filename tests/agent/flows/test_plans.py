@@ -203,7 +203,7 @@ def test_a_plan_never_loosens_a_denial() -> None:
     plan = {"steps": [step("use", ["external-write"], times=9, x="eve")]}
     agent = made_agent(plan, Made("use"), page="Use eve.")
     assert not agent.asks("use", x="eve")
-    flows = flow_policy("default").switched({"untrusted-destination": "refuse"})
+    flows = flow_policy("default").with_actions({"untrusted-destination": "refuse"})
     agent.registry._services.policy = ToolPolicy(flows=flows, rules=agent.registry.policy.rules)
     assert agent.asks("use", x="eve")
     for permission in (Permission.DENY, Permission.ASK):

@@ -56,10 +56,10 @@ def test_every_key_is_read(tmp_path: Path) -> None:
     assert rules["private-body"].action is FlowAction.REFUSE
     assert rules["no-money"].effects == {Effect.FINANCIAL}
     assert rules["no-money"].provenance == {Provenance.SAID, Provenance.KNOWN}
-    assert policy.results_for("contacts") == {Label.PRIVATE}
-    assert (policy.ids_for("drive.search"), policy.destinations_for("drive.share")) == (
+    assert policy.find_result_labels("contacts") == {Label.PRIVATE}
+    assert (policy.find_id_parameters("drive.search"), policy.find_destination_parameters("drive.share")) == (
         ("file_id",), ("file_id", "email"))  # fmt: skip
-    assert (policy.vouched_for("drive.search"), policy.vouched_for("contacts")) == (("owner",), ())
+    assert (policy.find_vouched_members("drive.search"), policy.find_vouched_members("contacts")) == (("owner",), ())
     assert policy.presets["web"].flows == flow_policy("careful")
 
 

@@ -35,7 +35,7 @@ effects = st.sets(st.sampled_from(list(Effect)), min_size=1, max_size=3).map(fro
 def policies(draw: st.DrawFn) -> FlowPolicy:
     policy = FLOW_PRESETS[draw(st.sampled_from(["careful", "default", "trusting"]))]
     off = draw(st.sets(st.sampled_from([rule.name for rule in policy.rules]), max_size=3))
-    return policy.switched(dict.fromkeys(off, FlowAction.ALLOW))
+    return policy.with_actions(dict.fromkeys(off, FlowAction.ALLOW))
 
 
 def trace_of(said: str, results: list[tuple[str, set[Label]]]) -> FlowTrace:

@@ -64,7 +64,7 @@ def test_a_job_is_watched_and_cancelled_from_another_host(postgres: Postgres, ho
     with pytest.raises(ToolError, match="no job found"):
         second.cancel(job.id, user="eve", reason="no")
     second.cancel(job.id, user="ann", reason="enough")
-    (run,) = first._runs_of(job.id) or (None,)
+    (run,) = first._list_runs(job.id) or (None,)
     assert run is None or run.ended.wait(SECONDS)
     assert second.find(job.id, user="ann").state is JobState.CANCELLED
     for each in (first, second):

@@ -184,7 +184,7 @@ def test_a_cancelled_job_makes_no_further_call(registry: ToolRegistry, receipts:
     assert begun.wait(SECONDS)
     other = Jobs(registry)  # as another process
     job = other.cancel(job.id)
-    assert all(run.ended.wait(SECONDS) for run in jobs._runs_of(job.id))
+    assert all(run.ended.wait(SECONDS) for run in jobs._list_runs(job.id))
     assert all(isinstance(error, CancelledError) for error in errors) and len(errors) == 3
     assert other.find(job.id).state is JobState.CANCELLED
     assert [each.outcome for each in receipts] == ["cancelled"]
@@ -209,7 +209,7 @@ def test_a_coroutine_is_cancelled_with_its_job(registry: ToolRegistry) -> None:
     job = jobs.create(TASK)
     while not jobs.events(job.id)[0]:
         pass
-    (run,) = jobs._runs_of(job.id)
+    (run,) = jobs._list_runs(job.id)
     jobs.cancel(job.id)
     assert run.ended.wait(SECONDS)
     assert runner.ended == ["cancelled"]
@@ -253,7 +253,7 @@ def test_a_paused_run_that_another_process_continues_can_do_nothing_more(
     first, second = Jobs(registry, runner := Resuming()), Jobs(registry, Resuming())
     job = first.create(TASK)
     assert runner.started.wait(SECONDS)
-    (paused,) = first._runs_of(job.id)
+    (paused,) = first._list_runs(job.id)
     lose_lease(job.id)
     second.check()
     assert second.wait(job.id, seconds=SECONDS).state is JobState.COMPLETED
@@ -274,7 +274,7 @@ def test_a_run_ends_if_the_same_program_continues_its_job(registry: ToolRegistry
     jobs = Jobs(registry, runner := Waiting())
     job = jobs.create(TASK)
     assert runner.started.wait(SECONDS)
-    (paused,) = jobs._runs_of(job.id)
+    (paused,) = jobs._list_runs(job.id)
     lose_lease(job.id)
     jobs.check()
     assert paused.lifetime.cancelled.wait(SECONDS) and paused.ended.wait(SECONDS)
@@ -288,7 +288,7 @@ def test_a_job_that_did_not_start_before_its_program_ended_starts_in_the_next_on
         patched.setattr(Run, "work", lambda *_: None)
         first = Jobs(registry, runner := Resuming())
         job = first.create(TASK)
-        (late,) = first._runs_of(job.id)
+        (late,) = first._list_runs(job.id)
         first.close()
     late.work(runner)
     ended = Jobs(registry, Calling(lambda *_: "done")).wait(job.id, seconds=SECONDS)
@@ -410,7 +410,7 @@ def test_a_cancellation_ends_all_calls_that_run_at_the_same_time(registry: ToolR
     jobs = Jobs(registry, Calling(work))
     job = jobs.create(TASK)
     begun.wait()
-    (run,) = jobs._runs_of(job.id)
+    (run,) = jobs._list_runs(job.id)
     run.lifetime.cancel()
     assert run.ended.wait(SECONDS)
     while len(ended) < 2:

@@ -29,7 +29,7 @@ from wasmrt import (
 from wasmrt.agent.builtin.memory import Author, MemoryStore, Trust
 from wasmrt.agent.builtin.memory._store import _EMBED_PER_CALL
 from wasmrt.agent.builtin.memory_tools import memory_tools
-from wasmrt.agent.flows import Label, labels_of
+from wasmrt.agent.flows import Label, derive_labels
 from wasmrt.agent.loading import load_registry
 from wasmrt.agent.policy import FlowPolicy, ToolPolicy, ToolRule
 from wasmrt.agent.registry import PROTECTED_TOOL_NAMES, ToolSource
@@ -317,7 +317,7 @@ def test_labels_reported_by_an_untrusted_tool_are_ignored(store: MemoryStore) ->
                 registry.register(renamed, source=ToolSource.COMPONENT)
         trace = registry.trace("t")
         registry.execute("tree", {}, trace="t")
-        assert trace.labels == labels_of(
+        assert trace.labels == derive_labels(
             registry.traits("tree").effects, frozenset(), foreign=True, files_untrusted=True
         )
 
@@ -443,7 +443,7 @@ def test_memory_section_sets_limits_and_disables_memory(wasmrt: Callable[..., Re
     file.write_text('[memory]\npath = "elsewhere"\nmax_document_bytes = 10\nmax_user_bytes = 100\nmax_versions = 2\n')
     config = WasmRuntimeConfig.load()
     expected = MemorySettings(path=home / "data/elsewhere", max_document_bytes=10, max_user_bytes=100, max_versions=2)
-    assert config.memory_settings() == expected
+    assert config.get_memory_settings() == expected
     assert "the maximum is 10" in wasmrt("run", "memory_write", '{"content": "twelve chars"}', code=1).stderr
     wasmrt("memory", "write", "a.md", "-", stdin="short")
     assert (home / "data/elsewhere/local.sqlite3").is_file()

@@ -409,13 +409,13 @@ def test_tools_that_never_end_block_neither_other_calls_nor_the_loop() -> None:
 @pytest.mark.parametrize("pattern", ["pkg.purge", "pkg-purge", "PKG_PURGE", "pkg*", "*purge"])
 def test_a_rule_matches_the_registered_name_and_the_name_for_models(pattern: str) -> None:
     policy = ToolPolicy(rules=(ToolRule(tool=pattern, permission=Permission.DENY),))
-    assert policy.permission_for("pkg.purge") is Permission.DENY
+    assert policy.find_permission("pkg.purge") is Permission.DENY
 
 
 def test_only_a_star_is_a_wildcard_in_a_rule() -> None:
     policy = ToolPolicy(rules=(ToolRule(tool="jobs[1]", permission=Permission.DENY),))
-    assert policy.permission_for("jobs[1]") is Permission.DENY
-    assert policy.permission_for("jobs1") is None
+    assert policy.find_permission("jobs[1]") is Permission.DENY
+    assert policy.find_permission("jobs1") is None
 
 
 def test_a_rule_under_an_alias_applies_to_the_tool() -> None:
@@ -556,12 +556,12 @@ def test_an_output_with_a_blocked_secret_is_withheld() -> None:
 
 def test_the_sandbox_has_no_network_if_a_preset_or_a_guard_denies_it() -> None:
     off = ExfiltrationGuard()
-    assert ToolRestrictions().sandbox_effects(off, "x") == EVERY_EFFECT
-    assert not ToolRestrictions(presets=(Preset(name="shut"),)).sandbox_effects(off, "x") & NETWORKING
+    assert ToolRestrictions().get_sandbox_effects(off, "x") == EVERY_EFFECT
+    assert not ToolRestrictions(presets=(Preset(name="shut"),)).get_sandbox_effects(off, "x") & NETWORKING
     guard = ExfiltrationGuard(enabled=True, allow_tools=("known",))
-    assert not ToolRestrictions(guards=(guard,)).sandbox_effects(off, "x") & NETWORKING
-    assert not ToolRestrictions().sandbox_effects(guard, "x") & NETWORKING
-    assert ToolRestrictions(guards=(guard,)).sandbox_effects(off, "known") == EVERY_EFFECT
+    assert not ToolRestrictions(guards=(guard,)).get_sandbox_effects(off, "x") & NETWORKING
+    assert not ToolRestrictions().get_sandbox_effects(guard, "x") & NETWORKING
+    assert ToolRestrictions(guards=(guard,)).get_sandbox_effects(off, "known") == EVERY_EFFECT
 
 
 # -- found in review ---------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from wasmrt import (
     tool,
 )
 from wasmrt.agent.approvals import ApprovalStore, params_digest
-from wasmrt.agent.loading import approver_of
+from wasmrt.agent.loading import make_approver
 from wasmrt.agent.policy import ApproverKind
 from wasmrt.catalog.bundled import HOST_TOOLS
 from wasmrt.core.errors import ConfigurationError, NotAuthorizedError
@@ -91,7 +91,7 @@ def test_native_plugins_require_permission(runtime: WasmToolRuntime) -> None:
     ],
 )
 def test_the_configuration_selects_the_approver(tmp_path: Path, kind: ApproverKind, made: type) -> None:
-    assert isinstance(approver_of(kind, ApprovalStore(tmp_path / "approvals.sqlite3")), made)
+    assert isinstance(make_approver(kind, ApprovalStore(tmp_path / "approvals.sqlite3")), made)
 
 
 def test_a_registry_without_a_runtime_cannot_prepare_tools() -> None:

@@ -170,9 +170,9 @@ def test_the_strictest_of_several_rules_applies() -> None:
             ToolRule(tool="files.rm", tightening=TraitRestrictions(risk=Risk.LOW)),
         )
     )
-    assert policy.permission_for("web") is Permission.ALLOW
-    assert policy.permission_for("files.read") is Permission.ASK
-    assert policy.permission_for("FILES.RM") is Permission.DENY
-    assert policy.rate_for("files.read") == RateLimitConfig(10, 50)
-    assert policy.timeout_for("files.read") == 5
-    assert policy.tightening_for("files.rm").risk is Risk.HIGH
+    assert policy.find_permission("web") is Permission.ALLOW
+    assert policy.find_permission("files.read") is Permission.ASK
+    assert policy.find_permission("FILES.RM") is Permission.DENY
+    assert policy.find_rate("files.read") == RateLimitConfig(10, 50)
+    assert policy.find_timeout("files.read") == 5
+    assert policy.find_restrictions("files.rm").risk is Risk.HIGH

@@ -20,7 +20,7 @@ from wasmrt import ApprovalAnswer, ApprovalStore, CallbackApprover, QueueApprove
 from wasmrt.agent.flows import Label
 from wasmrt.agent.jobs import MAX_CONTEXT_CHARS, JobContext, JobResult, Jobs, JobTask
 from wasmrt.agent.routines import FireRefusedError, RoutineEngine, RoutineStore, RunState, Trigger, TriggerType
-from wasmrt.agent.routines._model import MAX_SUMMARY_CHARS, unusable
+from wasmrt.agent.routines._model import MAX_SUMMARY_CHARS, make_unusable_error
 from wasmrt.agent.routines._rows import SCHEMA, VERSION
 from wasmrt.core.database import open_store
 from wasmrt.core.errors import ConfigurationError, ExternalServiceError, InvalidParametersError, ToolError
@@ -505,7 +505,7 @@ def test_a_run_renews_its_lease_and_can_do_nothing_after_losing_it(
     errors: list[ToolError] = []
     registry.register(reading)
     model.reply = work
-    rows = open_store(place, "routines", SCHEMA, VERSION, unusable=unusable)
+    rows = open_store(place, "routines", SCHEMA, VERSION, unusable=make_unusable_error)
     store = RoutineStore(place, lease_seconds=1.5)
     engine = RoutineEngine(store, registry, model)
     add(store, use_tools=True)

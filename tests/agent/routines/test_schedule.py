@@ -22,7 +22,7 @@ def upcoming(expression: str, zone: str, start: datetime, count: int) -> list[st
     moment: datetime | None = start
     for _ in range(count):
         assert moment is not None
-        moment = schedule.next_after(moment)
+        moment = schedule.find_next_after(moment)
         found.append("never" if moment is None else moment.strftime("%m-%d %H:%M:%S"))
     return found
 
@@ -84,10 +84,10 @@ def test_expressions_of_five_six_and_seven_fields_are_read(expression: str, expe
 
 def test_the_seventh_field_limits_the_years() -> None:
     schedule = Schedule("0 0 9 1 1 * 2027,2029")
-    first = schedule.next_after(NOW)
+    first = schedule.find_next_after(NOW)
     assert first == datetime(2027, 1, 1, 9, tzinfo=UTC)
-    assert schedule.next_after(first) == datetime(2029, 1, 1, 9, tzinfo=UTC)
-    assert schedule.next_after(datetime(2029, 1, 1, 9, tzinfo=UTC)) is None
+    assert schedule.find_next_after(first) == datetime(2029, 1, 1, 9, tzinfo=UTC)
+    assert schedule.find_next_after(datetime(2029, 1, 1, 9, tzinfo=UTC)) is None
 
 
 @pytest.mark.parametrize(
@@ -169,8 +169,8 @@ def naive_times(minutes: set[int], hours: set[int], change: Change) -> list[date
 )
 def test_times_agree_with_a_walk_over_all_minutes(change: Change, minutes: set[int], hours: set[int]) -> None:
     schedule = Schedule(f"{','.join(map(str, minutes))} {','.join(map(str, hours))} * * *", change.zone)
-    found, moment = [], schedule.next_after(change.day - timedelta(hours=6))
+    found, moment = [], schedule.find_next_after(change.day - timedelta(hours=6))
     while moment is not None and moment <= change.day + timedelta(hours=30):
         found.append(moment)
-        moment = schedule.next_after(moment)
+        moment = schedule.find_next_after(moment)
     assert found == naive_times(minutes, hours, change)

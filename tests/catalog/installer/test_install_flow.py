@@ -14,7 +14,7 @@ from made_components import HTTP, component
 
 from wasmrt.capabilities import Capabilities
 from wasmrt.catalog import Catalog, ComponentInfo
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.sources import FileSource
 from wasmrt.catalog.validator import WasmValidator
@@ -44,8 +44,8 @@ def test_an_accepted_tool_is_stored_with_its_request(installer: Installer, catal
     version = installer.accept(plan)
     assert version.name == "answer"
     assert version.origin == "file answer.wasm"
-    assert granted_to(version) == plan.grant
-    assert granted_to(version).explain_http("GET", "https://api.example.com/v1/x").allowed
+    assert read_granted(version) == plan.grant
+    assert read_granted(version).explain_http("GET", "https://api.example.com/v1/x").allowed
     assert catalog.read(version).data == component()
 
 
@@ -71,13 +71,13 @@ def test_a_component_is_hashed_once_before_it_is_stored(
 def test_a_tool_without_requests_needs_no_decision_and_gets_nothing(installer: Installer, tool_file: Write) -> None:
     plan = installer.plan(FileSource(tool_file()))
     assert not plan.needs_decision
-    assert granted_to(installer.accept(plan)) == Capabilities.none()
+    assert read_granted(installer.accept(plan)) == Capabilities.none()
 
 
 def test_a_grant_file_narrows_and_never_widens(installer: Installer, tool_file: Write) -> None:
     wider = {"http": {"allowlist": [{"host": "*.example.com"}, {"host": "evil.example.org"}]}}
     version = installer.accept(installer.plan(FileSource(tool_file(sidecar=HTTP)), grant=json.dumps(wider).encode()))
-    power = granted_to(version)
+    power = read_granted(version)
     assert power.explain_http("GET", "https://api.example.com/v1/x").allowed
     assert not power.explain_http("POST", "https://api.example.com/v1/x").allowed
     assert not power.explain_http("GET", "https://evil.example.org/").allowed
@@ -100,7 +100,7 @@ def test_an_update_shows_every_difference_and_is_pending(
     pending = installer.store_pending(plan)
     assert catalog.get("answer").number == 1
     assert catalog.read(catalog.get("answer")).data == component()
-    assert granted_to(pending) == Capabilities.none()
+    assert read_granted(pending) == Capabilities.none()
 
 
 def test_changed_bytes_alone_need_a_decision(installer: Installer, tool_file: Write) -> None:
@@ -127,7 +127,7 @@ def test_a_narrower_grant_for_the_same_bytes_is_a_new_version(
     plan = installer.plan(FileSource(path), grant=b"{}")
     assert any("no longer be granted" in sentence for sentence in plan.changes)
     assert installer.accept(plan).number == 2
-    assert granted_to(catalog.get("answer")) == Capabilities.none()
+    assert read_granted(catalog.get("answer")) == Capabilities.none()
 
 
 def test_a_decision_about_a_version_that_is_no_longer_active_is_refused(

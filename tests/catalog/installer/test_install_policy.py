@@ -78,7 +78,7 @@ def test_the_longest_prefix_decides_which_signers_suffice(configured: Configured
         f"{tmp_path}/other/../tools/x.wasm": (a,),
         f"{tmp_path}/toolset/x.wasm": (),
     }.items():
-        assert policy.signers_for(source) == signers, source
+        assert policy.list_signers(source) == signers, source
 
 
 class Signed:

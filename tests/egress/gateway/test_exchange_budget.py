@@ -131,9 +131,9 @@ def test_requests_by_the_host_are_limited_and_not_recorded() -> None:
 
 def test_a_broken_connection_names_its_server_and_whether_the_request_was_sent() -> None:
     budget = own()
-    assert not budget.connection_failure().request_sent
+    assert not budget.make_connection_failure().request_sent
     budget.charge_sent(1)
-    failure = budget.connection_failure()
+    failure = budget.make_connection_failure()
     assert (failure.kind, failure.code, failure.request_sent) == (FailureKind.OPERATION_FAILED, "connection", True)
     assert ORIGIN in failure.message
 
@@ -141,4 +141,4 @@ def test_a_broken_connection_names_its_server_and_whether_the_request_was_sent()
 def test_an_origin_that_contains_a_secret_is_redacted() -> None:
     budget, call = of_call()
     call.watch("name", "api.example.com")
-    assert "api.example.com" not in budget.origin + budget.connection_failure().message
+    assert "api.example.com" not in budget.origin + budget.make_connection_failure().message

@@ -20,7 +20,7 @@ from tests.tiers import examples
 from tools.mutate_rules import breaks_of, is_found, is_noticed
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.egress.leaks import LeakDetector, check_rule, load_custom_rules
-from wasmrt.egress.leaks._keywords import FirstLook, keywords_of
+from wasmrt.egress.leaks._keywords import FirstLook, map_keywords
 from wasmrt.egress.leaks._rule_sets import BUILT, RULE_FOLDER, builtin_rules
 
 ROOT = Path(__file__).parents[3]
@@ -40,7 +40,7 @@ def test_the_generated_rules_match_their_source_files() -> None:
     sources = builder().source_rules()
     assert (RULE_FOLDER / BUILT).read_text("utf-8") == builder().built(sources), "run python tools/build_rules.py"
     assert tuple(RULES) == sources
-    assert RULES.keywords == keywords_of(sources)
+    assert RULES.keywords == map_keywords(sources)
 
 
 def first_look() -> FirstLook:

@@ -11,7 +11,7 @@ import pytest
 
 from wasmrt.core.errors import ConfigurationError, SecretBackendError, SecretError, SecretNotFoundError
 from wasmrt.core.limits import MAX_SECRET_BYTES
-from wasmrt.egress.secrets import CommandSecrets, Secret, backend_of, open_store
+from wasmrt.egress.secrets import CommandSecrets, Secret, name_backend, open_store
 from wasmrt.runtime.config_file import read_file_settings
 
 VALUE = "a value" + " of the store"
@@ -117,7 +117,7 @@ def test_the_file_sets_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     file = tmp_path / "config.toml"
     file.write_text(f'[secrets]\nbackend = "command"\ncommand = {json.dumps(printing(VALUE))}\n')
     store = read_file_settings(file).open_secrets()
-    assert backend_of(store) == "command" and store.get("local", "token").reveal() == VALUE
+    assert name_backend(store) == "command" and store.get("local", "token").reveal() == VALUE
     file.write_text('[secrets]\ncommand = ["op", "{name}"]\n')
     with pytest.raises(ConfigurationError, match="only used by the backend 'command'"):
         read_file_settings(file).open_secrets()

@@ -18,17 +18,17 @@ from wasmrt.egress.secrets import (
     FileSecrets,
     KeyringSecrets,
     Secret,
-    backend_of,
+    name_backend,
     parse_env_file,
 )
 
 
 def test_a_backend_is_identified_by_its_name_and_a_custom_one_by_its_type(tmp_path: Path) -> None:
     file = FileSecrets(tmp_path / "secrets", FileKey(path=tmp_path / "key"))
-    assert [backend_of(store) for store in (file, EnvironmentSecrets({}))] == ["file", "environment"]
-    assert backend_of(MemorySecrets()) == "MemorySecrets"
+    assert [name_backend(store) for store in (file, EnvironmentSecrets({}))] == ["file", "environment"]
+    assert name_backend(MemorySecrets()) == "MemorySecrets"
     assert {"file", "environment", "keyring"} <= set(BACKENDS)
-    assert backend_of(KeyringSecrets.__new__(KeyringSecrets)) == "keyring"
+    assert name_backend(KeyringSecrets.__new__(KeyringSecrets)) == "keyring"
 
 
 def test_a_file_that_would_exceed_its_limit_stays_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from wasmrt.testing import FakeVault, ScriptedServer, http_response
 
 from wasmrt.core.errors import ConfigurationError, SecretBackendError, SecretNotFoundError
 from wasmrt.egress.gateway import NetworkConfig
-from wasmrt.egress.secrets import Secret, backend_of
+from wasmrt.egress.secrets import Secret, name_backend
 from wasmrt.egress.vault import VaultSecrets, VaultSettings
 from wasmrt.runtime.config_file import read_file_settings
 
@@ -156,7 +156,7 @@ def test_the_operators_file_opens_the_store(world: World, tmp_path: Path, monkey
     monkeypatch.setenv("VAULT_TOKEN", TOKEN)
     monkeypatch.setenv("WASMRT_HOME", str(tmp_path))
     store = read_file_settings(file).open_secrets()
-    assert isinstance(store, VaultSecrets) and backend_of(store) == "vault"
+    assert isinstance(store, VaultSecrets) and name_backend(store) == "vault"
     assert store.get("local", "token").reveal() == VALUE
     store.close()
     with pytest.raises(SecretBackendError, match="read-only"):
@@ -166,7 +166,7 @@ def test_the_operators_file_opens_the_store(world: World, tmp_path: Path, monkey
         read_file_settings(file).open_secrets()
     with monkeypatch.context() as environment:
         environment.setenv("WASMRT_SECRETS_BACKEND", "vault")
-        assert backend_of(read_file_settings(file).open_secrets()) == "vault"
+        assert name_backend(read_file_settings(file).open_secrets()) == "vault"
     file.write_text('[secrets]\nbackend = "vault"\n')
     with pytest.raises(ConfigurationError) as caught:
         read_file_settings(file).open_secrets()

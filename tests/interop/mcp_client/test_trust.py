@@ -19,7 +19,7 @@ from wasmrt.interop.mcp.client import (
     McpServerConfig,
     Trust,
     default_parts,
-    difference,
+    list_differences,
     refused_tools,
     tool_name,
 )
@@ -193,10 +193,10 @@ def test_the_digest_covers_the_definition_before_sanitizing() -> None:
 
 
 def test_the_difference_shows_invisible_characters() -> None:
-    lines = difference(tool(), tool(description="Gets.\u200b"))
+    lines = list_differences(tool(), tool(description="Gets.\u200b"))
     assert any(line.startswith("-") and "Gets." in line for line in lines)
     assert any(line.startswith("+") and "\\u200b" in line for line in lines)
-    assert difference(THING, THING) == []
+    assert list_differences(THING, THING) == []
 
 
 def test_every_part_of_a_definition_changes_its_digest() -> None:

@@ -13,7 +13,7 @@ from tests.interop.pages.site import Person, Site
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain
 from wasmrt.catalog import Catalog, ComponentInfo, NewVersion
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.model import Decision, Reason
 from wasmrt.runtime.audit import Receipt, ReceiptWriter, read_keys
@@ -148,6 +148,6 @@ def test_an_entry_of_a_grant_is_revoked_once(site: Site, ann: Person) -> None:
     ):
         assert ann.post("grants/search", **fields).status == status
     assert ann.post("grants/missing", entry="workspace=notes/").status == 422
-    left = granted_to(catalog.get("search")).workspace_read
+    left = read_granted(catalog.get("search")).workspace_read
     assert left is not None and left.entries == ("plans/",)
     assert "workspace=notes/" not in ann.get("grants").text

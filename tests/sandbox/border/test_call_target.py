@@ -106,11 +106,11 @@ def test_the_context_has_the_operators_settings_and_no_conversation() -> None:
 
 
 def test_tool_names_include_the_component_unless_it_has_one_tool() -> None:
-    assert target().name_in_grants("one") == "disk"
-    assert target(ToolSpec("one"), ToolSpec("two")).name_in_grants("two") == "disk.two"
-    assert target(ToolSpec("one"), ToolSpec("two")).name_in_grants("three") == "disk"
+    assert target().get_name_in_grants("one") == "disk"
+    assert target(ToolSpec("one"), ToolSpec("two")).get_name_in_grants("two") == "disk.two"
+    assert target(ToolSpec("one"), ToolSpec("two")).get_name_in_grants("three") == "disk"
     by_context = {"list": ToolSpec("list", capability_id="disk.list")}
-    assert target(world=AGENT, tools=by_context).name_in_grants("list") == "disk.list"
+    assert target(world=AGENT, tools=by_context).get_name_in_grants("list") == "disk.list"
 
 
 # -- grants of tools ---------------------------------------------------------------------------------------------------
@@ -119,37 +119,35 @@ def test_tool_names_include_the_component_unless_it_has_one_tool() -> None:
 def test_a_call_has_the_whole_grant_unless_something_narrows_it() -> None:
     several = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none())])
     whole = target(grant=writing("notes", "logs"))
-    assert whole.effective_grant("one").grant == writing("notes", "logs")
-    assert whole.effective_grant("one", None, (("logs",),)).grant == writing("logs")
-    assert whole.effective_grant("one", frozenset({Effect.READ_FILESYSTEM})).grant.workspace_write is None
-    assert target(grant=several).effective_grant("one").grant == Capabilities.none()
+    assert whole.derive_grant("one").grant == writing("notes", "logs")
+    assert whole.derive_grant("one", None, (("logs",),)).grant == writing("logs")
+    assert whole.derive_grant("one", frozenset({Effect.READ_FILESYSTEM})).grant.workspace_write is None
+    assert target(grant=several).derive_grant("one").grant == Capabilities.none()
     without = target(grant=reading("notes"))
-    assert without.effective_grant("one", None, (("logs",),)) is without.effective_grant("one")
+    assert without.derive_grant("one", None, (("logs",),)) is without.derive_grant("one")
 
 
 def test_effective_grants_are_cached_up_to_a_limit() -> None:
     whole = target(grant=writing("notes"))
-    powers = [whole.effective_grant("one", None, ((f"notes/{number}",),)) for number in range(1024)]
-    assert whole.effective_grant("one", None, (("notes/0",),)) is powers[0]
-    assert whole.effective_grant("one", None, (("notes/1023",),)) is powers[1023]
-    whole.effective_grant("one", None, (("notes/more",),))
-    assert whole.effective_grant("one", None, (("notes/0",),)) is not powers[0]
-    assert whole.effective_grant("one", None, (("notes/more",),)) is whole.effective_grant(
-        "one", None, (("notes/more",),)
-    )
+    powers = [whole.derive_grant("one", None, ((f"notes/{number}",),)) for number in range(1024)]
+    assert whole.derive_grant("one", None, (("notes/0",),)) is powers[0]
+    assert whole.derive_grant("one", None, (("notes/1023",),)) is powers[1023]
+    whole.derive_grant("one", None, (("notes/more",),))
+    assert whole.derive_grant("one", None, (("notes/0",),)) is not powers[0]
+    assert whole.derive_grant("one", None, (("notes/more",),)) is whole.derive_grant("one", None, (("notes/more",),))
 
 
 def test_an_added_entry_applies_to_all_calls_of_only_its_tool() -> None:
     apart = Capabilities.none().with_tools([ToolGrant("one", Capabilities.none()), ToolGrant("two")])
     small = target(ToolSpec("one"), ToolSpec("two"), grant=apart)
     held = frozenset({Effect.READ_FILESYSTEM})
-    before = [small.effective_grant(tool, effects).grant for tool in ("one", "two") for effects in (None, held)]
+    before = [small.derive_grant(tool, effects).grant for tool in ("one", "two") for effects in (None, held)]
     assert before == [Capabilities.none()] * 4
     large = small.with_added_grant("one", [READ_LOGS])
-    assert [large.effective_grant("one", effects).grant for effects in (None, held)] == [reading("logs")] * 2
-    assert [large.effective_grant("two", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
-    assert [small.effective_grant("one", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
-    assert target().with_added_grant("one", [READ_LOGS]).effective_grant("one").grant == reading("logs")
+    assert [large.derive_grant("one", effects).grant for effects in (None, held)] == [reading("logs")] * 2
+    assert [large.derive_grant("two", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
+    assert [small.derive_grant("one", effects).grant for effects in (None, held)] == [Capabilities.none()] * 2
+    assert target().with_added_grant("one", [READ_LOGS]).derive_grant("one").grant == reading("logs")
 
 
 def test_requested_but_ungranted_entries_are_an_amendment() -> None:
@@ -163,5 +161,5 @@ def test_requested_but_ungranted_entries_are_an_amendment() -> None:
 
 def test_a_component_is_called_with_its_own_tool_name() -> None:
     by_context: dict[str, Any] = {"list": ToolSpec("list", capability_id="disk.list")}
-    assert target(world=AGENT, tools=by_context).guest_name("list") == "one"
-    assert target(ToolSpec("one"), ToolSpec("two")).guest_name("two") == "two"
+    assert target(world=AGENT, tools=by_context).get_guest_name("list") == "one"
+    assert target(ToolSpec("one"), ToolSpec("two")).get_guest_name("two") == "two"

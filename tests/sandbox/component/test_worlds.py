@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from wasmrt.capabilities import capabilities_of
+from wasmrt.capabilities import find_capabilities
 from wasmrt.sandbox.component import worlds
 from wasmrt.sandbox.guest.worlds import interfaces
 
@@ -52,8 +52,8 @@ def test_every_capability_is_available_in_each_world() -> None:
     for world in worlds.ALL_WORLDS:
         functions = [f"{name}#{function}" for name in world.imports for function in worlds.signatures(name)]
         writes = {"workspace_write"} if world is worlds.TOOL_WORLD else set()
-        assert capabilities_of(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"} | writes
-        assert {name.partition("#")[2] for name in functions if not capabilities_of([name])} <= free
+        assert find_capabilities(functions).keys() == {"http", "workspace", "secrets", "tool_invoke"} | writes
+        assert {name.partition("#")[2] for name in functions if not find_capabilities([name])} <= free
 
 
 def test_the_host_binds_all_imports_of_the_worlds() -> None:

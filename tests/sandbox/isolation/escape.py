@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import Any, NoReturn
 
 from wasmrt.sandbox.guest.component import LinkedComponent
-from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, numbers
+from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, list_numbers
 from wasmrt.sandbox.isolation.worker import zygote
 from wasmrt.sandbox.isolation.worker.children import TemplateSeal
 
@@ -89,7 +89,7 @@ class _Native:
         """Make a system call; a text is passed as a pointer to it."""
         if name == "32 bits":
             return int(self._syscall32(int(arguments[0])))
-        number = int(arguments[0]) if name == "by number" else numbers()[name]
+        number = int(arguments[0]) if name == "by number" else list_numbers()[name]
         values = [self._pointer(value) if isinstance(value, str) else value for value in arguments]
         values = values[1:] if name == "by number" else values
         return int(self._syscall(number, *values, *[0] * (6 - len(values))))

@@ -12,9 +12,9 @@ from tests.sandbox.isolation.interpreter import AARCH64, X86_64, verdict
 from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, CONFINEMENTS, RUN_WORKER, SHELL, Confinement, Kind
 from wasmrt.sandbox.isolation.confine._bpf import ALLOW, ALWAYS, KILL, Check, Rule, assemble, errno_action
 from wasmrt.sandbox.isolation.confine._calls import KILLED, NETWORK, NOT_THERE, REFUSED, compile_filter
-from wasmrt.sandbox.isolation.confine._syscalls import audit_architecture, numbers
+from wasmrt.sandbox.isolation.confine._syscalls import audit_architecture, list_numbers
 
-NUMBERS = numbers("x86_64")
+NUMBERS = list_numbers("x86_64")
 HEADERS = [Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"), Path("/usr/include/asm/unistd_64.h")]
 
 
@@ -43,12 +43,12 @@ def test_syscall_numbers_match_the_kernel_header() -> None:
 
 def test_syscall_numbers_are_unique() -> None:
     for machine in ("x86_64", "aarch64"):
-        found = numbers(machine)
+        found = list_numbers(machine)
         assert len(set(found.values())) == len(found)
 
 
 def test_aarch64_uses_the_generic_syscall_table() -> None:
-    found = numbers("aarch64")
+    found = list_numbers("aarch64")
     known = {"openat": 56, "read": 63, "write": 64, "futex": 98, "mmap": 222, "mprotect": 226, "clone": 220}
     known |= {"prlimit64": 261, "execve": 221, "getrandom": 278, "seccomp": 277, "rseq": 293, "exit_group": 94}
     assert {name: found[name] for name in known} == known
@@ -60,7 +60,7 @@ def test_aarch64_uses_the_generic_syscall_table() -> None:
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
 def test_another_architecture_ends_the_process(kind: Kind, machine: str) -> None:
     program = filter_of(CONFINEMENTS[kind], machine)
-    number = numbers(machine)["exit_group"]
+    number = list_numbers(machine)["exit_group"]
     assert verdict(program, number, architecture=audit_architecture(machine)) == ALLOW
     for architecture in {0x40000003, 0x40000028, X86_64, AARCH64} - {audit_architecture(machine)}:
         assert verdict(program, number, architecture=architecture) == KILL

@@ -138,7 +138,7 @@ def test_a_system_without_any_layer_seals_nothing_by_default(monkeypatch: pytest
 
 def test_the_macos_profile_denies_by_default_and_lists_grants(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(macos, "ON_MACOS", True)
-    text = macos.profile(["/read"], ["/write"], ["/run"], (443,))
+    text = macos.write_profile(["/read"], ["/write"], ["/run"], (443,))
     assert text is not None
     lines = text.splitlines()
     assert lines[:2] == ["(version 1)", "(deny default)"]
@@ -147,4 +147,4 @@ def test_the_macos_profile_denies_by_default_and_lists_grants(monkeypatch: pytes
     assert '(allow process-exec (subpath "/run"))' in lines
     assert '(allow network-outbound (remote tcp "*:443"))' in lines
     assert "(allow network-outbound)" not in lines
-    assert "(allow network-outbound)" in (macos.profile([], [], [], None) or "").splitlines()
+    assert "(allow network-outbound)" in (macos.write_profile([], [], [], None) or "").splitlines()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.sandbox.isolation.conftest import as_users, needs_seccomp
-from wasmrt.sandbox.isolation.confine._syscalls import numbers
+from wasmrt.sandbox.isolation.confine._syscalls import list_numbers
 
 ROOT = Path(__file__).resolve().parents[3]
 # A tracer would open files in the sealed process.
@@ -61,7 +61,7 @@ def test_every_system_call_of_guests_and_compilers_is_allowed(task: str) -> None
 def test_missing_calls_are_listed_while_the_worker_continues() -> None:
     answer = sealed("forgets", 0, "--log")
     assert answer["found"] == 3
-    known = numbers()
+    known = list_numbers()
     assert answer["refused"] == sorted(known[name] for name in ("openat", "fcntl", "kill"))
 
 

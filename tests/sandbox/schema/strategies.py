@@ -20,7 +20,7 @@ from wasmrt.sandbox.component import (
     TupleType,
     VariantType,
 )
-from wasmrt.sandbox.schema.wit import unsupported
+from wasmrt.sandbox.schema.wit import explain_unsupported
 
 PRIMITIVES = ["bool", "s8", "s16", "s32", "s64", "u8", "u16", "u32", "u64", "f32", "f64", "char", "string"]
 labels = st.from_regex(r"[a-z]{1,6}(-[a-z0-9]{1,4}){0,2}", fullmatch=True)
@@ -106,7 +106,7 @@ def _side(make, inner):
 @st.composite
 def calls(draw):
     """A function that can be a tool, and a value for each of its params."""
-    func = draw(functions.filter(lambda func: unsupported(func) is None))
+    func = draw(functions.filter(lambda func: explain_unsupported(func) is None))
     return func, [draw(values(kind)) for _, kind in func.params]
 
 

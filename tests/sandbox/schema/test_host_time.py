@@ -15,7 +15,7 @@ import pytest
 from wasmrt.core.errors import InvalidComponentError, InvalidParametersError
 from wasmrt.core.limits import MAX_PARAMS_BYTES
 from wasmrt.sandbox.schema import Validator
-from wasmrt.sandbox.schema._patterns import patterns
+from wasmrt.sandbox.schema._patterns import iter_patterns
 from wasmrt.sandbox.schema._validator import _compile_checked
 
 LONGEST = 0.050
@@ -162,7 +162,7 @@ def test_the_largest_schema_that_is_compiled_takes_no_longer_than_the_bound(part
             break
         except InvalidComponentError:
             count = count * 3 // 4
-    schema, count = validator._schema, sum(1 for _ in patterns(validator._schema))
+    schema, count = validator._schema, sum(1 for _ in iter_patterns(validator._schema))
     assert processor_seconds(lambda: _compile_checked(schema, count)) < LONGEST
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from wasmrt.agent.access._answer import (
     AccessChoice,
-    access_headline,
-    access_lines,
-    access_parts,
     answer_access,
-    asked_words,
+    describe_access,
+    describe_answer,
+    describe_asking,
+    format_access,
     grant_digest,
-    granted_words,
+    list_access_parts,
 )
 from wasmrt.agent.access._model import AccessRequest, AccessScope, AccessState, Caller, DeniedAccess
 from wasmrt.agent.access._store import AccessStore
@@ -23,11 +23,11 @@ __all__ = [
     "AccessStore",
     "Caller",
     "DeniedAccess",
-    "access_headline",
-    "access_lines",
-    "access_parts",
     "answer_access",
-    "asked_words",
+    "describe_access",
+    "describe_answer",
+    "describe_asking",
+    "format_access",
     "grant_digest",
-    "granted_words",
+    "list_access_parts",
 ]

@@ -18,16 +18,16 @@ from wasmrt.agent.approvals import (
     Phrase,
     Quoted,
     Shown,
-    bounded,
-    client_shown,
-    plain,
+    shorten_lines,
+    show_client,
     start_of,
+    to_plain_text,
     unknown_request_error,
 )
 from wasmrt.capabilities import Capabilities, effects_of, read_narrower_entry, with_added_entries
 from wasmrt.capabilities.file import format_file
 from wasmrt.catalog import Kept
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.core.errors import ApprovalError, InstallError, NotInstalledError
 from wasmrt.core.model import Addition, Decision, Reason
 from wasmrt.runtime.audit import EMPTY_RECEIPT, OK, Approval, Receipt
@@ -36,7 +36,7 @@ from wasmrt.runtime.stores import open_catalog
 _WORDS = {"once": "once", "session": "for this session", "keep": "permanently"}
 
 
-def access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[str, Shown]]:
+def list_access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[str, Shown]]:
     """Return the non-empty parts of a request, each with its title.
 
     SECURITY: paths, hosts and parameters are untrusted. They are escaped, and never shown within a sentence of wasmrt.
@@ -51,10 +51,10 @@ def access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[s
         ("provenance", denied.origins),
         ("parameters", tuple(denied.params.split("\n")) if denied.params else ()),
     )
-    return [(title, bounded(lines, whole=whole)) for title, lines in parts if lines]
+    return [(title, shorten_lines(lines, whole=whole)) for title, lines in parts if lines]
 
 
-def access_headline(request: AccessRequest) -> Phrase:
+def describe_access(request: AccessRequest) -> Phrase:
     """Return the requested access in one phrase: `Let reader also read notes/`."""
     first = request.denied.sentences[0] if request.denied.sentences else request.denied.addition.hint
     return (
@@ -65,32 +65,32 @@ def access_headline(request: AccessRequest) -> Phrase:
     )
 
 
-def access_lines(request: AccessRequest, *, whole: bool = False) -> tuple[list[str], bool]:
+def format_access(request: AccessRequest, *, whole: bool = False) -> tuple[list[str], bool]:
     """Return a request as lines, and whether a part was cut. If `whole` is true, nothing is cut."""
-    head = bounded(
+    head = shorten_lines(
         (
-            f"access {request.id}: {plain(access_headline(request))}",
+            f"access {request.id}: {to_plain_text(describe_access(request))}",
             f"  tool: {request.caller.tool}",
             f"  user: {request.caller.user}",
-            *([f"  client: {client_shown(request.caller.client)}"] if request.caller.client else []),
-            f"  requested: {asked_words(request)}, first by call {request.denied.call}",
+            *([f"  client: {show_client(request.caller.client)}"] if request.caller.client else []),
+            f"  requested: {describe_asking(request)}, first by call {request.denied.call}",
             f"  can be granted: {', '.join(_WORDS[scope] for scope in request.scopes)}",
         ),
         whole=True,
     )
     lines, cut = list(head.lines), False
-    for title, part in access_parts(request, whole=whole):
+    for title, part in list_access_parts(request, whole=whole):
         lines += [f"  {title}:", *(f"    {line}" for line in part.lines)]
         cut = cut or part.cut
     return lines, cut
 
 
-def asked_words(request: AccessRequest) -> str:
+def describe_asking(request: AccessRequest) -> str:
     """Return the number of calls that requested the access as text, such as `once` or `3 times`."""
     return "once" if request.asked == 1 else f"{request.asked:,} times"
 
 
-def granted_words(request: AccessRequest) -> str:
+def describe_answer(request: AccessRequest) -> str:
     """Describe the answer to a request; if there is none, return the state of the request."""
     if request.scope is None:
         return f"{request.state} ({request.note})" if request.note else str(request.state)
@@ -234,7 +234,7 @@ def _change_catalog(
         version = catalog.get(denied.component)
     except NotInstalledError:
         raise _ChangedError from None
-    stored, before = granted_to(version), version.grant
+    stored, before = read_granted(version), version.grant
     if before is None or version.digest != request.caller.digest or grant_digest(stored) != denied.stored_grant:
         raise _ChangedError
     if scope is not AccessScope.KEEP:

@@ -22,7 +22,7 @@ from wasmrt.agent.approvals import (
     short_note,
     this_process,
 )
-from wasmrt.capabilities import covers, kind_of
+from wasmrt.capabilities import covers, find_kind
 from wasmrt.core.database import Connection
 from wasmrt.core.limits import (
     ACCESS_ONCE_SECONDS,
@@ -104,7 +104,7 @@ class AccessStore(RequestStore[AccessRequest]):
                 id=new_request_id(), state=AccessState.PENDING, caller=caller, denied=denied, asked=1, created_ms=now,
                 expires_ms=now + int(ACCESS_REQUEST_SECONDS * 1000),
             )  # fmt: skip
-            self._requests.insert(db, _row_of(made), max_closed=MAX_DECIDED_ACCESS)
+            self._requests.insert(db, _make_row(made), max_closed=MAX_DECIDED_ACCESS)
         if self._announce:
             self._announce(f"{to_single_line(caller.tool)} requests more access")
         return made
@@ -176,7 +176,7 @@ class AccessStore(RequestStore[AccessRequest]):
             ApprovalError: no request has this ID, or the request belongs to another user or is not pending.
         """
         with self._requests.changing() as db:
-            request = self._requests.answerable(db, request_id, user)
+            request = self._requests.get_answerable(db, request_id, user)
 
             def settle(
                 state: AccessState, scope: AccessScope, granted: Addition | None = None, *, by: str, note: str
@@ -298,7 +298,7 @@ def _is_full(db: Connection, caller: Caller) -> bool:
     return any(db.execute(sql, values).fetchone()[0] >= limit for sql, values, limit in counts)
 
 
-def _row_of(request: AccessRequest) -> dict[str, Any]:
+def _make_row(request: AccessRequest) -> dict[str, Any]:
     """Return the database columns of a request."""
     caller, denied = request.caller, request.denied
     details: dict[str, Any] = {name: getattr(denied, name) for name in (*_TEXTS, *_LISTS)}
@@ -353,7 +353,7 @@ def _encode_addition(addition: Addition) -> list[Any]:
 
 def _decode_addition(row: list[Any]) -> Addition:
     to, entry, new_section = row
-    return Addition(kind_of(to).grant_list, entry, bool(new_section))
+    return Addition(find_kind(to).grant_list, entry, bool(new_section))
 
 
 _GRANT = RequestKind(

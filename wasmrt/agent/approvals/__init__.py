@@ -30,20 +30,20 @@ from wasmrt.agent.approvals._requests import (
 from wasmrt.agent.approvals._review import (
     Choice,
     Shown,
-    bounded,
-    changes_shown,
     choose,
-    client_shown,
     describe_reach,
-    params_shown,
     request_lines,
+    shorten_lines,
+    show_changes,
+    show_client,
+    show_params,
 )
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.agent.approvals._summary import Detail, Summary, headline_text, summarize
 from wasmrt.agent.approvals._terminal import TerminalApprover, default_approver
 from wasmrt.agent.approvals._tokens import ConfirmationTokens, Redeemed
 from wasmrt.agent.approvals._warnings import Caution
-from wasmrt.agent.approvals._words import Phrase, Quoted, is_cut, plain, start_of
+from wasmrt.agent.approvals._words import Phrase, Quoted, is_cut, start_of, to_plain_text
 
 __all__ = [
     "DISCONNECTED",
@@ -79,10 +79,7 @@ __all__ = [
     "TerminalApprover",
     "Wide",
     "Widening",
-    "bounded",
-    "changes_shown",
     "choose",
-    "client_shown",
     "current_user_name",
     "default_approver",
     "describe_reach",
@@ -90,12 +87,15 @@ __all__ = [
     "is_cut",
     "new_request_id",
     "params_digest",
-    "params_shown",
-    "plain",
     "request_lines",
     "short_note",
+    "shorten_lines",
+    "show_changes",
+    "show_client",
+    "show_params",
     "start_of",
     "summarize",
     "this_process",
+    "to_plain_text",
     "unknown_request_error",
 ]

@@ -35,7 +35,9 @@ class KnownHosts:
             return hosts
         with self._database.reading() as db:
             known = "SELECT 1 FROM counter WHERE name = ?"
-            return tuple(host for host in hosts if db.execute(known, (_name(request, host),)).fetchone() is None)
+            return tuple(
+                host for host in hosts if db.execute(known, (_get_entry_name(request, host),)).fetchone() is None
+            )
 
     def add(self, request: ApprovalRequest, hosts: Iterable[str]) -> None:
         """Record that a call to these hosts was approved. If too many hosts are known, no other host becomes known.
@@ -48,9 +50,9 @@ class KnownHosts:
                 if db.execute(_COUNT).fetchone()[0] < MAX_KNOWN_HOSTS:
                     db.execute(
                         "INSERT INTO counter VALUES (?, 1) ON CONFLICT (name) DO UPDATE SET value = counter.value + 1",
-                        (_name(request, host),),
+                        (_get_entry_name(request, host),),
                     )
 
 
-def _name(request: ApprovalRequest, host: str) -> str:
+def _get_entry_name(request: ApprovalRequest, host: str) -> str:
     return f"host {blake3(json.dumps([request.user, request.tool, host]).encode()).hexdigest()}"

@@ -24,7 +24,7 @@ def current_user_name() -> str:
 def this_process() -> str:
     """Return an ID of this process, or an empty string if the kernel does not show it."""
     try:
-        return f"{_scope()} {os.getpid()} {_status(os.getpid())[_START]}"
+        return f"{_get_pid_scope()} {os.getpid()} {_read_status(os.getpid())[_START]}"
     except (OSError, IndexError):
         return ""
 
@@ -38,9 +38,9 @@ def has_ended(owner: str) -> bool:
     scope, _, process = owner.partition(" ")
     pid, _, start = process.partition(" ")
     try:
-        if not pid.isdecimal() or scope != _scope():
+        if not pid.isdecimal() or scope != _get_pid_scope():
             return False
-        status = _status(int(pid))
+        status = _read_status(int(pid))
         return status[_START] != start or status[_STATE] in _ENDED_STATES
     except (FileNotFoundError, ProcessLookupError):
         return True
@@ -48,12 +48,12 @@ def has_ended(owner: str) -> bool:
         return False
 
 
-def _scope() -> str:
+def _get_pid_scope() -> str:
     """Return an ID of the boot and the PID namespace, within which a PID has a meaning."""
     boot = (_PROC / "sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     return f"{boot}/{(_PROC / 'self/ns/pid').stat().st_ino}"
 
 
-def _status(pid: int) -> list[str]:
+def _read_status(pid: int) -> list[str]:
     text = (_PROC / str(pid) / "stat").read_text(encoding="utf-8", errors="replace")
     return text.rpartition(")")[2].split()

@@ -200,7 +200,7 @@ class Mirror:
         """
         self._notice_fork()
         with self._lock, self._database.translated():
-            return (self._data_version(), *(self._opened or ()))
+            return (self._read_data_version(), *(self._opened or ()))
 
     def close(self) -> None:
         """Close the connection; the next query opens a new one."""
@@ -213,7 +213,7 @@ class Mirror:
         if self._db is not None and self._process == os.getpid():
             self._db.close()
 
-    def _data_version(self) -> int:
+    def _read_data_version(self) -> int:
         """Return SQLite's number for the version of the data; 0 if the file does not exist.
 
         SECURITY: if the file was replaced or removed, its answers no longer apply.
@@ -231,7 +231,7 @@ class Mirror:
         return version
 
     def _refresh(self) -> None:
-        version = self._data_version()
+        version = self._read_data_version()
         if self._db is None or version == self._version:
             return
         counter = self._db.execute("SELECT value FROM counter WHERE name = 'answers'").fetchone()[0]

@@ -87,7 +87,7 @@ class RequestTable(Generic[R]):
         while True:
             with self.database.writing(scrub=scrub) as db:
                 expired = self.end(db, "expired", f"({self._kind.expiring}) AND expires_ms <= ?", self.now_ms())
-                dead = self._dead_owners(db)
+                dead = self._list_dead_owners(db)
                 if not expired + sum(self.withdraw(db, PROCESS_ENDED, "owner = ?", each) for each in dead):
                     yield db
                     return
@@ -123,7 +123,7 @@ class RequestTable(Generic[R]):
         db.execute(sql, (note, *values))
         return self.end(db, "withdrawn", chosen, *values)
 
-    def _dead_owners(self, db: Connection) -> list[str]:
+    def _list_dead_owners(self, db: Connection) -> list[str]:
         """Return the processes that have ended, or whose lease has, and to which open requests belong."""
         table = self._kind.table
         sql = f"SELECT DISTINCT owner FROM {table} WHERE ({self._kind.expiring}) AND owner != ''"  # noqa: S608 - constants
@@ -160,7 +160,7 @@ class RequestTable(Generic[R]):
         if not self.exists:
             return
         with self.database.reading() as db:
-            dead = self._dead_owners(db)
+            dead = self._list_dead_owners(db)
         if dead:
             with self.changing(scrub=True):
                 pass  # opening the transaction withdraws them
@@ -171,7 +171,7 @@ class RequestTable(Generic[R]):
         found: Any = db.execute(sql, (request_id,)).fetchone()
         return found
 
-    def answerable(self, db: Connection, request_id: str, user: str) -> R:
+    def get_answerable(self, db: Connection, request_id: str, user: str) -> R:
         """Return a pending request of a user.
 
         SECURITY: the user is checked before any other property of the request is reported.

@@ -11,7 +11,7 @@ from wasmrt.agent.approvals._model import ApprovalAnswer, ApprovalRequest, Appro
 from wasmrt.agent.approvals._pattern import ParamsPattern, Widening
 from wasmrt.agent.approvals._store import ApprovalStore
 from wasmrt.agent.approvals._summary import summarize
-from wasmrt.agent.approvals._words import plain
+from wasmrt.agent.approvals._words import to_plain_text
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.terminal import to_single_line
 
@@ -29,27 +29,27 @@ def request_lines(request: ApprovalRequest, *, whole: bool = False) -> tuple[lis
     summary = summarize(request)
     effects = ", ".join(summary.effects) or "none"
     head = [
-        f"approval {request.id}: {plain(summary.headline)}",
+        f"approval {request.id}: {to_plain_text(summary.headline)}",
         f"  tool: {request.tool}",
         f"  user: {request.user}",
-        *([f"  client: {client_shown(request.client)}"] if request.client else []),
+        *([f"  client: {show_client(request.client)}"] if request.client else []),
         f"  effects: {effects}",
         f"  reason: {request.why.sentence}",
         *([f"  agent's reason (a claim): {summary.claim.value}"] if summary.claim else []),
-        *(f"  unusual: {each.title}{plain(each.text)}" for each in summary.cautions),
+        *(f"  unusual: {each.title}{to_plain_text(each.text)}" for each in summary.cautions),
     ]
-    lines, cut = bounded(head, _MAX_HEAD_LINE, whole=whole)
+    lines, cut = shorten_lines(head, _MAX_HEAD_LINE, whole=whole)
     for title, part in (
-        ("provenance", origins_shown(request, whole=whole)),
-        ("parameters", params_shown(request, whole=whole)),
-        ("changes", changes_shown(request, whole=whole)),
+        ("provenance", show_origins(request, whole=whole)),
+        ("parameters", show_params(request, whole=whole)),
+        ("changes", show_changes(request, whole=whole)),
     ):
         lines += [f"  {title}:", *(f"    {line}" for line in part.lines)] if part.lines else []
         cut = cut or part.cut
     return lines, cut
 
 
-def client_shown(client: str) -> str:
+def show_client(client: str) -> str:
     """Return the name of a client for an approver, who must not take the name as verified."""
     return f'"{client}" (the name that it gave)'
 
@@ -61,22 +61,22 @@ class Shown(NamedTuple):
     cut: bool
 
 
-def origins_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+def show_origins(request: ApprovalRequest, *, whole: bool = False) -> Shown:
     """Return lines about the origin of the destinations that must be approved, cut as in `request_lines`."""
-    return bounded(request.provenance, _MAX_LINE, whole=whole)
+    return shorten_lines(request.provenance, _MAX_LINE, whole=whole)
 
 
-def params_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+def show_params(request: ApprovalRequest, *, whole: bool = False) -> Shown:
     """Return a request's parameters as lines of JSON, cut as in `request_lines`."""
-    return bounded(json.dumps(request.params, ensure_ascii=False, indent=2).split("\n"), _MAX_LINE, whole=whole)
+    return shorten_lines(json.dumps(request.params, ensure_ascii=False, indent=2).split("\n"), _MAX_LINE, whole=whole)
 
 
-def changes_shown(request: ApprovalRequest, *, whole: bool = False) -> Shown:
+def show_changes(request: ApprovalRequest, *, whole: bool = False) -> Shown:
     """Return the lines of a request's diff, cut as in `request_lines`; no lines if no file would change."""
-    return bounded(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
+    return shorten_lines(request.preview.split("\n") if request.preview else [], _MAX_LINE, whole=whole)
 
 
-def bounded(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Shown:
+def shorten_lines(lines: Iterable[str], limit: int = _MAX_LINE, *, whole: bool) -> Shown:
     """Escape untrusted lines. Unless `whole` is true, cut long lines, and omit lines after the first 40."""
     escaped = [to_single_line(line) for line in lines]
     if whole:

@@ -41,7 +41,7 @@ from wasmrt.agent.approvals._requests import (
 )
 from wasmrt.agent.approvals._sessions import SessionAnswers
 from wasmrt.agent.approvals._summary import headline_text
-from wasmrt.capabilities import kind_of
+from wasmrt.capabilities import find_kind
 from wasmrt.core.database import Connection, Database, storable_text
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ApprovalError
@@ -290,7 +290,7 @@ class ApprovalStore(RequestStore[QueuedRequest]):
         """
         answer = replace(answer, by=answer.by or current_user_name())
         with self._requests.changing(scrub=True) as db:
-            request = self._requests.answerable(db, request_id, user).request
+            request = self._requests.get_answerable(db, request_id, user).request
             now = self._requests.now_ms()
             if answer.scope is not ApprovalScope.ONCE:
                 _check_memorable(request, answer.scope)
@@ -371,7 +371,7 @@ def _read_decision(data: dict[str, Any]) -> Decision:
     if (stored := data["suggestion"]) is not None and stored["kind"] == "step":
         suggestion = Step(stored["step"])
     elif stored is not None:
-        suggestion = Addition(kind_of(stored["to"]).grant_list, json.dumps(stored["entry"], ensure_ascii=False))
+        suggestion = Addition(find_kind(stored["to"]).grant_list, json.dumps(stored["entry"], ensure_ascii=False))
     reason = Reason(data["reason"])
     return Decision(data["allowed"], reason, data["rule"], suggestion, data["capability"], data["subject"])
 

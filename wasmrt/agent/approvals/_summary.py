@@ -15,7 +15,7 @@ from functools import partial
 from wasmrt.agent.approvals._model import ApprovalRequest
 from wasmrt.agent.approvals._targets import FILE_EFFECTS, RUNNING, Targets, find_targets
 from wasmrt.agent.approvals._warnings import Caution, find_cautions
-from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, middle_of, plain, start_of
+from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, shorten_middle, start_of, to_plain_text
 from wasmrt.agent.flows import PROPOSE_PLAN, Plan
 from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.core.errors import ConfigurationError
@@ -130,7 +130,7 @@ def _find_planned_effects(request: ApprovalRequest) -> frozenset[Effect]:
 
 def headline_text(request: ApprovalRequest) -> str:
     """Return the headline as one line of text."""
-    return plain(summarize(request).headline)
+    return to_plain_text(summarize(request).headline)
 
 
 def _find_headline(request: ApprovalRequest, targets: Targets) -> Phrase | None:
@@ -176,11 +176,11 @@ def _describe_command(targets: Targets, effects: frozenset[Effect]) -> Phrase | 
 def _describe_sending(targets: Targets, effects: frozenset[Effect]) -> Phrase | None:
     if targets.hosts and not targets.recipients:
         verb = f"{targets.method} to " if targets.method else "Send data to "
-        return verb, *_name_first(targets.hosts, end_of)
+        return verb, *_quote_first(targets.hosts, end_of)
     if targets.recipients and not targets.urls:
-        return "Send mail to ", *_name_first((*targets.recipients, *targets.others), end_of)
+        return "Send mail to ", *_quote_first((*targets.recipients, *targets.others), end_of)
     if targets.others and not targets.urls:
-        return "Send to ", *_name_first(targets.others, end_of)
+        return "Send to ", *_quote_first(targets.others, end_of)
     return None
 
 
@@ -188,22 +188,22 @@ def _describe_fetching(targets: Targets, effects: frozenset[Effect]) -> Phrase |
     if not targets.hosts:
         return None
     if targets.method and targets.method not in _READING_METHODS:
-        return f"{targets.method} to ", *_name_first(targets.hosts, end_of)
-    return "Read from ", *_name_first(targets.hosts, end_of)
+        return f"{targets.method} to ", *_quote_first(targets.hosts, end_of)
+    return "Read from ", *_quote_first(targets.hosts, end_of)
 
 
 def _describe_files(verb: str, targets: Targets) -> Phrase | None:
     if not targets.paths:
         return None
     if len(targets.paths) == 1:
-        return f"{verb} ", Quoted(middle_of(targets.paths[0]))
+        return f"{verb} ", Quoted(shorten_middle(targets.paths[0]))
     folders = {posixpath.dirname(path.rstrip("/")) for path in targets.paths}
     if len(folders) == 1 and (folder := folders.pop()):
-        return f"{verb} {len(targets.paths)} files in ", Quoted(middle_of(f"{folder.rstrip('/')}/"))
-    return f"{verb} {len(targets.paths)} files: ", *_name_first(targets.paths, middle_of)
+        return f"{verb} {len(targets.paths)} files in ", Quoted(shorten_middle(f"{folder.rstrip('/')}/"))
+    return f"{verb} {len(targets.paths)} files: ", *_quote_first(targets.paths, shorten_middle)
 
 
-def _name_first(values: tuple[str, ...], shorten: Callable[[str], str]) -> Phrase:
+def _quote_first(values: tuple[str, ...], shorten: Callable[[str], str]) -> Phrase:
     more = f" and {len(values) - 1} more" if len(values) > 1 else ""
     return (Quoted(shorten(values[0])), *((more,) if more else ()))
 
@@ -231,7 +231,7 @@ def _describe_reach(request: ApprovalRequest, targets: Targets) -> Phrase:
         verb = f"{targets.method} to " if targets.method else "to "
         amount = " with the same amount" if targets.amounts else ""
         others = "The rest of the address and texts" if targets.hosts else "Texts"
-        return tool, ": ", verb, *_name_first(places, end_of), f"{amount}. {others} may differ"
+        return tool, ": ", verb, *_quote_first(places, end_of), f"{amount}. {others} may differ"
     if targets.paths and effects <= FILE_EFFECTS:
         return tool, " with files in the same folders. Other parameters may differ"
     return tool, " with the same action, targets and identifiers. Other parameters may differ"
@@ -243,13 +243,13 @@ def _iter_details(request: ApprovalRequest) -> Iterable[Detail]:
         value = request.params[name]
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         label = _LABELS.get(name.lower(), "")
-        if isinstance(value, str) and (target := _target_of(value)):
+        if isinstance(value, str) and (target := _get_unambiguous_url(value)):
             yield Detail(label="Address", name=name, value=target)
         else:
             yield Detail(label=label, name=name, value=text)
 
 
-def _target_of(value: str) -> str:
+def _get_unambiguous_url(value: str) -> str:
     """Return a URL as a whole if it is unambiguous, otherwise an empty string."""
     try:
         parse_url(value)

@@ -57,7 +57,7 @@ def find_targets(params: Mapping[str, Any]) -> Targets:
     urls = tuple(url for url in _distinct_values(by_kind[Kind.URL]) if not _LOCAL_FILE.fullmatch(url))
     return Targets(
         method=_find_method(params),
-        hosts=tuple(dict.fromkeys(host_of(url) for url in urls)),
+        hosts=tuple(dict.fromkeys(get_host(url) for url in urls)),
         urls=urls,
         recipients=_distinct_values(mails),
         others=_distinct_values(each for each in by_kind[Kind.ADDRESS] if each not in mails),
@@ -73,7 +73,7 @@ def network_hosts(params: Mapping[str, Any], effects: Iterable[Effect]) -> tuple
     return find_targets(params).hosts if NETWORKING.intersection(effects) else ()
 
 
-def host_of(url: str) -> str:
+def get_host(url: str) -> str:
     """Return the host of a URL, with its port unless that is the default.
 
     SECURITY: programs read some URLs differently. Such a URL is returned as a whole, so that none of its parts is

@@ -24,7 +24,7 @@ from wasmrt.agent.approvals._owners import current_user_name
 from wasmrt.agent.approvals._pattern import ParamsPattern
 from wasmrt.agent.approvals._review import SESSION_REACH, request_lines
 from wasmrt.agent.approvals._summary import summarize
-from wasmrt.agent.approvals._words import plain
+from wasmrt.agent.approvals._words import to_plain_text
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.core.strict_json import JsonError, check_text, read_json
@@ -134,7 +134,7 @@ class _Turn:
         params = None if params_digest(asked.params) == params_digest(request.params) else asked.params
         message = {
             ApprovalScope.ONCE: "approved, this once",
-            ApprovalScope.SESSION: f"approved for this session: {plain(summarize(asked).covers)}",
+            ApprovalScope.SESSION: f"approved for this session: {to_plain_text(summarize(asked).covers)}",
             ApprovalScope.ALWAYS: f"approved from now on, for {pattern and pattern.words}",
         }[scope]
         answer = ApprovalAnswer(approved=True, scope=scope, by=current_user_name(), params=params, pattern=pattern)

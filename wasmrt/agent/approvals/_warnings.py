@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wasmrt.agent.approvals._model import ApprovalRequest
 from wasmrt.agent.approvals._targets import Targets
-from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, middle_of, start_of
+from wasmrt.agent.approvals._words import Phrase, Quoted, end_of, shorten_middle, start_of
 from wasmrt.core.effects import EVERY_EFFECT, Effect
 from wasmrt.core.terminal import to_single_line
 from wasmrt.core.url import InvalidUrlError, parse_url
@@ -118,7 +118,7 @@ def _iter_effects(request: ApprovalRequest, targets: Targets) -> Iterator[Cautio
     elif effects & {Effect.DELETE_FILESYSTEM, Effect.WRITE_FILESYSTEM}:
         outside = [path for path in targets.paths if path.startswith(("/", "~")) or ".." in re.split(r"[/\\]", path)]
         if outside:
-            yield Caution(title="May be outside the workspace:", text=(" ", Quoted(middle_of(outside[0])), "."))
+            yield Caution(title="May be outside the workspace:", text=(" ", Quoted(shorten_middle(outside[0])), "."))
 
 
 def _iter_texts(request: ApprovalRequest) -> Iterator[Caution]:

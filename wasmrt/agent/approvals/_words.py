@@ -20,7 +20,7 @@ Phrase = tuple[str, ...]
 """A sentence of wasmrt, in which some parts are `Quoted`."""
 
 
-def plain(phrase: Phrase) -> str:
+def to_plain_text(phrase: Phrase) -> str:
     """Return a phrase as one line of text.
 
     SECURITY: untrusted text is in quotation marks unless it is a single word, so that it cannot continue the sentence.
@@ -38,7 +38,7 @@ def end_of(text: str, limit: int = 45) -> str:
     return text if len(text) <= limit else f"{CUT}{text[1 - limit :]}"
 
 
-def middle_of(text: str, limit: int = 60) -> str:
+def shorten_middle(text: str, limit: int = 60) -> str:
     """Return a path without its middle, with an ellipsis if it was cut."""
     half = limit // 2
     return text if len(text) <= limit else f"{text[:half]}{CUT}{text[half + 1 - limit :]}"

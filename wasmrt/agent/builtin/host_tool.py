@@ -32,7 +32,7 @@ class Plan(NamedTuple):
     """Makes exactly this change, and returns JSON data."""
 
 
-def any_result(_: Any) -> bool:
+def trust_none(_: Any) -> bool:
     """Return True, for tools whose results always contain untrusted text."""
     return True
 

@@ -106,24 +106,28 @@ class _MemoryCalls:
             "path": found.path, "content": found.content, "version": found.number,
             "word_count": len(found.content.split()),
         }  # fmt: skip
-        return ToolOutput(answer | _origin(found.trust, found.updated_ms), labels=_labels([found.trust]))
+        return ToolOutput(
+            answer | _describe_origin(found.trust, found.updated_ms), labels=_derive_labels([found.trust])
+        )
 
     def search(self, params: Params, context: ToolContext) -> ToolOutput:
         limit = params.get("limit", _DEFAULT_LIMIT)
         found = self._store.search(context.user, params["query"], limit=limit, lifetime=context.lifetime)
         results = [
             {"path": hit.path, "content": hit.content, "score": hit.score, "found_by": list(hit.found_by)}
-            | _origin(hit.trust, hit.updated_ms)
+            | _describe_origin(hit.trust, hit.updated_ms)
             for hit in found.hits
         ]
         answer = {"query": params["query"], "results": results, "result_count": len(results), "search": found.search}
         answer |= {"note": found.note} if found.note else {}
-        return ToolOutput(answer, labels=_labels([hit.trust for hit in found.hits]))
+        return ToolOutput(answer, labels=_derive_labels([hit.trust for hit in found.hits]))
 
     def tree(self, params: Params, context: ToolContext) -> ToolOutput:
         path = params.get("path", "")
         found = self._store.entries(context.user, path, lifetime=context.lifetime)
-        return ToolOutput(_tree_of(path, found, params.get("depth", 1)), labels=_labels([each.trust for each in found]))
+        return ToolOutput(
+            _build_tree(path, found, params.get("depth", 1)), labels=_derive_labels([each.trust for each in found])
+        )
 
     def write(self, params: Params, context: ToolContext) -> dict[str, Any]:
         """Write a document. The result's labels follow from the tool's effects."""
@@ -133,7 +137,7 @@ class _MemoryCalls:
         target = read_target(params.get("target", "daily_log"))
         written = self._store.write(
             context.user, target.path, f"{target.stamp}{content}" if content.strip() else content, append=append,
-            trust=_trust(context.seen), lifetime=context.lifetime,
+            trust=_derive_trust(context.seen), lifetime=context.lifetime,
         )  # fmt: skip
         answer = {
             "status": "written", "path": written.path, "version": written.number, "append": append,
@@ -146,14 +150,14 @@ class _MemoryCalls:
         return answer
 
 
-def _trust(seen: frozenset[Label] | None) -> Trust:
+def _derive_trust(seen: frozenset[Label] | None) -> Trust:
     """Return the trust in text written by a conversation with these labels."""
     if seen is None:
         return Trust.UNKNOWN
     return Trust.UNTRUSTED if Label.UNTRUSTED in seen else Trust.TRUSTED
 
 
-def _labels(trusts: Iterable[Trust]) -> tuple[str, ...] | None:
+def _derive_labels(trusts: Iterable[Trust]) -> tuple[str, ...] | None:
     """Return the labels of a result, or None if the tool's effects and the operator's settings decide."""
     worst = max(trusts, default=Trust.TRUSTED)
     if worst is Trust.UNKNOWN:
@@ -161,13 +165,13 @@ def _labels(trusts: Iterable[Trust]) -> tuple[str, ...] | None:
     return (Label.PRIVATE, Label.UNTRUSTED) if worst is Trust.UNTRUSTED else (Label.PRIVATE,)
 
 
-def _origin(trust: Trust, updated_ms: int) -> dict[str, Any]:
+def _describe_origin(trust: Trust, updated_ms: int) -> dict[str, Any]:
     when = datetime.fromtimestamp(updated_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     notice = {"notice": _NOTICE} if trust is Trust.UNTRUSTED else {}
     return {"updated_at": when, "trust": trust.word} | notice
 
 
-def _tree_of(path: str, documents: Iterable[MemoryEntry], depth: int) -> dict[str, Any]:
+def _build_tree(path: str, documents: Iterable[MemoryEntry], depth: int) -> dict[str, Any]:
     """Return the documents below `path` as a tree of `depth` levels.
 
     A folder at the last level shows only the number of its files. `omitted` counts entries beyond the limit.

@@ -12,10 +12,10 @@ from wasmrt.agent.flows._destinations import (
     is_control,
     is_email,
 )
-from wasmrt.agent.flows._forms import skeleton
+from wasmrt.agent.flows._forms import make_skeleton
 from wasmrt.agent.flows._known import flow_texts
-from wasmrt.agent.flows._labels import Provenance, labels_of, only_transforms, read_labels
-from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, picture
+from wasmrt.agent.flows._labels import Provenance, derive_labels, only_transforms, read_labels
+from wasmrt.agent.flows._paths import Change, FlowMap, FlowPath, Reach, draw_paths
 from wasmrt.agent.flows._planned import ApprovedPlans, PlannedCall
 from wasmrt.agent.flows._plans import PROPOSE_PLAN, Plan
 from wasmrt.agent.flows._private import WrittenText
@@ -45,17 +45,17 @@ __all__ = [
     "Traced",
     "UntrustedText",
     "WrittenText",
+    "derive_labels",
     "describe_params",
+    "draw_paths",
     "find_declaration",
     "find_declaration_file",
     "find_outgoing",
     "flow_texts",
     "is_control",
     "is_email",
-    "labels_of",
+    "make_skeleton",
     "only_transforms",
-    "picture",
     "read_labels",
     "schema_digest",
-    "skeleton",
 ]

@@ -54,7 +54,7 @@ class ChunkedText:
         for distance in range(_GRAM):
             mask = (1 << _BITS) - 1
             for start in range(distance, len(head) - _GRAM + 1, _GRAM):
-                mask &= self._table[_bucket(int.from_bytes(head[start : start + _GRAM], sys.byteorder))]
+                mask &= self._table[_get_bucket(int.from_bytes(head[start : start + _GRAM], sys.byteorder))]
             found |= mask
         return found
 
@@ -64,9 +64,9 @@ class ChunkedText:
         while len(self._text) >= (self._chunks + 1) * _CHUNK + _HEAD:
             start, bit = self._chunks * _CHUNK, 1 << self._chunks % _BITS
             for gram in set(array("I", bytes(self._text[start : start + _CHUNK + _HEAD]))):
-                self._table[(gram ^ gram >> 13) % _BUCKETS] |= bit  # as `_bucket`, without a call
+                self._table[(gram ^ gram >> 13) % _BUCKETS] |= bit  # as `_get_bucket`, without a call
             self._chunks += 1
 
 
-def _bucket(gram: int) -> int:
+def _get_bucket(gram: int) -> int:
     return (gram ^ gram >> 13) % _BUCKETS

@@ -23,7 +23,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.files import read_file
 from wasmrt.core.limits import MAX_TOML_BYTES
 from wasmrt.core.places import find_places
-from wasmrt.core.strict_toml import Mistake, Place, Reader, TomlError, read_table, read_toml, texts
+from wasmrt.core.strict_toml import Mistake, Place, Reader, TomlError, read_table, read_texts, read_toml
 from wasmrt.core.tool_defaults import Declaration
 from wasmrt.core.traits import read_effects
 
@@ -38,14 +38,14 @@ _NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions"))
 
 
 def _read_digests(value: Any) -> frozenset[str]:
-    return frozenset(texts([value] if isinstance(value, str) else value))
+    return frozenset(read_texts([value] if isinstance(value, str) else value))
 
 
 _FIELDS: dict[str, Reader] = {
     "schema": _read_digests,
-    "effects": lambda value: read_effects(texts(value)),
-    "content": texts,
-    "results": lambda value: read_labels(texts(value)),
+    "effects": lambda value: read_effects(read_texts(value)),
+    "content": read_texts,
+    "results": lambda value: read_labels(read_texts(value)),
 }
 
 

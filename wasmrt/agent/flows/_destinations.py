@@ -231,7 +231,7 @@ def _iter_values(value: Any, names: list[str], path: str = "", key: str = "") ->
     if isinstance(value, Mapping):
         for name, part in value.items():
             names.append(str(name))
-            if path and _kind_by_syntax(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
+            if path and _find_kind_by_syntax(name) is not None:  # such as {"shares": {"ann@example.com": "read"}}
                 yield path, key, name
             cut = str(name)[:_MAX_KEY]
             yield from _iter_values(part, names, f"{path}.{cut}" if path else cut, cut)
@@ -243,7 +243,7 @@ def _iter_values(value: Any, names: list[str], path: str = "", key: str = "") ->
 
 
 def _find_kind(path: str, key: str, value: Any, schema: Mapping[str, Any], named: Sequence[str] | None) -> Kind | None:
-    shape = _kind_by_syntax(value)
+    shape = _find_kind_by_syntax(value)
     if named is not None:
         if path.partition(".")[0] not in named and path not in named:
             return None
@@ -313,7 +313,7 @@ def _guess_kind(key: str, form: str) -> Kind | None:
     return _WORDS.get(words[-1])
 
 
-def _kind_by_syntax(value: Any) -> Kind | None:
+def _find_kind_by_syntax(value: Any) -> Kind | None:
     """Return the kind of a value that has the syntax of a URL or an address, otherwise None."""
     if not isinstance(value, str) or not value or len(value) > 4096:
         return None

@@ -89,29 +89,29 @@ _FIRST = {0xE0000 + code: chr(code) for code in range(0x20, 0x7F)} | CAPITALS
 """Replacements before case folding, for invisible tag characters (Unicode 16.0, section 23.9) and capital letters."""
 
 
-def skeleton(text: str) -> str:
+def make_skeleton(text: str) -> str:
     """Return a text in lower case, without accents, and with look-alike characters of other scripts replaced."""
     if text.isascii():
         return text.lower()
-    return "".join(map(_skeleton_of_piece, split_text(text)))
+    return "".join(map(_make_skeleton, split_text(text)))
 
 
-def _skeleton_of_piece(text: str) -> str:
+def _make_skeleton(text: str) -> str:
     plain = unicodedata.normalize("NFKD", text.translate(_FIRST)).casefold()
     return unicodedata.normalize("NFKD", plain).translate(CONFUSABLES)
 
 
-def _spelled_out(words: str, unspaced: str) -> str:
-    one, other = ("|".join(map(re.escape, skeleton(each).split())) for each in (words, unspaced))
+def _spell_out(words: str, unspaced: str) -> str:
+    one, other = ("|".join(map(re.escape, make_skeleton(each).split())) for each in (words, unspaced))
     return rf"(?<![^\W_])(?:{one})(?![^\W_])|{other}"
 
 
-AT_WORD, DOT_WORD = map(_spelled_out, (_AT_WORDS, _DOT_WORDS), _UNSPACED)
+AT_WORD, DOT_WORD = map(_spell_out, (_AT_WORDS, _DOT_WORDS), _UNSPACED)
 """Expressions for "at" and "dot" in a skeleton, in the most spoken languages that spell addresses out."""
 _AT_OR_DOT = re.compile(f"{AT_WORD}|{DOT_WORD}")
-_SPELLED = frozenset(skeleton(f"{_AT_WORDS} {_DOT_WORDS}").split())
+_SPELLED = frozenset(make_skeleton(f"{_AT_WORDS} {_DOT_WORDS}").split())
 _SPELLED_BYTES = frozenset(word.encode() for word in _SPELLED)
-_IRREGULAR = (*skeleton(" ".join(_UNSPACED)).split(), *(word for word in _SPELLED if not word.isalnum()))
+_IRREGULAR = (*make_skeleton(" ".join(_UNSPACED)).split(), *(word for word in _SPELLED if not word.isalnum()))
 """Words of which the boundaries are not those of `_WORD`."""
 
 
@@ -130,7 +130,7 @@ def decode_escapes(text: str, *, quoted_printable: bool = True) -> str:
         text = _CSS.sub(_decode_css, _OCTAL.sub(_decode_octal, unicode_escape.sub(_decode_escape, text)))
         if _SURROGATE.search(text):
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        text = skeleton(_PUNYCODE.sub(_decode_punycode, text))
+        text = make_skeleton(_PUNYCODE.sub(_decode_punycode, text))
         if text == before:
             break
     return text
@@ -166,13 +166,13 @@ def iter_readings(text: str) -> Iterator[str]:
 
 def iter_block_readings(text: str) -> Iterator[str]:
     """Yield each text that one block can be read as; the first is its skeleton."""
-    plain = skeleton(text)
+    plain = make_skeleton(text)
     yield plain
     for word in decode_words(text):
         for each in (word, *decode_words(word)):
-            yield from dict.fromkeys((skeleton(each), *iter_decoded(skeleton(each))))
+            yield from dict.fromkeys((make_skeleton(each), *iter_decoded(make_skeleton(each))))
     for reading in _iter_other_readings(text):
-        yield skeleton(reading)
+        yield make_skeleton(reading)
     if _has_escape(plain):
         for line in plain.splitlines():
             yield from iter_decoded(line)
@@ -246,7 +246,7 @@ def find_numbers(plain: str) -> set[str]:
 def parse_amount(value: object) -> str | None:
     """Return the normalized number of an amount, without sign and currency; None if the value is not an amount."""
     if isinstance(value, str) and len(value) <= 40:
-        plain = skeleton(value).strip()
+        plain = make_skeleton(value).strip()
         if found := _HEXADECIMAL.fullmatch(plain):
             return str(int(found[1], 16))
         if found := _CURRENCY.fullmatch(plain):
@@ -262,7 +262,7 @@ def parse_number(value: object) -> str | None:
     if isinstance(value, (int, float)):
         return _normalize_number(repr(value))
     if isinstance(value, str) and len(value) <= 40:
-        text = skeleton(value).strip().strip("$€£¥ ").strip()
+        text = make_skeleton(value).strip().strip("$€£¥ ").strip()
         if _NUMBER.fullmatch(text):
             return _read_likely_number(text)
         return _normalize_number(text) if re.fullmatch(r"[+-]?\d+(?:\.\d+)?(?:e[+-]?\d{1,2})?", text) else None
@@ -277,7 +277,7 @@ def find_likely_numbers(plain: str) -> set[str]:
 @lru_cache(maxsize=512)
 def value_forms(value: str) -> tuple[bytes, ...]:
     """Return the squeezed forms of a value: of the value itself, without escapes, and without the tag of an address."""
-    plain = skeleton(value)
+    plain = make_skeleton(value)
     if not _has_escape(plain) and "+" not in plain:
         return (squeeze(plain) or plain.encode("utf-8", "replace"),)
     found = (squeeze(plain), squeeze(decode_escapes(plain)), squeeze(_without_plus(decode_escapes(plain))))

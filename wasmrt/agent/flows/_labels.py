@@ -34,7 +34,7 @@ _READS = _KEPT | NETWORKING | {Effect.READ_DESKTOP}
 """Effects of a tool whose results depend on more than its params."""
 
 
-def labels_of(
+def derive_labels(
     effects: frozenset[Effect], seen: frozenset[Label], *, foreign: bool, files_untrusted: bool
 ) -> frozenset[Label]:
     """Return the labels of a result according to the effects of the call.

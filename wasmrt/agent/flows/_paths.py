@@ -105,7 +105,7 @@ class FlowMap:
         untrusted = [reach for reach in self.reaches if reach.untrusted]
         senders = [reach for reach in self.reaches if reach.sends]
         found = (FlowPath(one, two, three) for three in senders for one in private for two in untrusted)
-        return iter(sorted(_take_paths(found), key=lambda path: len(_tools_of(path))))
+        return iter(sorted(_take_paths(found), key=lambda path: len(_get_tools(path))))
 
     def summary(self) -> list[FlowSummary]:
         """Return the shortest path to each tool that sends data, with the number of paths to it; open paths first."""
@@ -115,7 +115,7 @@ class FlowMap:
         for sender in self.reaches if private and untrusted else ():
             if sender.sends:
                 paths = _take_paths(FlowPath(one, two, sender) for one in private for two in untrusted)
-                shortest = min(paths, key=lambda path: len(_tools_of(path)))
+                shortest = min(paths, key=lambda path: len(_get_tools(path)))
                 found.append(FlowSummary(shortest, len(private) * len(untrusted)))
         return sorted(found, key=lambda each: not each.shortest.is_open)
 
@@ -153,7 +153,7 @@ def _take_paths(paths: Iterable[FlowPath]) -> list[FlowPath]:
     return [path for path, _ in zip(paths, range(MAX_PATHS), strict=False)]
 
 
-def _tools_of(path: FlowPath) -> set[str]:
+def _get_tools(path: FlowPath) -> set[str]:
     return {path.private.tool, path.untrusted.tool, path.sender.tool}
 
 
@@ -168,7 +168,7 @@ _STYLE = (
 )
 
 
-def picture(found: FlowMap) -> str:
+def draw_paths(found: FlowMap) -> str:
     """Return a map of flows as SVG. Lines of open paths are solid, lines of paths that require approval dashed."""
     columns = [
         [reach for reach in found.reaches if getattr(reach, part)][:_MAX_ROWS]

@@ -12,7 +12,7 @@ from typing import Any
 
 from wasmrt.agent.flows._addresses import Form, find_addresses
 from wasmrt.agent.flows._destinations import is_control
-from wasmrt.agent.flows._forms import find_likely_numbers, iter_readings, parse_number, skeleton
+from wasmrt.agent.flows._forms import find_likely_numbers, iter_readings, make_skeleton, parse_number
 from wasmrt.agent.flows._ids import iter_members
 from wasmrt.agent.flows._known import flow_texts, normalize_value
 from wasmrt.agent.flows._plans import Place, Plan
@@ -43,7 +43,7 @@ class _Text:
     def has(self, value: Any, maximum: float | None) -> bool:
         """Return whether the text has a number, if there is a maximum; otherwise, its only address or code."""
         if maximum is not None:
-            return parse_number(value) in find_likely_numbers(skeleton(self._text))
+            return parse_number(value) in find_likely_numbers(make_skeleton(self._text))
         return isinstance(value, str) and (self._is_only_address(_squeeze(value)) or self._is_only_code(value))
 
     def _is_only_address(self, value: str) -> bool:
@@ -52,7 +52,7 @@ class _Text:
 
     def _is_only_code(self, value: str) -> bool:
         """Return whether a value is the only word of both letters and digits, in any spelling, and no address."""
-        plain = skeleton(value).strip()
+        plain = make_skeleton(value).strip()
         return _CODE.fullmatch(plain) is not None and _squeeze(value) not in self._addresses and self._codes == {plain}
 
     @cached_property
@@ -74,7 +74,7 @@ class _Text:
         rests = [each[1] for each in islice(found, _MAX_LABELS)]
         if not 0 < len(rests) < _MAX_LABELS:
             return False
-        return all(value_in(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
+        return all(is_value_among(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
 
 
 class _Result:
@@ -99,8 +99,8 @@ class _Result:
             if not found:
                 return self._text.is_labelled(value, place.member)
             within = _Text("\n".join(each for each in found if isinstance(each, str)))
-            return value_in(value, _with_items(found)) or within.has(value, place.maximum)
-        if self._is_list and value_in(value, _iter_parts(self._result)):
+            return is_value_among(value, _with_items(found)) or within.has(value, place.maximum)
+        if self._is_list and is_value_among(value, _iter_parts(self._result)):
             return True
         return self._text.has(value, place.maximum)
 
@@ -123,7 +123,7 @@ def _with_items(values: Iterable[Any]) -> Iterator[Any]:
             yield from (one or other for one, other in re.findall(_QUOTED, value))
 
 
-def value_in(value: Any, values: Iterable[Any]) -> bool:
+def is_value_among(value: Any, values: Iterable[Any]) -> bool:
     """Return whether a value is among others. A number matches its text in any usual format."""
     number = parse_number(value)
     return any(

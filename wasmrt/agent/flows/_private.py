@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from itertools import chain, groupby
 from operator import itemgetter
 
-from wasmrt.agent.flows._forms import MIN_SQUEEZED, iter_readings, skeleton, squeeze
+from wasmrt.agent.flows._forms import MIN_SQUEEZED, iter_readings, make_skeleton, squeeze
 from wasmrt.core.limits import MAX_FLOW_BYTES
 
 _BYTES = 4
@@ -131,7 +131,7 @@ class PrivateText:
     def is_one_word(self, text: str) -> bool:
         """Return whether a text is, as a whole, a significant word of an added text."""
         self._store_pending()
-        return b"t" + squeeze(skeleton(text)) in self._marks
+        return b"t" + squeeze(make_skeleton(text)) in self._marks
 
     def _store_pending(self) -> None:
         pending, self._pending, self._pending_bytes = self._pending, [], 0
@@ -196,21 +196,25 @@ class WrittenText(PrivateText):
 
     @staticmethod
     def _marks_to_store(text: str) -> set[bytes]:
-        return compute_marks(text) | _host_marks(text) | _short_text_marks(text)
+        return compute_marks(text) | _make_host_marks(text) | _make_short_text_marks(text)
 
     @staticmethod
     def _marks_to_find(text: str) -> set[bytes]:
         lines = text.splitlines() if "\n" in text or "\r" in text else ()
-        return compute_marks(text) | _host_marks(text) | _short_text_marks(text).union(*map(_short_text_marks, lines))
+        return (
+            compute_marks(text)
+            | _make_host_marks(text)
+            | _make_short_text_marks(text).union(*map(_make_short_text_marks, lines))
+        )
 
 
-def _host_marks(text: str) -> set[bytes]:
+def _make_host_marks(text: str) -> set[bytes]:
     """Return the hosts of the links in a text. The hosts of email addresses are too common and are omitted."""
     found = (match for plain in iter_readings(text) for match in _HOST.finditer(plain))
     return {b"h" + squeeze(match[match.lastindex or 0]) for match in found}
 
 
-def _short_text_marks(text: str) -> set[bytes]:
+def _make_short_text_marks(text: str) -> set[bytes]:
     if len(text) > _MAX_SHORT:
         return set()
     found = set()

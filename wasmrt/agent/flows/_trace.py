@@ -180,7 +180,7 @@ class FlowTrace:
             if not self._shown.exceeds(self._limit):
                 self._shown.add(mark for each in flow.destinations for mark in _list_shown(tool, each, flow))
 
-    def text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
+    def select_text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
         """Return the text that a call writes, if the trace has read untrusted content.
 
         The caller marks this text, so that it is untrusted when it is read again.
@@ -191,7 +191,7 @@ class FlowTrace:
         with self._lock:
             return (*outgoing.bodies, *(value for value in values if not self._user_text.names(value, Kind.NAME)))
 
-    def private_text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
+    def select_private_text_to_mark(self, outgoing: Outgoing) -> tuple[str, ...]:
         """Return the content of a call that includes private text of the trace.
 
         The caller marks this text, so that it is private when it is read again.
@@ -383,7 +383,7 @@ class FlowTrace:
         """Return whether a path contains a folder that the user did not name and untrusted content mentions."""
         if Label.UNTRUSTED not in self._labels:
             return False
-        folders = self._user_text.unsaid_folders(path)
+        folders = self._user_text.list_unsaid_folders(path)
         return bool(folders) and (self._untrusted.blind or any(map(self._untrusted.contains, folders)))
 
 

@@ -18,8 +18,8 @@ from wasmrt.agent.flows._forms import (
     find_numbers,
     find_short_words,
     iter_block_readings,
+    make_skeleton,
     parse_amount,
-    skeleton,
     split_blocks,
     squeeze,
     value_forms,
@@ -96,7 +96,7 @@ class _Index:
         for block, wider in split_blocks(text):
             if len(letters) + len(decoded) > space:
                 return False
-            letters += squeeze(skeleton(block))
+            letters += squeeze(make_skeleton(block))
             for place, plain in enumerate(iter_block_readings(wider)):
                 decoded += squeeze(plain) + _GAP if place else b""
                 words |= {b"w" + word for word in find_short_words(plain)}
@@ -122,7 +122,7 @@ class _Index:
             return True
         return any(
             form in self._text if len(form) >= MIN_SQUEEZED else b"w" + form in self._marks
-            for form in (*value_forms(value), *_phone_forms(value))
+            for form in (*value_forms(value), *_list_phone_forms(value))
         )
 
 
@@ -157,7 +157,7 @@ class UntrustedText:
         """Add the text of a result. The text is indexed at the next search."""
         if not text:
             return
-        size = _utf8_size(text)
+        size = _count_utf8_bytes(text)
         digest = blake3(text.encode("utf-8", "surrogatepass")).digest() if size >= _LONG_BYTES else b""
         if digest in self._long:
             return
@@ -233,25 +233,25 @@ def deciding_parts(value: object) -> tuple[str, ...]:
     """Return the parts of an email address or a URL that decide where data goes: its host and the host's domain."""
     if not isinstance(value, str):
         return ()
-    plain = decode_escapes(skeleton(value)).strip()
+    plain = decode_escapes(make_skeleton(value)).strip()
     if (found := _HOST.match(plain)) is not None:
         host = (found[1] or found[2]).removeprefix("www.")
         if host.startswith("["):
             return (host,)
         # Programs disagree about the end of a host with unusual characters.
         hosts = dict.fromkeys((*_OF_A_HOST.findall(host), host))
-        return tuple(dict.fromkeys(part for each in hosts for part in (each, _registrable_domain(each))))
+        return tuple(dict.fromkeys(part for each in hosts for part in (each, _get_registrable_domain(each))))
     local, at, domain = plain.removeprefix("mailto:").partition("?")[0].rpartition("@")
     if not (at and local and "." in domain) or " " in plain:
         return ()
-    return tuple(dict.fromkeys((domain, _registrable_domain(domain))))
+    return tuple(dict.fromkeys((domain, _get_registrable_domain(domain))))
 
 
 def find_inner_values(value: object) -> tuple[str, ...]:
     """Return the links, addresses and account numbers inside a longer value."""
     if not isinstance(value, str) or len(value) > _MAX_INSIDE:
         return ()
-    plain = value if value.isascii() and "%" not in value else decode_escapes(skeleton(value))
+    plain = value if value.isascii() and "%" not in value else decode_escapes(make_skeleton(value))
     found = [*find_links(plain), *(each[0] for each in _ACCOUNT.finditer(value))]
     if "://" in plain:
         found += [each[0] for each in _IN_A_LINK.finditer(plain)]
@@ -291,9 +291,9 @@ def _parse_ipv4(parts: list[str]) -> int:
     return sum(part << 8 * (3 - place) for place, part in enumerate(first)) + last
 
 
-def _phone_forms(value: str) -> tuple[bytes, ...]:
+def _list_phone_forms(value: str) -> tuple[bytes, ...]:
     """Return the digits of a telephone number, with and without a country code; empty for other values."""
-    plain = skeleton(value).strip().removeprefix("tel:").replace("(0)", "")
+    plain = make_skeleton(value).strip().removeprefix("tel:").replace("(0)", "")
     if _PHONE.fullmatch(plain) is None:
         return ()
     digits = re.sub(r"\D", "", plain)
@@ -305,14 +305,14 @@ def _phone_forms(value: str) -> tuple[bytes, ...]:
     return tuple(digits[cut:].encode() for cut in cuts if len(digits) - cut >= MIN_SQUEEZED)
 
 
-def _registrable_domain(host: str) -> str:
+def _get_registrable_domain(host: str) -> str:
     """Return the registrable domain of a host: two labels, or three if the last two are short."""
     labels = host.rstrip(".").split(".")
     short = len(labels) > 2 and len(labels[-1]) <= 3 and len(labels[-2]) <= 3
     return ".".join(labels[-3:] if short else labels[-2:])
 
 
-def _utf8_size(text: str) -> int:
+def _count_utf8_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "replace"))
 
 

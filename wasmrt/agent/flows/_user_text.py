@@ -75,19 +75,19 @@ class UserText:
         if not isinstance(value, str) or len(value) > _MAX_VALUE or not (plain := _normalize(value).strip()):
             return False
         if kind is Kind.ID:
-            return self._names_identifier(plain, noun)
+            return self._contains_identifier(plain, noun)
         if kind is Kind.URL:
-            return self._names_url(plain)
+            return self._contains_url(plain)
         if kind is Kind.PATH:
-            return self._contains(plain) or self._names_file(plain)
+            return self._contains(plain) or self._contains_file_name(plain)
         return self._contains(plain) or (len(plain) > _MIN_NAME and plain[0] in "#@" and self._contains(plain[1:]))
 
     def states(self, words: Sequence[str]) -> bool:
         """Return whether the messages contain each of the words in some form, such as `deletes` for `delete`."""
-        return bool(words) and all(any(self._states_word(text, word) for text in self._texts) for word in words)
+        return bool(words) and all(any(self._contains_word(text, word) for text in self._texts) for word in words)
 
     @staticmethod
-    def _states_word(text: str, word: str) -> bool:
+    def _contains_word(text: str, word: str) -> bool:
         stem = word[: max(_MIN_STEM, len(word) - _ENDING)]
         pattern = rf"\b{re.escape(stem)}\w{{0,{len(word) - len(stem) + _ENDING}}}\b"
         return any(not _is_negated(text, found.start()) for found in re.finditer(pattern, text))
@@ -106,7 +106,7 @@ class UserText:
             for start in _iter_positions(text, plain)
         )
 
-    def _names_identifier(self, plain: str, noun: str) -> bool:
+    def _contains_identifier(self, plain: str, noun: str) -> bool:
         """Return whether the user named an identifier. The number 13 in a date does not name the identifier 13."""
         mixed = len(plain) >= _MIN_CODE and any(map(str.isdigit, plain)) and any(map(str.isalpha, plain))
         if mixed or (len(plain) >= 8 and not plain.isdigit()):
@@ -114,7 +114,7 @@ class UserText:
         pattern = _NUMBERED.format(noun=re.escape(noun) if noun else "id") + re.escape(plain) + r"(?![\w-]|[.:/]\w)"
         return any(re.search(pattern, text) for text in self._texts)
 
-    def _names_file(self, plain: str) -> bool:
+    def _contains_file_name(self, plain: str) -> bool:
         """Return whether the user named a file.
 
         The name without its folders is sufficient, unless the path is absolute or contains "..".
@@ -124,14 +124,14 @@ class UserText:
             return not folder and bool(name) and self._contains(name)
         return "." in name and not any(mark in folder for mark in ":%") and self._contains(name)
 
-    def unsaid_folders(self, value: object) -> tuple[str, ...]:
+    def list_unsaid_folders(self, value: object) -> tuple[str, ...]:
         """Return the folders in a path that the user did not name; empty if the user named the complete path."""
         plain = _normalize(value).strip() if isinstance(value, str) and len(value) <= _MAX_VALUE else ""
         if not plain or self._contains(plain):
             return ()
         return tuple(part for part in plain.split("/")[:-1] if part not in ("", ".") and not self._contains(part))
 
-    def _names_url(self, plain: str) -> bool:
+    def _contains_url(self, plain: str) -> bool:
         """Return whether the user named a URL, one of its parent paths, or its host."""
         wanted = _parse_url(plain)
         if wanted is None:

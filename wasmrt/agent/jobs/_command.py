@@ -64,7 +64,7 @@ class CommandRunner:
             # SECURITY: the command can only read the inbox, so it cannot replace the file that this process writes.
             settings = self._settings._replace(read=(*self._settings.read, inbox))
             with (
-                _delivering(job, messages),
+                _deliver_messages(job, messages),
                 starting(_NAME),
                 shell_command(backend, self._text, settings, workspace=folder, writable=[folder]) as command,
             ):
@@ -113,7 +113,7 @@ class _Lines:
 
 
 @contextmanager
-def _delivering(job: JobContext, path: Path) -> Iterator[None]:
+def _deliver_messages(job: JobContext, path: Path) -> Iterator[None]:
     """Append the messages to a job to a file while the block runs."""
     ended = threading.Event()
     thread = threading.Thread(target=_deliver, args=(job, path, ended), name="wasmrt-job-inbox", daemon=True)

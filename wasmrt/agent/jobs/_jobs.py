@@ -227,7 +227,7 @@ class Jobs:
             )
         job = self.find(job_id, user=user)
         self._store.move(job.id, state, reason, unless_ended=unless_ended)
-        for run in self._runs_of(job.id):
+        for run in self._list_runs(job.id):
             run.lifetime.cancel()
         return self._store.find(user, job.id)
 
@@ -246,7 +246,7 @@ class Jobs:
                 return job
             if lifetime is not None:
                 lifetime.check()
-            runs = self._runs_of(job.id)
+            runs = self._list_runs(job.id)
             (runs[-1].ended if runs else waiting.cancelled).wait(min(_POLL_SECONDS, waiting.remaining()))
 
     # -- the runs of this process ----------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ class Jobs:
         self._runs[run.owner] = run
         threading.Thread(target=run.work, args=(self._runners[run.mode],), name="wasmrt-job", daemon=True).start()
 
-    def _runs_of(self, job_id: str) -> list[Run]:
+    def _list_runs(self, job_id: str) -> list[Run]:
         """Return the runs of a job, oldest first: several if the job was continued before its last run returned."""
         return [run for run in list(self._runs.values()) if run.job_id == job_id]
 

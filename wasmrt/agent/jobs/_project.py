@@ -9,7 +9,7 @@ from wasmrt.core.places import find_places
 from wasmrt.runtime.workspace import UserFolders
 
 
-def _projects_of(user: str) -> Path:
+def _get_projects_folder(user: str) -> Path:
     root = find_places().projects
     try:
         root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -28,7 +28,7 @@ def check_project(user: str, given: str) -> Path:
     Raises:
         InvalidParametersError: the folder does not exist, or is elsewhere.
     """
-    root = _projects_of(user)
+    root = _get_projects_folder(user)
     try:
         found = (root / given.removeprefix("projects/")).resolve(strict=True)
     except (OSError, ValueError):
@@ -40,6 +40,6 @@ def check_project(user: str, given: str) -> Path:
 
 def create_project(user: str, job_id: str) -> Path:
     """Create the project folder of a job that names none, and return its path."""
-    folder = _projects_of(user) / job_id
+    folder = _get_projects_folder(user) / job_id
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder

@@ -95,7 +95,7 @@ class Run:
         self.lifetime.check()
         found = self._store.take_prompts(self._job.id, self.owner)
         for prompt in found:
-            self._trace.add_content(prompt.content, _labels_of_text(prompt.labels), source="job_prompt")
+            self._trace.add_content(prompt.content, _derive_text_labels(prompt.labels), source="job_prompt")
             self.emit("message", {"role": "user", "content": prompt.content})
         return found
 
@@ -186,7 +186,7 @@ class Run:
         job = self._job
         self._trace = self._tools.trace(self.trace_id, user=job.user)
         try:
-            self._trace.add_content("\n".join(job.task[:3]), _labels_of_text(job.labels), source=CREATE_JOB)
+            self._trace.add_content("\n".join(job.task[:3]), _derive_text_labels(job.labels), source=CREATE_JOB)
             if job.state is JobState.PENDING:
                 self._store.move(job.id, JobState.IN_PROGRESS, "started", owner=self.owner)
                 returned = runner.run(job.task, self)
@@ -247,7 +247,7 @@ def describe_error(error: BaseException) -> str:
     return error.message if isinstance(error, WasmrtError) else f"{type(error).__name__}: {error}"
 
 
-def _labels_of_text(conversation: Iterable[str] | None) -> set[str]:
+def _derive_text_labels(conversation: Iterable[str] | None) -> set[str]:
     """Return the labels of text from a conversation. After trusted and untrusted content, the text is untrusted."""
     labels = set(conversation or ())
     return labels - {Label.TRUSTED} if Label.UNTRUSTED in labels else labels

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, Params, trust_none
 from wasmrt.agent.jobs._jobs import Jobs
 from wasmrt.agent.jobs._model import (
     JOB_WAIT_SECONDS,
@@ -107,12 +107,12 @@ def job_tools(jobs: Jobs) -> tuple[HostTool, ...]:
             "Start a background job: an agent or a confined program works on the task, with its own budget. Describe "
             "the task completely, because the job does not see this conversation. Use job_status and job_events later.",
             _CREATE, calls.create, required=["title", "description"], effects=[Effect.INVOKE_TOOL, *writes],
-            timeout_seconds=_SANDBOX_SECONDS if SANDBOX in jobs.modes else _SECONDS, untrusted=any_result,
+            timeout_seconds=_SANDBOX_SECONDS if SANDBOX in jobs.modes else _SECONDS, untrusted=trust_none,
         ),
-        HostTool("list_jobs", "List your jobs, newest first.", _LIST, calls.list, effects=reads, untrusted=any_result),
+        HostTool("list_jobs", "List your jobs, newest first.", _LIST, calls.list, effects=reads, untrusted=trust_none),
         HostTool(
             "job_status", "Return the state and the result of a job.", {"job_id": _ID}, calls.status,
-            required=["job_id"], effects=reads, untrusted=any_result,
+            required=["job_id"], effects=reads, untrusted=trust_none,
         ),
         HostTool(
             "cancel_job", "Cancel a job. Its work ends.", {"job_id": _ID}, calls.cancel, required=["job_id"],
@@ -120,7 +120,7 @@ def job_tools(jobs: Jobs) -> tuple[HostTool, ...]:
         ),
         HostTool(
             "job_events", "Return the newest events of a job: messages, tool calls and results.", _EVENTS,
-            calls.events, required=["job_id"], effects=reads, untrusted=any_result,
+            calls.events, required=["job_id"], effects=reads, untrusted=trust_none,
         ),
         HostTool(
             "job_prompt", "Send a message to a running job. It reads the message at its next step.", _PROMPT,
@@ -164,7 +164,12 @@ class _JobCalls:
         counted = (JobState.PENDING, JobState.IN_PROGRESS, JobState.COMPLETED, JobState.FAILED)
         summary = {"total": len(found)} | {str(state): sum(job.state is state for job in found) for state in counted}
         listed = [
-            {"job_id": job.id, "title": job.task.title, "status": str(job.state), "created_at": _time(job.created_ms)}
+            {
+                "job_id": job.id,
+                "title": job.task.title,
+                "status": str(job.state),
+                "created_at": _format_time(job.created_ms),
+            }
             for job in chosen[:_MAX_LISTED]
         ]
         omitted = {"omitted": len(chosen) - _MAX_LISTED} if len(chosen) > _MAX_LISTED else {}
@@ -174,8 +179,8 @@ class _JobCalls:
         job = self._jobs.find(params["job_id"], user=context.user)
         return {
             "job_id": job.id, "title": job.task.title, "description": job.task.description, "status": str(job.state),
-            "created_at": _time(job.created_ms), "started_at": _time(job.started_ms),
-            "completed_at": _time(job.ended_ms), "output": job.output, "actual_cost": job.cost,
+            "created_at": _format_time(job.created_ms), "started_at": _format_time(job.started_ms),
+            "completed_at": _format_time(job.ended_ms), "output": job.output, "actual_cost": job.cost,
             "fallback_deliverable": job.fallback,
         }  # fmt: skip
 
@@ -188,7 +193,7 @@ class _JobCalls:
         limit = min(max(params.get("limit", 50), 1), _MAX_EVENTS)
         total, found = self._jobs.events(job.id, user=context.user, limit=limit)
         events = [
-            {"event_type": event.event_type, "data": event.data, "created_at": _time(event.created_ms)}
+            {"event_type": event.event_type, "data": event.data, "created_at": _format_time(event.created_ms)}
             for event in found
         ]
         return {"job_id": job.id, "total_events": total, "returned": len(events), "events": events}
@@ -248,7 +253,7 @@ def _check_credentials(given: list[Any] | Mapping[str, Any] | None) -> None:
         )
 
 
-def _time(milliseconds: int | None) -> str | None:
+def _format_time(milliseconds: int | None) -> str | None:
     if milliseconds is None:
         return None
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

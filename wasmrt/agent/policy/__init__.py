@@ -12,8 +12,8 @@ from wasmrt.agent.policy._decide import (
     decide_filter,
     decide_permission,
     decide_preset,
-    first_name,
     fits,
+    remove_aliases,
 )
 from wasmrt.agent.policy._flows import (
     FLOW_PRESETS,
@@ -55,8 +55,8 @@ __all__ = [
     "decide_flow",
     "decide_permission",
     "decide_preset",
-    "first_name",
     "fits",
     "flow_policy",
     "read_policy",
+    "remove_aliases",
 ]

@@ -19,7 +19,7 @@ from wasmrt.capabilities import path_problem, plain_path
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.model import Decision, Reason
-from wasmrt.core.names import folded, offered_name, spelling
+from wasmrt.core.names import fold_name, offered_name, spelling
 from wasmrt.core.setting_commands import append_command, set_command
 from wasmrt.core.tool_defaults import Offer
 from wasmrt.core.traits import Traits
@@ -28,7 +28,7 @@ Names = str | tuple[str, ...]
 """The name of a tool, or its name followed by its aliases."""
 
 
-def first_name(names: Names) -> str:
+def remove_aliases(names: Names) -> str:
     """Return the name of a tool without its aliases."""
     return names if isinstance(names, str) else names[0]
 
@@ -40,7 +40,7 @@ def fits(names: Names, patterns: Iterable[str]) -> bool:
     """
     # SECURITY: a rule under an alias applies to the tool, because a model can call the tool by the alias.
     given = (names,) if isinstance(names, str) else names
-    spelled = {each for name in given for each in (folded(name), folded(offered_name(name)))}
+    spelled = {each for name in given for each in (fold_name(name), fold_name(offered_name(name)))}
     return any(_matches_pattern(one, pattern) for pattern in patterns for one in spelled)
 
 
@@ -49,7 +49,7 @@ def _matches_pattern(spelled: str, pattern: str) -> bool:
     # Only * is a wildcard.
     if "*" not in pattern:
         return spelling(spelled) == spelling(pattern)
-    literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in folded(pattern))
+    literal = "".join(f"[{mark}]" if mark in "?[]" else mark for mark in fold_name(pattern))
     return fnmatchcase(spelled, literal)
 
 
@@ -138,7 +138,7 @@ def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: 
 
     SECURITY: the operator's settings take precedence over an offer: a list restricts it, and `false` cancels it.
     """
-    what, tool = "tool.external_filter", first_name(names)
+    what, tool = "tool.external_filter", remove_aliases(names)
     if not external:
         return None
     if rule.allow_external is False or (rule.allow_external is None and offer is None):
@@ -159,7 +159,7 @@ def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:
 
     The preset must list the tool, and allow the network and writing files if the tool needs them.
     """
-    tool = first_name(names)
+    tool = remove_aliases(names)
     if not fits(names, preset.tools):
         hint = append_command("presets.NAME.tools", tool, preset.name)
         rule = f"the preset {preset.name} does not list the tool"
@@ -177,7 +177,7 @@ def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:
 
 def decide_exfiltration(guard: ExfiltrationGuard, names: Names, traits: Traits) -> Decision | None:
     """Decide whether the guard against exfiltration allows a tool; None if the guard does not apply to the tool."""
-    what, tool = "tool.exfiltration_guard", first_name(names)
+    what, tool = "tool.exfiltration_guard", remove_aliases(names)
     if not guard.enabled or not traits.network_outbound:
         return None
     if fits(names, guard.allow_tools):

@@ -68,7 +68,7 @@ class FlowRule:
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
-    def finds(self, flow: Flow, effects: frozenset[Effect]) -> tuple[Traced, ...] | None:
+    def find_destinations(self, flow: Flow, effects: frozenset[Effect]) -> tuple[Traced, ...] | None:
         """Return the destinations of a call that match the rule, or None if the rule does not apply to the call.
 
         The result is empty if the rule applies to the call as a whole, not because of a particular destination.
@@ -223,7 +223,7 @@ class FlowPolicy:
         content = [rules, sorted(self.known), self.automation, self.files_untrusted]
         return blake3(json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()
 
-    def switched(self, actions: Mapping[str, FlowAction | str]) -> FlowPolicy:
+    def with_actions(self, actions: Mapping[str, FlowAction | str]) -> FlowPolicy:
         """Return the policy with a different action for each rule in `actions`; the action `allow` disables a rule.
 
         Raises:
@@ -298,7 +298,7 @@ def decide_flow(
     asks = None
     for policy in policies:
         for rule in policy.rules:
-            found = rule.finds(flow, effects)
+            found = rule.find_destinations(flow, effects)
             if found is None or (rule.action is FlowAction.ASK and rule.carries not in asking):
                 continue
             refused = rule.action is FlowAction.REFUSE or automation or policy.automation

@@ -14,9 +14,9 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.labels import Label
 from wasmrt.core.limits import KIB
-from wasmrt.core.names import did_you_mean, folded
-from wasmrt.core.setting_commands import dotted
-from wasmrt.core.traits import TraitRestrictions, tightest
+from wasmrt.core.names import did_you_mean, fold_name
+from wasmrt.core.setting_commands import write_dotted_key
+from wasmrt.core.traits import TraitRestrictions, get_tightest
 
 DEFAULT_APPROVAL_SECONDS = 300.0
 DEFAULT_OUTPUT_BYTES = 16 * KIB
@@ -168,77 +168,77 @@ class ToolPolicy:
             ]
         )
 
-    def rules_for(self, tool: Names) -> Iterator[ToolRule]:
+    def iter_rules(self, tool: Names) -> Iterator[ToolRule]:
         """Return the rules for a tool or one of its aliases, in the order of the policy."""
         return (rule for rule in self.rules if fits(tool, (rule.tool,)))
 
-    def tightening_for(self, tool: Names) -> TraitRestrictions:
+    def find_restrictions(self, tool: Names) -> TraitRestrictions:
         """Return the strictest restrictions of the traits in the rules for a tool."""
         if not self.rules:
             return NO_TIGHTENING
         found = TraitRestrictions()
-        for rule in self.rules_for(tool):
+        for rule in self.iter_rules(tool):
             found = _combine_restrictions(found, rule.tightening)
         return found
 
-    def permission_for(self, tool: Names) -> Permission | None:
+    def find_permission(self, tool: Names) -> Permission | None:
         """Return the strictest permission in the rules for a tool, or None if no rule sets one."""
         if not self.rules:
             return None
-        found = {rule.permission for rule in self.rules_for(tool)}
+        found = {rule.permission for rule in self.iter_rules(tool)}
         return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in found), None)
 
-    def rate_for(self, tool: Names) -> RateLimitConfig | None:
+    def find_rate(self, tool: Names) -> RateLimitConfig | None:
         """Return the lowest rate limits in the rules for a tool, or None if no rule sets them."""
         if not self.rules:
             return None
-        rates = [rule.rate for rule in self.rules_for(tool) if rule.rate is not None]
+        rates = [rule.rate for rule in self.iter_rules(tool) if rule.rate is not None]
         if not rates:
             return None
         return RateLimitConfig(
             min(rate.requests_per_minute for rate in rates), min(rate.requests_per_hour for rate in rates)
         )
 
-    def timeout_for(self, tool: Names) -> float | None:
+    def find_timeout(self, tool: Names) -> float | None:
         """Return the shortest timeout of the rules for a tool, in seconds, or None."""
         if not self.rules:
             return None
-        return min((rule.timeout_seconds for rule in self.rules_for(tool) if rule.timeout_seconds), default=None)
+        return min((rule.timeout_seconds for rule in self.iter_rules(tool) if rule.timeout_seconds), default=None)
 
-    def results_for(self, tool: Names) -> frozenset[Label] | None:
+    def find_result_labels(self, tool: Names) -> frozenset[Label] | None:
         """Return the union of the result labels of the rules for a tool, or None if no rule sets them.
 
         The result is trusted only if every rule that sets labels includes that label.
         """
-        found = [rule.results for rule in self.rules_for(tool) if rule.results is not None]
+        found = [rule.results for rule in self.iter_rules(tool) if rule.results is not None]
         if not found:
             return None
         labels = frozenset[Label]().union(*found)
         return labels if all(Label.TRUSTED in each for each in found) else labels - {Label.TRUSTED}
 
-    def destinations_for(self, tool: Names) -> tuple[str, ...] | None:
+    def find_destination_parameters(self, tool: Names) -> tuple[str, ...] | None:
         """Return the destination parameters of the rules for a tool, or None if no rule sets them."""
-        found = [rule.destinations for rule in self.rules_for(tool) if rule.destinations is not None]
+        found = [rule.destinations for rule in self.iter_rules(tool) if rule.destinations is not None]
         return tuple(dict.fromkeys(name for each in found for name in each)) if found else None
 
-    def ids_for(self, tool: Names) -> tuple[str, ...]:
+    def find_id_parameters(self, tool: Names) -> tuple[str, ...]:
         """Return the parameters that accept identifiers from results of a tool, according to its rules."""
-        return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.ids))
+        return tuple(dict.fromkeys(name for rule in self.iter_rules(tool) for name in rule.ids))
 
-    def vouched_for(self, tool: Names) -> tuple[str, ...]:
+    def find_vouched_members(self, tool: Names) -> tuple[str, ...]:
         """Return the members of a tool's results that only the service writes, according to its rules."""
-        return tuple(dict.fromkeys(name for rule in self.rules_for(tool) for name in rule.vouched))
+        return tuple(dict.fromkeys(name for rule in self.iter_rules(tool) for name in rule.vouched))
 
     def warnings(self, *, built_in: Iterable[str] = (), known: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return sentences about settings of the policy that have no effect.
 
         `built_in` are the names of the built-in tools, `known` the names of all tools, or None if they are unknown.
         """
-        names = {folded(name) for name in built_in}
+        names = {fold_name(name) for name in built_in}
         listed = [tool for preset in self.presets.values() for tool in preset.tools]
         found = list(self.notes)
         for tool in self.filter.external_allow_list:
-            if folded(tool) in names:
+            if fold_name(tool) in names:
                 found.append(f"external_allow_list contains {tool}, which is built in and therefore always allowed")
             if self.presets and not fits(tool, listed):
                 found.append(f"external_allow_list contains {tool}, which no preset lists")
@@ -254,13 +254,13 @@ class ToolPolicy:
         Raises:
             ConfigurationError: a rule matches no name. It would have no effect, even if it denies a tool.
         """
-        spaces, names = {folded(each) for each in namespaces}, tuple(known)
+        spaces, names = {fold_name(each) for each in namespaces}, tuple(known)
         for rule in self.rules:
-            space, dot, _ = folded(rule.tool).partition(".")
+            space, dot, _ = fold_name(rule.tool).partition(".")
             if dot and space in spaces and not any(fits(name, (rule.tool,)) for name in names):
-                near = did_you_mean(rule.tool, [name for name in names if folded(name).startswith(f"{space}.")])
+                near = did_you_mean(rule.tool, [name for name in names if fold_name(name).startswith(f"{space}.")])
                 raise ConfigurationError(
-                    f"[{dotted(('tools', 'rules', rule.tool))}] matches no tool of the server {space}",
+                    f"[{write_dotted_key(('tools', 'rules', rule.tool))}] matches no tool of the server {space}",
                     code="rule-without-tool",
                     hint=f"did you mean {near}?" if near else "wasmrt tools list shows the names; correct the rule",
                 )
@@ -291,7 +291,7 @@ def _combine_restrictions(one: TraitRestrictions, other: TraitRestrictions) -> T
 
     def choose_stricter(name: str) -> object:
         levels = [level for level in (getattr(one, name), getattr(other, name)) if level is not None]
-        return tightest(*levels) if levels else None
+        return get_tightest(*levels) if levels else None
 
     levels = {name: choose_stricter(name) for name in ("tier", "risk", "confirmation", "subagent_access")}
     return TraitRestrictions(**levels, network_outbound=one.network_outbound or other.network_outbound)  # type: ignore[arg-type]

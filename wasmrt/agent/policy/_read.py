@@ -22,7 +22,17 @@ from wasmrt.capabilities import RateLimitConfig
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MIB
 from wasmrt.core.settings import Setting
-from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds, texts, whole_number
+from wasmrt.core.strict_toml import (
+    Mistake,
+    Place,
+    Reader,
+    make_choice_reader,
+    make_number_reader,
+    make_seconds_reader,
+    read_boolean,
+    read_table,
+    read_texts,
+)
 from wasmrt.core.traits import Confirmation, Risk, SafetyTier, SubagentAccess, TraitRestrictions, read_effects
 
 _PRESETS = ", ".join(FLOW_PRESETS)
@@ -82,12 +92,12 @@ POLICY_SETTINGS = (
 
 _FLOWS_PLACE = Place(("tools", "flows"))
 _FLOWS: dict[str, Reader] = {
-    "preset": one_of(str, FLOW_PRESETS),
-    "known": texts,
-    "automation": boolean,
-    "files_untrusted": boolean,
+    "preset": make_choice_reader(str, FLOW_PRESETS),
+    "known": read_texts,
+    "automation": read_boolean,
+    "files_untrusted": read_boolean,
 }
-_flow_preset: Reader = one_of(flow_policy, FLOW_PRESETS)
+_flow_preset: Reader = make_choice_reader(flow_policy, FLOW_PRESETS)
 """Reads the name of a flow preset."""
 
 
@@ -97,51 +107,51 @@ def _read_label_list(value: Any) -> Any:
     Raises:
         ConfigurationError: a label is unknown, or labels contradict each other.
     """
-    return read_labels(texts(value))
+    return read_labels(read_texts(value))
 
 
 def _read_provenance(value: Any) -> Any:
-    read = one_of(Provenance, Provenance)
-    return frozenset(read(name) for name in texts(value))
+    read = make_choice_reader(Provenance, Provenance)
+    return frozenset(read(name) for name in read_texts(value))
 
 
 _FLOW_RULE: dict[str, Reader] = {
-    "effects": lambda value: read_effects(texts(value)),
+    "effects": lambda value: read_effects(read_texts(value)),
     "labels": _read_label_list,
     "provenance": _read_provenance,
-    "carries": one_of(Carries, Carries),
-    "action": one_of(FlowAction, FlowAction),
+    "carries": make_choice_reader(Carries, Carries),
+    "action": make_choice_reader(FlowAction, FlowAction),
 }
 _MAX_RATE = 1_000_000
 _PRESET: dict[str, Reader] = {
-    "tools": texts,
-    "allow_network": boolean,
-    "allow_write_paths": texts,
-    "read_only": boolean,
+    "tools": read_texts,
+    "allow_network": read_boolean,
+    "allow_write_paths": read_texts,
+    "read_only": read_boolean,
     "flows": _flow_preset,
 }
-_FILTER: dict[str, Reader] = {"allow_external": boolean, "external_allow_list": texts}
-_GUARD: dict[str, Reader] = {"enabled": boolean, "allow_tools": texts, "blocked_tools": texts}
+_FILTER: dict[str, Reader] = {"allow_external": read_boolean, "external_allow_list": read_texts}
+_GUARD: dict[str, Reader] = {"enabled": read_boolean, "allow_tools": read_texts, "blocked_tools": read_texts}
 _RULE: dict[str, Reader] = {
-    "permission": one_of(Permission, Permission),
-    "safety_tier": one_of(SafetyTier, SafetyTier),
-    "risk": one_of(Risk, Risk),
-    "confirmation": one_of(Confirmation, Confirmation),
-    "subagent_access": one_of(SubagentAccess, SubagentAccess),
-    "network_outbound": boolean,
-    "requests_per_minute": whole_number(1, _MAX_RATE),
-    "requests_per_hour": whole_number(1, _MAX_RATE),
-    "timeout_seconds": seconds(86_400),
+    "permission": make_choice_reader(Permission, Permission),
+    "safety_tier": make_choice_reader(SafetyTier, SafetyTier),
+    "risk": make_choice_reader(Risk, Risk),
+    "confirmation": make_choice_reader(Confirmation, Confirmation),
+    "subagent_access": make_choice_reader(SubagentAccess, SubagentAccess),
+    "network_outbound": read_boolean,
+    "requests_per_minute": make_number_reader(1, _MAX_RATE),
+    "requests_per_hour": make_number_reader(1, _MAX_RATE),
+    "timeout_seconds": make_seconds_reader(86_400),
     "results": _read_label_list,
-    "destinations": texts,
-    "ids": texts,
-    "vouched": texts,
+    "destinations": read_texts,
+    "ids": read_texts,
+    "vouched": read_texts,
 }
 _APPROVALS: dict[str, Reader] = {
-    "approver": one_of(ApproverKind, ApproverKind),
-    "timeout_seconds": seconds(7 * 86_400),
-    "access": one_of(AccessAction, AccessAction),
-    "notify": boolean,
+    "approver": make_choice_reader(ApproverKind, ApproverKind),
+    "timeout_seconds": make_seconds_reader(7 * 86_400),
+    "access": make_choice_reader(AccessAction, AccessAction),
+    "notify": read_boolean,
 }
 _BLOCKED_TOOLS = (
     "tools.exfiltration_guard.blocked_tools has no effect: every tool that can send data over the network is denied, "
@@ -201,9 +211,9 @@ def _read_text(value: Any) -> str:
 
 _TOOLS: dict[str, Reader] = {
     "preset": _read_text,
-    "max_output_bytes": whole_number(256, 16 * MIB),
+    "max_output_bytes": make_number_reader(256, 16 * MIB),
     "plugin_dir": _read_text,
-    "unsafe_native_plugins": boolean,
+    "unsafe_native_plugins": read_boolean,
 }
 
 
@@ -277,7 +287,9 @@ def _read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
         place = _FLOWS_PLACE.at("rules").at(name)
         try:
             found = (
-                found.switched({name: rule}) if isinstance(rule, str) else _add_flow_rule(found, name, rule, mistakes)
+                found.with_actions({name: rule})
+                if isinstance(rule, str)
+                else _add_flow_rule(found, name, rule, mistakes)
             )
         except ConfigurationError as error:
             mistakes.append(Mistake(str(place), error.message, error.hint))

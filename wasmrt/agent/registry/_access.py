@@ -27,7 +27,7 @@ from wasmrt.capabilities import (
     find_missing_entries,
     within_write_paths,
 )
-from wasmrt.capabilities.model import widest
+from wasmrt.capabilities.model import remove_covered
 from wasmrt.capabilities.sentences import explain
 from wasmrt.core.errors import (
     AccessRequestedError,
@@ -130,7 +130,9 @@ def request_access(state: CallState, decisions: Iterable[Decision], call: str) -
     if not refused or not services.policy.asks_for_access or _is_unattended(state):
         return ()
     asked_for: dict[str, None] = {}
-    helping = (each for each in widest(refused, lambda one, other: covers(other, one)) if _could_help(state, each))
+    helping = (
+        each for each in remove_covered(refused, lambda one, other: covers(other, one)) if _could_help(state, each)
+    )
     for addition in islice(helping, MAX_ACCESS_PER_CALL):
         try:
             request = services.access.ask(
@@ -147,7 +149,7 @@ def request_access(state: CallState, decisions: Iterable[Decision], call: str) -
 def _is_unattended(state: CallState) -> bool:
     """Return whether the operator or the program declared the call as unattended."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
-    return (trace is not None and trace.automation) or any(each.automation for each in _flow.policies_of(state))
+    return (trace is not None and trace.automation) or any(each.automation for each in _flow.list_policies(state))
 
 
 def _could_help(state: CallState, addition: Addition) -> bool:
@@ -178,7 +180,7 @@ def _could_help(state: CallState, addition: Addition) -> bool:
     held = (
         probe.traits.effects
         & probe.view_effects
-        & state.restrictions.sandbox_effects(state.services.policy.guard, grown.names)
+        & state.restrictions.get_sandbox_effects(state.services.policy.guard, grown.names)
     )
     return addition.to == ToolInvokeCapability.grant_list or effects_of(alone) <= held
 
@@ -221,7 +223,7 @@ def _build_denied_access(state: CallState, addition: Addition, decision: Decisio
 def _explain_entry(grant: Capabilities, addition: Addition) -> tuple[str, ...]:
     """Return sentences that explain an entry, with the limits in the grant to which the entry would be added."""
     alone = Capabilities.none().with_addition(addition)
-    alone = alone.in_numbers_of(grant)
+    alone = alone.with_numbers_of(grant)
     return tuple(sentence for sentence in explain(alone) if not sentence.startswith("may not"))
 
 
@@ -247,7 +249,7 @@ def _describe_origins(state: CallState, addition: Addition, decision: Decision) 
     value = value.removesuffix("...")  # the mark of a truncated value
     if trace is None:
         return ("the origin is unknown, because the flows of this conversation are not tracked",)
-    known = tuple(name for policy in _flow.policies_of(state) for name in policy.known)
+    known = tuple(name for policy in _flow.list_policies(state) for name in policy.known)
     destination = Destination(str(kind), value, kind)
     flow = trace.flow(state.known.name, Outgoing((destination,), ()), known)
     return tuple(line for each in flow.destinations for line in _flow.origin_lines(trace, each))

@@ -49,7 +49,7 @@ async def _run_all(states: Sequence[CallState], ended: dict[int, _Ended]) -> Non
     ready = [place for place in range(len(states)) if place not in ended]
     waiting = [place for place in ready if states[place].approval_needed is not None]
     asked = {place: asyncio.ensure_future(approve(states[place], AsyncExecutor())) for place in waiting}
-    before = _order(states, ready, waiting)
+    before = _order_calls(states, ready, waiting)
     done = {place: asyncio.Event() for place in ready}
     limit = asyncio.Semaphore(MAX_PARALLEL)
 
@@ -74,7 +74,7 @@ async def _run_all(states: Sequence[CallState], ended: dict[int, _Ended]) -> Non
         await asyncio.gather(*asked.values(), return_exceptions=True)
 
 
-def _order(states: Sequence[CallState], ready: Sequence[int], waiting: Sequence[int]) -> dict[int, list[int]]:
+def _order_calls(states: Sequence[CallState], ready: Sequence[int], waiting: Sequence[int]) -> dict[int, list[int]]:
     """Return for each call the calls that must end before it runs."""
     before: dict[int, list[int]] = {}
     late: set[int] = set()  # calls that run after a call that requires approval
@@ -83,7 +83,7 @@ def _order(states: Sequence[CallState], ready: Sequence[int], waiting: Sequence[
         if place in waiting:
             before[place] = [each for each in earlier if each in waiting or each in late]
             continue
-        before[place] = [each for each in earlier if _comes_first(states, each, place, waiting)]
+        before[place] = [each for each in earlier if _must_wait_for(states, each, place, waiting)]
         if any(each in waiting or each in late for each in before[place]):
             late.add(place)
     for place in waiting:  # calls that require no approval are not delayed
@@ -91,14 +91,14 @@ def _order(states: Sequence[CallState], ready: Sequence[int], waiting: Sequence[
     return before
 
 
-def _comes_first(states: Sequence[CallState], earlier: int, later: int, waiting: Sequence[int]) -> bool:
+def _must_wait_for(states: Sequence[CallState], earlier: int, later: int, waiting: Sequence[int]) -> bool:
     """Return whether a call that requires no approval has to wait for an earlier call."""
     one, other = states[earlier], states[later]
-    if _only_reads(other):
-        return not _only_reads(one) and bool(_changed_kinds(one) & _read_kinds(other))
+    if _is_reading(other):
+        return not _is_reading(one) and bool(_list_changed_kinds(one) & _read_kinds(other))
     if earlier in waiting:
         return False
-    return not _only_reads(one) or bool(_read_kinds(one) & _changed_kinds(other))
+    return not _is_reading(one) or bool(_read_kinds(one) & _list_changed_kinds(other))
 
 
 _FILES, _MEMORY, _OUTSIDE = "files", "memory", "outside"
@@ -124,14 +124,14 @@ def _read_kinds(state: CallState) -> frozenset[str]:
     return frozenset().union(*(_READ_KINDS.get(effect, frozenset()) for effect in state.effects))
 
 
-def _changed_kinds(state: CallState) -> frozenset[str]:
+def _list_changed_kinds(state: CallState) -> frozenset[str]:
     """Return the kinds of data that a call can change."""
     if runs_programs(state.known):
         return _ALL_KINDS
     return frozenset().union(*(_CHANGED_KINDS.get(effect, frozenset()) for effect in state.effects))
 
 
-def _only_reads(state: CallState) -> bool:
+def _is_reading(state: CallState) -> bool:
     """Return whether a call only reads. A call that runs a program never counts, because the program may do more."""
     return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 

@@ -101,7 +101,7 @@ class ToolCallAccumulator:
         known = self._parts.get(place) if isinstance(place, int) else None
         if known is not None and identity and known.id and known.id != identity:  # some servers use one index for all
             place = self._places[index] = max(self._parts) + 1
-        parts = self._parts_at(place)
+        parts = self._get_parts(place)
         self._last = place
         function = entry.get("function")
         self._extend_call(parts, identity, function if isinstance(function, Mapping) else {})
@@ -110,18 +110,18 @@ class ToolCallAccumulator:
         block = event.get("content_block")
         if isinstance(block, Mapping) and block.get("type") == "tool_use":
             given = block.get("input")
-            self._extend_call(self._parts_at(event.get("index")), block.get("id"), {"name": block.get("name")})
+            self._extend_call(self._get_parts(event.get("index")), block.get("id"), {"name": block.get("name")})
             if isinstance(given, Mapping) and given:  # a whole block that was not streamed
                 import json
 
-                self._extend_call(self._parts_at(event.get("index")), None, {"arguments": json.dumps(given)})
+                self._extend_call(self._get_parts(event.get("index")), None, {"arguments": json.dumps(given)})
         delta = event.get("delta")
         if isinstance(delta, Mapping) and delta.get("type") == "input_json_delta":
             if event.get("index") not in self._parts:
                 raise InvalidParametersError("a piece of a tool call came before its start", hint=_HINT)
-            self._extend_call(self._parts_at(event.get("index")), None, {"arguments": delta.get("partial_json")})
+            self._extend_call(self._get_parts(event.get("index")), None, {"arguments": delta.get("partial_json")})
 
-    def _parts_at(self, index: Any) -> _Parts:
+    def _get_parts(self, index: Any) -> _Parts:
         if not isinstance(index, int) or isinstance(index, bool) or index < 0:
             raise InvalidParametersError("a piece of a tool call has no index", hint=_HINT)
         if index not in self._parts:

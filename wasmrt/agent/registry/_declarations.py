@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from wasmrt.agent.flows import describe_params, labels_of, schema_digest
+from wasmrt.agent.flows import derive_labels, describe_params, schema_digest
 from wasmrt.agent.registry._registered import OWN_SOURCES, RegisteredTool
 from wasmrt.agent.registry._view import ToolView
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import NotInstalledError
-from wasmrt.core.names import did_you_mean, folded
+from wasmrt.core.names import did_you_mean, fold_name
 
 
 def describe_declarations(view: ToolView, name: str) -> list[dict[str, Any]]:
@@ -20,11 +20,11 @@ def describe_declarations(view: ToolView, name: str) -> list[dict[str, Any]]:
         NotInstalledError: there is no such tool, component or server.
     """
     entries = sorted(view._services.store, key=lambda entry: entry.name)
-    wanted = folded(name)
+    wanted = fold_name(name)
     found = [
         entry
         for entry in entries
-        if wanted in map(folded, (*entry.names, entry.offered, entry.name.partition(".")[0]))
+        if wanted in map(fold_name, (*entry.names, entry.offered, entry.name.partition(".")[0]))
         or entry.group == f"mcp:{name}"
     ]
     if not found:
@@ -37,7 +37,7 @@ def describe_declarations(view: ToolView, name: str) -> list[dict[str, Any]]:
 def _describe(view: ToolView, entry: RegisteredTool) -> dict[str, Any]:
     policy, tool, own = view._services.policy, entry.tool, entry.source in OWN_SOURCES
     declared = entry.declaration if entry.declaration is not None and entry.declaration.matches else None
-    named, results = policy.destinations_for(entry.names), policy.results_for(entry.names)
+    named, results = policy.find_destination_parameters(entry.names), policy.find_result_labels(entry.names)
     if named is None and own:
         named = tool.destinations
     if results is None:
@@ -46,7 +46,9 @@ def _describe(view: ToolView, entry: RegisteredTool) -> dict[str, Any]:
         results = frozenset(tool.own.labels)  # type: ignore[arg-type]
     effects = entry.traits(policy).effects
     if results is None:
-        results = labels_of(effects, frozenset(), foreign=not own or tool.untrusted_result(None), files_untrusted=True)
+        results = derive_labels(
+            effects, frozenset(), foreign=not own or tool.untrusted_result(None), files_untrusted=True
+        )
     return {
         "tool": entry.name,
         "declared_by": list(_iter_sources(view, entry)),
@@ -59,7 +61,7 @@ def _describe(view: ToolView, entry: RegisteredTool) -> dict[str, Any]:
 
 def _iter_sources(view: ToolView, entry: RegisteredTool) -> Iterator[str]:
     """Yield the sources of a tool's declarations, the decisive one first."""
-    for rule in view._services.policy.rules_for(entry.names):
+    for rule in view._services.policy.iter_rules(entry.names):
         if rule.results is not None or rule.destinations is not None or rule.ids or rule.vouched:
             yield f'operator: [tools.rules."{rule.tool}"]'
     if (declared := entry.declaration) is not None:

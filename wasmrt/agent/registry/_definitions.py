@@ -44,11 +44,11 @@ class DefinitionTexts:
         """
         foreign = [entry for entry in entries if entry.source not in OWN_SOURCES and entry.name != called.name]
         with self._lock:
-            found = next((entry.name for entry in foreign if self._text_of(entry).contains(value)), "")
+            found = next((entry.name for entry in foreign if self._get_definition_text(entry).contains(value)), "")
             former = ((name, text) for name, text in self._former.items() if name != called.name)
             return found or next((name or "of many" for name, text in former if text.contains(value) or text.blind), "")
 
-    def _text_of(self, entry: RegisteredTool) -> UntrustedText:
+    def _get_definition_text(self, entry: RegisteredTool) -> UntrustedText:
         text = self._indexed.get(entry)
         if text is None:
             text = self._indexed[entry] = UntrustedText()

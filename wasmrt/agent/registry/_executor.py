@@ -35,7 +35,7 @@ class BlockingExecutor:
 
     async def run(self, tool: Tool, params: Any, context: ToolContext, seconds: float) -> ToolOutput:
         """Wait for a tool's output, and no longer than `seconds`."""
-        if _enforces_deadline(tool):
+        if _is_ended_at_deadline(tool):
             return await _await_output(tool.execute(params, context))
         future = _start_in_thread(tool, params, context)
         try:
@@ -115,7 +115,7 @@ def run_without_loop(coroutine: Coroutine[Any, Any, T]) -> T:
     raise AssertionError("a step of a blocking call waited for an event loop")
 
 
-def _enforces_deadline(tool: Tool) -> bool:
+def _is_ended_at_deadline(tool: Tool) -> bool:
     return isinstance(tool, PreparedTool) or tool.ends_at_deadline
 
 

@@ -133,11 +133,11 @@ def _try_step(state: CallState, step: Callable[[CallState], _steps.Step], name: 
         error = raised if isinstance(raised, ToolError) else ToolError(f"the step failed with {type(raised).__name__}")
         denial = next((each for each in error.decisions if not each.allowed), None)
         return denial or Decision(
-            False, _reason_for(error), error.message, error.hint, f"tool.{name}", state.request.name[:80]
+            False, _derive_reason(error), error.message, error.hint, f"tool.{name}", state.request.name[:80]
         )
 
 
-def _reason_for(error: ToolError) -> Reason:
+def _derive_reason(error: ToolError) -> Reason:
     if isinstance(error, InvalidParametersError):
         return Reason.INVALID_ARGUMENTS
     if isinstance(error, RateLimitedError):
@@ -163,7 +163,7 @@ def _build_reach(probe: CallState) -> Reach:
         private=_describe_private_source(effects) if Label.PRIVATE in labels else "",
         untrusted=_describe_untrusted_source(effects, foreign=foreign) if Label.UNTRUSTED in labels else "",
         sends=_describe_sending(probe) if effects & _SENDING else "",
-        asks=_always_asks(probe),
+        asks=_is_always_asking(probe),
     )
 
 
@@ -203,7 +203,7 @@ def _list_hosts(probe: CallState) -> str:
     return ", ".join(hosts[:_MAX_HOSTS]) + more
 
 
-def _always_asks(probe: CallState) -> bool:
+def _is_always_asking(probe: CallState) -> bool:
     """Return whether every call of a tool requires approval, regardless of its params."""
     try:
         _steps.check_confirmation(probe)

@@ -15,9 +15,9 @@ from wasmrt.agent.flows import (
     PlannedCall,
     Provenance,
     Traced,
+    derive_labels,
     find_outgoing,
     flow_texts,
-    labels_of,
     only_transforms,
     read_labels,
 )
@@ -35,15 +35,15 @@ _SHOWN = 8
 _BY_ITSELF = flow_policy("default")
 
 
-def policies_of(state: CallState) -> tuple[FlowPolicy, ...]:
+def list_policies(state: CallState) -> tuple[FlowPolicy, ...]:
     """Return the flow policies that the operator and the presets of the view define for a call."""
     named = (state.services.policy.flows, *(preset.flows for preset in state.restrictions.presets))
     return tuple(policy for policy in named if policy is not None)
 
 
-def rules_of(state: CallState) -> tuple[FlowPolicy, ...]:
+def list_rules(state: CallState) -> tuple[FlowPolicy, ...]:
     """Return the flow policies that apply to a call in an open trace: the configured ones, or else the default."""
-    return policies_of(state) or (_BY_ITSELF,)
+    return list_policies(state) or (_BY_ITSELF,)
 
 
 def trace_of(state: CallState) -> FlowTrace | None:
@@ -52,7 +52,7 @@ def trace_of(state: CallState) -> FlowTrace | None:
     Flows are tracked in traces that the program opened, and in every trace if flow rules are configured.
     """
     found = state.services.traces.find(state.request.user, state.request.trace)
-    if found is None and any(policy.rules for policy in policies_of(state)):
+    if found is None and any(policy.rules for policy in list_policies(state)):
         state.services.traces.open(state.request.user, state.request.trace)
         found = state.services.traces.find(state.request.user, state.request.trace)
     state.services.traces.read_shared(state.request.user, state.request.trace)
@@ -72,11 +72,11 @@ def check_flow(state: CallState) -> Decision | str:
     if not is_checked(state):
         return f"{_describe_labels(trace.labels)}; the call only reads"
     effects = state.effects
-    known = tuple(name for policy in policies_of(state) for name in policy.known)
+    known = tuple(name for policy in list_policies(state) for name in policy.known)
     state.flow = trace.flow(
         state.known.name, _find_outgoing(state), known, is_described=lambda value: bool(find_describing(state, value))
     )
-    finding = decide_flow(rules_of(state), state.flow, effects, automation=trace.automation)
+    finding = decide_flow(list_rules(state), state.flow, effects, automation=trace.automation)
     name = state.known.name
     if finding is not None and state.planned is not None:
         finding = _decide_planned(state, state.planned, automation=trace.automation)
@@ -113,7 +113,7 @@ def _decide_planned(state: CallState, planned: PlannedCall, *, automation: bool)
     )
     asking = {Carries.LINK} if planned.has_text else set()
     asking |= {Carries.PRIVATE} if planned.has_text and not planned.has_private else set()
-    rules = rules_of(state)
+    rules = list_rules(state)
     finding = decide_flow(rules, state.flow, state.effects, automation=automation, asking=())
     finding = finding or decide_flow(rules, flow, state.effects, automation=automation, asking=asking)
     if finding is None:
@@ -129,7 +129,7 @@ def provenance_lines(state: CallState) -> tuple[str, ...]:
     finding, trace = state.finding, state.services.traces.find(state.request.user, state.request.trace)
     if finding is None or trace is None:
         return ()
-    lines = [line for each in finding.destinations[:_SHOWN] for line in _origin_lines(state, trace, each)]
+    lines = [line for each in finding.destinations[:_SHOWN] for line in _format_origins(state, trace, each)]
     if len(finding.destinations) > _SHOWN:
         lines.append(f"and {len(finding.destinations) - _SHOWN} more")
     if state.flow is not None and state.flow.private_body:
@@ -142,7 +142,7 @@ def find_describing(state: CallState, value: object) -> str:
     return state.services.definitions.find(state.services.store, value, called=state.known)
 
 
-def _origin_lines(state: CallState, trace: FlowTrace, traced: Traced) -> list[str]:
+def _format_origins(state: CallState, trace: FlowTrace, traced: Traced) -> list[str]:
     tool = find_describing(state, traced.destination.value) if traced.provenance is Provenance.UNTRUSTED else ""
     if not tool:
         return origin_lines(trace, traced)
@@ -185,13 +185,13 @@ def record_written(state: CallState) -> None:
     if trace is None or state.effects <= READING or not trace.labels & {Label.UNTRUSTED, Label.PRIVATE}:
         return
     outgoing = _find_outgoing(state)
-    for text in trace.text_to_mark(outgoing):
+    for text in trace.select_text_to_mark(outgoing):
         traces.written.add(text)
-    for text in trace.private_text_to_mark(outgoing):
+    for text in trace.select_private_text_to_mark(outgoing):
         traces.private_written.add(text)
 
 
-def labels_of_trace(state: CallState) -> frozenset[Label] | None:
+def get_trace_labels(state: CallState) -> frozenset[Label] | None:
     """Return the labels of the content of a call's trace, or None if the trace is not tracked."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     return None if trace is None else trace.labels
@@ -220,8 +220,8 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
     if may_add and any(map(state.services.traces.private_written.occurs_in, texts)):
         labels |= {Label.PRIVATE}
     ids = state.tool.ids if state.known.source in OWN_SOURCES else ()
-    ids = (*policy.ids_for(state.known.names), *ids)
-    vouched = policy.vouched_for(state.known.names)
+    ids = (*policy.find_id_parameters(state.known.names), *ids)
+    vouched = policy.find_vouched_members(state.known.names)
     trace.saw(
         result, labels, tool=name, call=state.request.call_id, ids=ids, vouched=vouched, asked=state.params,
         computed=computed, lapses=state.effects <= READING,
@@ -232,12 +232,12 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
 def _has_stated_labels(state: CallState) -> bool:
     """Return whether the labels of results are fixed by the operator's rules, or by a tool of the program itself."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
-    return own or _declared_labels(state) is not None
+    return own or _find_declared_labels(state) is not None
 
 
-def _declared_labels(state: CallState) -> frozenset[Label] | None:
+def _find_declared_labels(state: CallState) -> frozenset[Label] | None:
     """Return the labels that the operator's rules, or else a data file, set for all results of the tool."""
-    labels, declared = state.services.policy.results_for(state.known.names), state.known.declaration
+    labels, declared = state.services.policy.find_result_labels(state.known.names), state.known.declaration
     return declared.results if labels is None and declared is not None else labels
 
 
@@ -263,7 +263,7 @@ def result_labels(
     `declared` with this result, the labels that a tool of the program declares for all its results, and the effects of
     the call.
     """
-    labels = _declared_labels(state)
+    labels = _find_declared_labels(state)
     if labels is not None:
         return labels
     if declared is not None:
@@ -271,13 +271,13 @@ def result_labels(
     foreign = state.known.source not in OWN_SOURCES
     if not foreign and state.tool.own.labels is not None:
         return read_labels(state.tool.own.labels)
-    unknown = any(rules.files_untrusted for rules in rules_of(state))
+    unknown = any(rules.files_untrusted for rules in list_rules(state))
     foreign = foreign or bool(state.tool.untrusted_result(result))
-    return labels_of(state.effects, seen, foreign=foreign, files_untrusted=unknown)
+    return derive_labels(state.effects, seen, foreign=foreign, files_untrusted=unknown)
 
 
 def _find_outgoing(state: CallState) -> Outgoing:
-    named = state.services.policy.destinations_for(state.known.names)
+    named = state.services.policy.find_destination_parameters(state.known.names)
     if named is None and state.known.source in OWN_SOURCES:
         named = state.tool.destinations
     declared = state.known.declaration

@@ -148,7 +148,7 @@ def _read_media(block: Block, _: Clean) -> tuple[str, Block | None] | None:
     kind, data = block.get("mimeType"), block.get("data")
     if not isinstance(kind, str) or not kind.startswith(f"{block['type']}/") or not _TYPE.fullmatch(kind):
         return None
-    size = _decoded_size(data)
+    size = _count_decoded_bytes(data)
     if size is None:
         return None
     return f"[{kind}, {size} bytes]", {"type": block["type"], "data": data, "mimeType": kind}
@@ -178,14 +178,14 @@ def _read_resource(block: Block, clean: Clean) -> tuple[str, Block | None] | Non
     made: Block = {"uri": uri, "mimeType": kind}
     if isinstance(inner.get("text"), str):
         made["text"] = clean(inner["text"])
-    elif _decoded_size(inner.get("blob")) is not None:
+    elif _count_decoded_bytes(inner.get("blob")) is not None:
         made["blob"] = inner["blob"]
     else:
         return None
     return f"[resource {uri}]", {"type": "resource", "resource": made}
 
 
-def _decoded_size(data: Any) -> int | None:
+def _count_decoded_bytes(data: Any) -> int | None:
     """Return the decoded size of base64 text, or None if the text is invalid or too large."""
     if not isinstance(data, str) or len(data) > MAX_MEDIA_BYTES:
         return None

@@ -212,7 +212,7 @@ def _deny_unapproved(state: CallState, answer: ApprovalAnswer) -> Decision:
     if answer.timed_out:
         steps = "make the call again and answer the request, or allow more time: "
         steps += set_command("approvals.timeout_seconds", 900)
-    line = _steps.approving_line(state)
+    line = _steps.suggest_approval(state)
     steps += f", or {line}" if line else ""
     command = state.tool.manual_command(state.params)
     steps += f"; to do it yourself: {command}" if command else ""
@@ -231,7 +231,7 @@ async def run(state: CallState, executor: Executor) -> ToolOutput:
     """
     tool, entry = state.tool, state.known
     _access.redeem_granted(state)
-    seconds = min(tool.timeout_seconds, state.services.policy.timeout_for(entry.names) or tool.timeout_seconds)
+    seconds = min(tool.timeout_seconds, state.services.policy.find_timeout(entry.names) or tool.timeout_seconds)
     if state.within is not None:
         state.within.check()
         seconds = min(seconds, state.within.remaining())
@@ -266,7 +266,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
     """Return the context of the call for the tool."""
     entry, restrictions = state.known, state.restrictions
     # SECURITY: the sandbox enforces the declared effects of the chosen action, and the limits of the view.
-    allowed = state.effects & restrictions.sandbox_effects(state.services.policy.guard, entry.names)
+    allowed = state.effects & restrictions.get_sandbox_effects(state.services.policy.guard, entry.names)
     return ToolContext(
         user=state.request.user,
         trace_id=state.request.trace,
@@ -279,7 +279,7 @@ def tool_context(state: CallState, seconds: float) -> ToolContext:
         effects=None if entry.granted_effects <= allowed and not restrictions.narrows else allowed,
         write_paths=restrictions.write_paths,
         may_invoke=partial(_may_invoke, state),
-        seen=_flow.labels_of_trace(state),
+        seen=_flow.get_trace_labels(state),
         shown=state.shown,
         confirmed_content=state.confirmed_content,
         under_permit=state.direct,

@@ -19,8 +19,8 @@ from wasmrt.agent.policy import (
     ToolPolicy,
     decide_exfiltration,
     decide_preset,
-    first_name,
     fits,
+    remove_aliases,
 )
 from wasmrt.agent.registry._function import action_names
 from wasmrt.agent.registry._tool import Tool
@@ -109,7 +109,7 @@ class RegisteredTool:
         own = self.tool.traits
         kept = self._tightened_traits
         if kept is None or kept[0] is not own or kept[1] is not policy:
-            kept = self._tightened_traits = (own, policy, own.tightened(policy.tightening_for(self.names)))
+            kept = self._tightened_traits = (own, policy, own.tightened(policy.find_restrictions(self.names)))
         return kept[2]
 
     def with_added_grant(self, additions: tuple[Addition, ...]) -> RegisteredTool:
@@ -223,7 +223,7 @@ class ToolRestrictions(NamedTuple):
     names: tuple[tuple[str, ...], ...] = ()
     """Tuples of patterns. The view includes a tool only if the tool's name matches a pattern in every tuple."""
 
-    def allowed_effects(self, traits: Traits) -> frozenset[Effect]:
+    def get_allowed_effects(self, traits: Traits) -> frozenset[Effect]:
         """Return the effects that the view allows for calls of a tool."""
         effects = EVERY_EFFECT
         if self.read_only or any(preset.read_only for preset in self.presets):
@@ -237,7 +237,7 @@ class ToolRestrictions(NamedTuple):
         """True if the view allows less than the registry allows without a view."""
         return self.read_only or self.subagent or bool(self.guards or self.presets)
 
-    def sandbox_effects(self, guard: ExfiltrationGuard, names: Names) -> frozenset[Effect]:
+    def get_sandbox_effects(self, guard: ExfiltrationGuard, names: Names) -> frozenset[Effect]:
         """Return the effects that the sandbox allows a tool and the tools it invokes.
 
         They exclude the network if a preset or a guard denies it.
@@ -275,7 +275,7 @@ class ToolRestrictions(NamedTuple):
 
     def decide_access(self, names: Names, traits: Traits) -> Decision | None:
         """Decide whether the view includes the tool: by the name, and by the access that sub-agents have."""
-        name = first_name(names)
+        name = remove_aliases(names)
         if not all(fits(names, patterns) for patterns in self.names):
             rule, hint = "the view does not include this tool", "call it outside of this view (--tool)"
             return Decision(False, Reason.NOT_IN_VIEW, rule, hint, "tool.view", name)
@@ -288,7 +288,7 @@ class ToolRestrictions(NamedTuple):
             return Decision(False, Reason.SUBAGENT_DENIED, rule, hint, what, name)
         return None
 
-    def wider_hint(self) -> str:
+    def make_wider_hint(self) -> str:
         """Return the hint that says how to remove the view's restriction of effects."""
         preset = next((preset for preset in self.presets if preset.read_only), None)
         if preset is not None and not self.read_only and not self.subagent:
@@ -296,7 +296,7 @@ class ToolRestrictions(NamedTuple):
         return WIDER_HINT if self.read_only else "have the agent itself call it instead of a sub-agent"
 
 
-def actions_within(traits: Traits, allowed: frozenset[Effect]) -> frozenset[str] | None:
+def list_allowed_actions(traits: Traits, allowed: frozenset[Effect]) -> frozenset[str] | None:
     """Return the names of the actions whose effects are allowed.
 
     Return None if all effects of the tool are allowed, or if the tool has no actions.
@@ -319,7 +319,7 @@ def decide_effects(
     SECURITY: if the action is missing or is not a string, the call is denied, because the tool may have a default
     action. A sandboxed tool without actions is allowed if it can read, because the sandbox enforces the effects.
     """
-    what, listed = "tool.effects", actions_within(traits, allowed)
+    what, listed = "tool.effects", list_allowed_actions(traits, allowed)
     if listed is not None:
         action, choose = traits.action(params), f"choose one of {', '.join(sorted(listed))}, or " if listed else ""
         if action is None:
@@ -340,7 +340,7 @@ def decide_effects(
 
 def is_visible(traits: Traits, allowed: frozenset[Effect]) -> bool:
     """Return whether a view includes any part of a tool."""
-    listed = actions_within(traits, allowed)
+    listed = list_allowed_actions(traits, allowed)
     if listed is not None:
         return bool(listed)
     return traits.effects <= allowed or traits.has_reading_part

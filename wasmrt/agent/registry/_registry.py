@@ -139,7 +139,7 @@ class ToolRegistry(ToolView):
             ConfigurationError: the object is not a tool.
         """
         check_tool(tool)
-        chosen = ToolSource.BUILTIN if builtin else source or _default_source(tool)
+        chosen = ToolSource.BUILTIN if builtin else source or _get_default_source(tool)
         several = isinstance(tool, PreparedTool) and tool.has_several
         for part in _list_parts(tool):
             check_prepared_name(part.name)
@@ -281,9 +281,9 @@ class ToolRegistry(ToolView):
         self._services.policy.check_rules(spaces, (*shipped, *(name for entry in entries for name in entry.names)))
 
 
-def _default_source(tool: object) -> ToolSource:
+def _get_default_source(tool: object) -> ToolSource:
     if isinstance(tool, ReadOnlyToolWrapper):
-        return _default_source(tool.inner)
+        return _get_default_source(tool.inner)
     if isinstance(tool, PreparedTool):
         return ToolSource.INSTALLED if tool.installed else ToolSource.COMPONENT
     return ToolSource.PLUGIN if isinstance(tool, PluginTool) else ToolSource.FUNCTION

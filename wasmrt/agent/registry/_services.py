@@ -18,7 +18,7 @@ from wasmrt.agent.registry._registered import RegisteredTool, ToolSource
 from wasmrt.agent.safety import Policy
 from wasmrt.core.errors import ConfigurationError, InvalidNameError, NotInstalledError
 from wasmrt.core.limits import MAX_FLOW_TRACES
-from wasmrt.core.names import did_you_mean, folded, spelling
+from wasmrt.core.names import did_you_mean, fold_name, spelling
 from wasmrt.core.telemetry import Telemetry
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.egress.rates import RateLimiter
@@ -293,7 +293,7 @@ class ToolStore:
     def find(self, name: str) -> RegisteredTool | None:
         """Return the tool with this name or alias, in any spelling; None if there is no such tool."""
         entry = self._entries.get(name)
-        return entry if entry is not None else self._by_spelling.get(folded(name))
+        return entry if entry is not None else self._by_spelling.get(fold_name(name))
 
     def get(self, name: str) -> RegisteredTool:
         """Return the tool with a name.
@@ -342,13 +342,13 @@ class ToolStore:
             )  # fmt: skip
 
 
-_PROTECTED = frozenset(map(folded, PROTECTED_TOOL_NAMES))
+_PROTECTED = frozenset(map(fold_name, PROTECTED_TOOL_NAMES))
 
 
 def _list_spellings(entry: RegisteredTool) -> dict[str, str]:
     """Return every normalized spelling of the tool's names and aliases, mapped to the name it belongs to."""
     names = (entry.offered, *entry.aliases, entry.name)
-    return {form(name): name for name in names for form in (spelling, folded)}
+    return {form(name): name for name in names for form in (spelling, fold_name)}
 
 
 @dataclass(slots=True, kw_only=True)

@@ -125,7 +125,7 @@ def _evaluate_hints(function: Callable[..., Any]) -> dict[str, Any]:
         return typing.get_type_hints(function, include_extras=True)
     except (NameError, TypeError, AttributeError) as error:
         raise ConfigurationError(
-            f"cannot evaluate the type hints of {_function_name(function)}: {printable_line(str(error), 120)}",
+            f"cannot evaluate the type hints of {_get_function_name(function)}: {printable_line(str(error), 120)}",
             hint="import the names of its annotations in the module that defines the function",
         ) from None
 
@@ -170,10 +170,10 @@ def _to_json(value: Any) -> Any:
 
 
 def _parameter_error(function: Callable[..., Any], name: str, problem: str, hint: str) -> ConfigurationError:
-    return ConfigurationError(f"the parameter {name!r} of {_function_name(function)} {problem}", hint=hint)
+    return ConfigurationError(f"the parameter {name!r} of {_get_function_name(function)} {problem}", hint=hint)
 
 
-def _function_name(function: Callable[..., Any]) -> str:
+def _get_function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__qualname__", repr(function))
 
 

@@ -259,8 +259,8 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
             digest="" if entry is None else entry.digest,
             user=state.request.user,
             chain=(*state.request.chain, name),
-            args_hash="" if hashed is None else hashed(_text(state.params or state.request.arguments)),
-            output_hash="" if hashed is None or output is None else hashed(_text(output.result)),
+            args_hash="" if hashed is None else hashed(_to_text(state.params or state.request.arguments)),
+            output_hash="" if hashed is None or output is None else hashed(_to_text(output.result)),
             outcome=OK if failure is None else failure.code,
             usage=NOTHING_USED if output is None else output.usage,
             decisions=tuple(state.decisions if ended is None else ended.decisions),
@@ -268,5 +268,5 @@ def write_receipt(state: CallState, failure: ToolError | None) -> None:
     )
 
 
-def _text(value: Any) -> str:
+def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else encode_json(_ENCODER, value)

@@ -19,7 +19,7 @@ from wasmrt.core.effects import EVERY_EFFECT, Effect, in_words
 from wasmrt.core.errors import InvalidParametersError, NotAuthorizedError, RateLimitedError, UnknownToolError
 from wasmrt.core.model import Decision, Reason
 from wasmrt.core.names import did_you_mean
-from wasmrt.core.setting_commands import append_command, dotted, set_command
+from wasmrt.core.setting_commands import append_command, set_command, write_dotted_key
 from wasmrt.core.traits import Traits
 
 Step = Decision | str
@@ -86,7 +86,7 @@ def is_for_programs(entry: RegisteredTool) -> bool:
 def derive(state: CallState) -> None:
     """Set the traits that the tool has under the policy, and the effects that the view allows."""
     state.traits = state.known.traits(state.services.policy)
-    state.view_effects = state.restrictions.allowed_effects(state.traits)
+    state.view_effects = state.restrictions.get_allowed_effects(state.traits)
     state.effects = state.traits.effects & state.view_effects
 
 
@@ -113,8 +113,10 @@ def check_view(state: CallState) -> Step:
     state.effects = traits.effects_of(state.params) & state.view_effects
     refused = state.restrictions.decide_access(state.known.names, traits)
     if refused is None:
-        refused = decide_effects(name, traits, state.view_effects, state.params, wider=state.restrictions.wider_hint)
-    return _decision_or_text(refused, "the view allows the call")
+        refused = decide_effects(
+            name, traits, state.view_effects, state.params, wider=state.restrictions.make_wider_hint
+        )
+    return _choose_decision(refused, "the view allows the call")
 
 
 def check_filter(state: CallState) -> Step:
@@ -122,25 +124,25 @@ def check_filter(state: CallState) -> Step:
     entry = state.known
     external = entry.source.external
     found = decide_filter(state.services.policy.filter, entry.names, external=external, offer=entry.tool.offer)
-    return _decision_or_text(found, "the tool is not external")
+    return _choose_decision(found, "the tool is not external")
 
 
 def check_preset(state: CallState) -> Step:
     """Decide by the active preset and the view's presets."""
     found = state.restrictions.decide_presets(state.known.names, state.traits)
-    return _decision_or_text(found, "no preset applies")
+    return _choose_decision(found, "no preset applies")
 
 
 def check_rules(state: CallState) -> Step:
     """Decide by the operator's rules for this tool, and by the default permission that its author set."""
     name = state.known.name
     policy = state.services.policy
-    permission = policy.permission_for(state.known.names)
-    rule = next((rule.tool for rule in policy.rules_for(state.known.names) if rule.permission is permission), "")
+    permission = policy.find_permission(state.known.names)
+    rule = next((rule.tool for rule in policy.iter_rules(state.known.names) if rule.permission is permission), "")
     tightened = state.traits.tightening != NO_TIGHTENING
     author = state.tool.default_permission
     found = decide_permission(permission, name, rule, author=author)
-    return _decision_or_text(found, _list_asking_rules(state) if tightened else "no rule applies")
+    return _choose_decision(found, _list_asking_rules(state) if tightened else "no rule applies")
 
 
 def find_hiding_decision(state: CallState) -> Decision | None:
@@ -149,8 +151,8 @@ def find_hiding_decision(state: CallState) -> Decision | None:
     checks = (check_program, check_filter, check_preset, check_rules, check_exfiltration)
     found = (state.restrictions.decide_access(state.known.names, traits), *(check(state) for check in checks))
     denial = next((each for each in found if isinstance(each, Decision) and not each.allowed), None)
-    if denial is None and not is_visible(traits, state.restrictions.allowed_effects(traits)):
-        hint = state.restrictions.wider_hint()
+    if denial is None and not is_visible(traits, state.restrictions.get_allowed_effects(traits)):
+        hint = state.restrictions.make_wider_hint()
         return Decision(False, Reason.EFFECT_NOT_ALLOWED, "the view allows no action of it", hint, "tool.effects", name)
     return denial
 
@@ -158,7 +160,7 @@ def find_hiding_decision(state: CallState) -> Decision | None:
 def check_exfiltration(state: CallState) -> Step:
     """Decide by the guards against exfiltration."""
     guard = state.services.policy.guard
-    return _decision_or_text(
+    return _choose_decision(
         state.restrictions.decide_guards(guard, state.known.names, state.traits), "no guard applies"
     )
 
@@ -166,12 +168,12 @@ def check_exfiltration(state: CallState) -> Step:
 def check_confirmation(state: CallState) -> Step:
     """Determine whether the call requires approval. A user or a confirmation token can then approve it."""
     name, traits, effects = state.known.name, state.traits, state.effects
-    permission = state.services.policy.permission_for(state.known.names)
+    permission = state.services.policy.find_permission(state.known.names)
     asked = bool(state.tool.requires_approval(state.params))
     derived = Traits(effects=traits.effects).needs_confirmation(effects)
     tightened = traits.tightening != NO_TIGHTENING and traits.needs_confirmation(effects)
     ruled = permission is Permission.ASK or tightened
-    wished = _author_asks(state)
+    wished = _is_asked_by_author(state)
     if not (asked or ruled or derived or wished):
         return f"the risk is {traits.risk(effects)}: no approval is required"
     why = f"{_list_asking_rules(state)} requires it" if ruled else state.tool.approval_reason if asked else None
@@ -196,11 +198,11 @@ def check_unattended(state: CallState) -> Step:
     is denied if the operator's rules or its own package require approval.
     """
     policy, name = state.services.policy, state.known.name
-    rule = policy.permission_for(state.known.names)
+    rule = policy.find_permission(state.known.names)
     tightened = state.traits.tightening != NO_TIGHTENING and state.traits.needs_confirmation(state.effects)
     if rule is Permission.ALLOW and not tightened:
         return "a rule of the policy approves the call"
-    wished = _author_asks(state) and rule is not Permission.ALLOW
+    wished = _is_asked_by_author(state) and rule is not Permission.ALLOW
     if rule is Permission.ASK or tightened or wished:
         source = "its package" if wished else _list_asking_rules(state)
         why = f"{source} requires approval, which cannot be requested if another tool invokes this tool"
@@ -222,7 +224,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         RateLimitedError: the user has reached the limit for this tool.
     """
     entry = state.known
-    rate = state.services.policy.rate_for(entry.names)
+    rate = state.services.policy.find_rate(entry.names)
     counted = not state.traits.read_only or state.traits.network_outbound
     if rate is None and entry.source is ToolSource.BUILTIN and counted:
         rate = _BUILTIN_RATES.get(entry.name, BUILTIN_RATE)
@@ -245,7 +247,7 @@ def _suggest_raising(state: CallState, window: str, limit: int) -> str:
     If several rules set a limit, the command changes the lowest limit.
     """
     key, name = f"requests_per_{window}", state.known.name
-    rules = [rule for rule in state.services.policy.rules_for(state.known.names) if rule.rate is not None]
+    rules = [rule for rule in state.services.policy.iter_rules(state.known.names) if rule.rate is not None]
     named = min(rules, key=lambda rule: getattr(rule.rate, key)).tool if rules else name
     return f"raise the limit: {set_command(f'tools.rules.NAME.{key}', 2 * limit, named)}"
 
@@ -261,7 +263,7 @@ def unknown_tool_error(state: CallState) -> UnknownToolError:
     return UnknownToolError(f"there is no tool {state.request.name!r:.80}", hint=hint)
 
 
-def _decision_or_text(decision: Decision | None, otherwise: str) -> Step:
+def _choose_decision(decision: Decision | None, otherwise: str) -> Step:
     """Return the decision, or the text if there is no decision. A denial is falsy, so `or` would drop it."""
     return otherwise if decision is None else decision
 
@@ -270,13 +272,13 @@ def _list_asking_rules(state: CallState) -> str:
     """Return the section names of the policy's rules that require approval of the tool, joined by "and"."""
     asking = [
         rule.tool
-        for rule in state.services.policy.rules_for(state.known.names)
+        for rule in state.services.policy.iter_rules(state.known.names)
         if rule.permission is Permission.ASK or rule.tightening != NO_TIGHTENING
     ]
-    return " and ".join(f"[{dotted(['tools', 'rules', tool])}]" for tool in asking) or "a rule of the policy"
+    return " and ".join(f"[{write_dotted_key(['tools', 'rules', tool])}]" for tool in asking) or "a rule of the policy"
 
 
-def approving_line(state: CallState) -> str:
+def suggest_approval(state: CallState) -> str:
     """Return the configuration change after which such a call needs no approval; an empty string if there is none."""
     if state.tool.requires_approval(state.params):
         return ""
@@ -285,12 +287,12 @@ def approving_line(state: CallState) -> str:
     name, policy, traits = state.known.name, state.services.policy, state.traits
     if traits.tightening != NO_TIGHTENING and traits.needs_confirmation(state.effects):
         return f"remove the settings that require approval from {_list_asking_rules(state)}"
-    rules = policy.rules_for(state.known.names)
+    rules = policy.iter_rules(state.known.names)
     asking = next((rule.tool for rule in rules if rule.permission is Permission.ASK), name)
     return f"approve such calls: {set_command('tools.rules.NAME.permission', 'allow', asking)}"
 
 
-def _author_asks(state: CallState) -> bool:
+def _is_asked_by_author(state: CallState) -> bool:
     return state.tool.default_permission == Permission.ASK
 
 

@@ -16,7 +16,7 @@ from wasmrt.agent.registry._calls import ToolCall, read_call
 from wasmrt.agent.registry._executor import AsyncExecutor, BlockingExecutor, run_blocking, run_without_loop
 from wasmrt.agent.registry._explain import flow_map
 from wasmrt.agent.registry._output import ToolAnswer, build_answer, clean
-from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, actions_within
+from wasmrt.agent.registry._registered import RegisteredTool, ToolRestrictions, list_allowed_actions
 from wasmrt.agent.registry._services import RegistryServices, Trace
 from wasmrt.agent.registry._state import Caller, CallRequest, CallState
 from wasmrt.agent.registry._tool import Tool
@@ -51,20 +51,20 @@ class ToolView:
 
     def read_only(self) -> ToolView:
         """Return a view that allows only reading: GET and HEAD requests, reading files, and tools that only read."""
-        return self._narrowed(read_only=True)
+        return self._narrow_view(read_only=True)
 
     def for_subagent(self) -> ToolView:
         """Return the view for a sub-agent: read-only tools, and the read-only parts of other tools."""
-        return self._narrowed(subagent=True)
+        return self._narrow_view(subagent=True)
 
     def without_network(self, allow: Iterable[str] = ()) -> ToolView:
         """Return a view without tools that can send data, except the tools in `allow`."""
         guard = ExfiltrationGuard(enabled=True, allow_tools=_as_names(allow))
-        return self._narrowed(guards=(*self._restrictions.guards, guard))
+        return self._narrow_view(guards=(*self._restrictions.guards, guard))
 
     def only(self, patterns: Iterable[str]) -> ToolView:
         """Return a view of the tools whose name matches one of the patterns, such as `files-*`."""
-        return self._narrowed(names=(*self._restrictions.names, _as_names(patterns)))
+        return self._narrow_view(names=(*self._restrictions.names, _as_names(patterns)))
 
     def under(self, preset: str | Preset) -> ToolView:
         """Return a view under a preset, in addition to the active preset of the policy.
@@ -75,9 +75,9 @@ class ToolView:
             ConfigurationError: the policy has no preset with this name.
         """
         found = preset if isinstance(preset, Preset) else self._services.policy.named(preset)
-        return self._narrowed(presets=(*self._restrictions.presets, found))
+        return self._narrow_view(presets=(*self._restrictions.presets, found))
 
-    def _narrowed(self, **restrictions: Any) -> ToolView:
+    def _narrow_view(self, **restrictions: Any) -> ToolView:
         return ToolView(self._services, self._restrictions._replace(**restrictions), self._caller)
 
     # -- tools -----------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ class ToolView:
 
     def tool_names(self) -> list[str]:
         """Return the sorted names of the tools that can be called."""
-        return sorted(entry.name for entry in self._visible_entries())
+        return sorted(entry.name for entry in self._iter_visible_entries())
 
     def refusals(self) -> dict[str, Decision]:
         """Return the tools that cannot be called in this view, sorted by name, with the decisions that deny them."""
@@ -117,13 +117,13 @@ class ToolView:
 
     def permission(self, name: str) -> Permission | None:
         """Return the permission that the operator's rules set for a tool, or None if none does."""
-        return self.policy.permission_for(self._services.store.get(name).names)
+        return self.policy.find_permission(self._services.store.get(name).names)
 
     def traits(self, name: str) -> Traits:
         """Return a tool's traits under the operator's rules, limited to the effects that this view allows."""
         entry = self._services.store.get(name)
         traits = self._traits(entry)
-        return traits.within(self._restrictions.allowed_effects(traits))
+        return traits.within(self._restrictions.get_allowed_effects(traits))
 
     def definitions(self, provider: Provider, *, for_: str | None = None) -> list[dict[str, Any]]:
         """Return the definitions of the view's tools for a provider: "openai", "anthropic", "gemini" or "mcp".
@@ -136,7 +136,7 @@ class ToolView:
         if for_ is not None:
             views = {"subagent": self.for_subagent, "read-only": self.read_only}
             return (views[for_]() if for_ in views else self.under(for_)).definitions(provider)
-        return [self._build_definition(entry, provider) for entry in self._visible_entries()]
+        return [self._build_definition(entry, provider) for entry in self._iter_visible_entries()]
 
     def definition(self, name: str, provider: Provider) -> dict[str, Any]:
         """Return the definition of one tool for a provider.
@@ -150,7 +150,7 @@ class ToolView:
 
     def described(self) -> Iterator[DescribedTool]:
         """Yield sanitized descriptions of the tools that programs can call in this view."""
-        for entry in self._visible_entries():
+        for entry in self._iter_visible_entries():
             if _steps.is_for_programs(entry):
                 found = self._build_definition(entry, "mcp")
                 yield DescribedTool(
@@ -174,14 +174,14 @@ class ToolView:
         return entry.document
 
     def __iter__(self) -> Iterator[Tool]:
-        return (entry.tool for entry in self._visible_entries())
+        return (entry.tool for entry in self._iter_visible_entries())
 
     def __contains__(self, name: object) -> bool:
         entry = self._services.store.find(name) if isinstance(name, str) else None
         return entry is not None and self._shows(entry)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self._visible_entries())
+        return sum(1 for _ in self._iter_visible_entries())
 
     # -- calls -----------------------------------------------------------------------------------------------------
 
@@ -298,7 +298,9 @@ class ToolView:
 
     def flows(self) -> FlowMap:
         """Return the paths through the view's tools on which untrusted text could cause private data to be sent."""
-        return flow_map(self._probe(entry) for entry in sorted(self._visible_entries(), key=lambda entry: entry.name))
+        return flow_map(
+            self._probe(entry) for entry in sorted(self._iter_visible_entries(), key=lambda entry: entry.name)
+        )
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
@@ -320,8 +322,8 @@ class ToolView:
     def _build_definition(self, entry: RegisteredTool, provider: Provider) -> dict[str, Any]:
         self._services.definitions.record_returned(entry)
         traits = self._traits(entry)
-        held = self._restrictions.allowed_effects(traits)
-        definition = entry.definition(provider, actions_within(traits, held))
+        held = self._restrictions.get_allowed_effects(traits)
+        definition = entry.definition(provider, list_allowed_actions(traits, held))
         if provider == "mcp":
             definition["annotations"] = self._add_program_effects(entry, traits.within(held)).annotations()
         return definition
@@ -333,14 +335,16 @@ class ToolView:
         """
         if not _steps.runs_programs(entry):
             return traits
-        reached = (self._traits(each) for each in self._visible_entries() if _steps.is_for_programs(each))
-        effects = traits.effects.union(*(each.effects & self._restrictions.allowed_effects(each) for each in reached))
+        reached = (self._traits(each) for each in self._iter_visible_entries() if _steps.is_for_programs(each))
+        effects = traits.effects.union(
+            *(each.effects & self._restrictions.get_allowed_effects(each) for each in reached)
+        )
         return replace(traits, effects=effects)
 
     def _traits(self, entry: RegisteredTool) -> Traits:
         return entry.traits(self._services.policy)
 
-    def _visible_entries(self) -> Iterator[RegisteredTool]:
+    def _iter_visible_entries(self) -> Iterator[RegisteredTool]:
         return (entry for entry in self._services.store if self._shows(entry))
 
     def _shows(self, entry: RegisteredTool) -> bool:
@@ -359,7 +363,7 @@ class ToolView:
         """Return the state of a hypothetical call of a tool. The call is not made."""
         probe = self._new_state(entry.name, None)
         probe.entry, probe.traits = entry, self._traits(entry)
-        probe.effects = probe.traits.effects & self._restrictions.allowed_effects(probe.traits)
+        probe.effects = probe.traits.effects & self._restrictions.get_allowed_effects(probe.traits)
         return probe
 
 

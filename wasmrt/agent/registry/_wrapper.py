@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import Any
 
-from wasmrt.agent.registry._registered import actions_within, decide_effects, is_visible, with_actions
+from wasmrt.agent.registry._registered import decide_effects, is_visible, list_allowed_actions, with_actions
 from wasmrt.agent.registry._state import denial_error
 from wasmrt.agent.registry._tool import Tool
 from wasmrt.core.effects import READING, Effect
@@ -60,7 +60,7 @@ class ReadOnlyToolWrapper:
 
     @property
     def _actions(self) -> frozenset[str] | None:
-        return actions_within(self._tool.traits, READING)
+        return list_allowed_actions(self._tool.traits, READING)
 
     @property
     def digest(self) -> str:

@@ -277,7 +277,7 @@ class FireRefusedError(ToolError):
     code = "routine-busy"
 
 
-def unusable(reason: str) -> ConfigurationError:
+def make_unusable_error(reason: str) -> ConfigurationError:
     """Return the error for a store that cannot be used."""
     return ConfigurationError(
         f"the routines cannot be read or written: {reason}", code="routine-store",

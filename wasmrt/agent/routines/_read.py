@@ -47,8 +47,10 @@ def read_definition(params: Mapping[str, Any]) -> Definition:
         Definition(
             **given
             | {
-                "trigger_type": _one_of(TriggerType, "trigger_type", given.get("trigger_type")),
-                "action_type": _one_of(ActionType, "action_type", given.get("action_type", ActionType.LIGHTWEIGHT)),
+                "trigger_type": _read_choice(TriggerType, "trigger_type", given.get("trigger_type")),
+                "action_type": _read_choice(
+                    ActionType, "action_type", given.get("action_type", ActionType.LIGHTWEIGHT)
+                ),
                 "context_paths": tuple(given.get("context_paths", ())),
             }
         )
@@ -189,7 +191,7 @@ def _check_text(key: str, text: str, limit: int) -> None:
         raise InvalidParametersError(f"expected {key} with 1 to {limit} bytes, got {size}")
 
 
-def _one_of(kind: type[TriggerType] | type[ActionType], key: str, value: Any) -> Any:
+def _read_choice(kind: type[TriggerType] | type[ActionType], key: str, value: Any) -> Any:
     try:
         return kind(value)
     except ValueError:

@@ -53,19 +53,19 @@ class Schedule:
         try:
             seconds = CronSim(self._fields.cron, datetime(2000, 1, 1)).seconds
         except (CronSimError, AssertionError) as error:
-            raise _invalid(f"{error}; {_FORM}".lower()) from error
+            raise _make_invalid_error(f"{error}; {_FORM}".lower()) from error
         # Two different seconds are less than a minute apart. One second is at least a minute apart.
         if len(seconds) > 1:
-            raise _invalid("runs must be at least 60 seconds apart; write one number as the second")
+            raise _make_invalid_error("runs must be at least 60 seconds apart; write one number as the second")
 
-    def next_after(self, moment: datetime) -> datetime | None:
+    def find_next_after(self, moment: datetime) -> datetime | None:
         """Return the first time after `moment`, in UTC, or None if there is none within 50 years."""
-        local = self._next_local(moment.astimezone(self._zone).replace(tzinfo=None))
+        local = self._find_next_local(moment.astimezone(self._zone).replace(tzinfo=None))
         while local is not None:
             found = _to_utc(local, self._zone)
             if found > moment:  # else `moment` is in the second occurrence of a repeated hour
                 return found
-            local = self._next_local(local)
+            local = self._find_next_local(local)
         return None
 
     def check(self, now: datetime) -> datetime:
@@ -74,16 +74,16 @@ class Schedule:
         Raises:
             InvalidParametersError: there is no next time.
         """
-        found = self.next_after(now)
+        found = self.find_next_after(now)
         if found is None:
-            raise _invalid(f"{self.expression!r} has no next time")
+            raise _make_invalid_error(f"{self.expression!r} has no next time")
         return found
 
     @cached_property
     def _last_year(self) -> int:
         return max(self._fields.years, default=_YEARS[-1])
 
-    def _next_local(self, local: datetime) -> datetime | None:
+    def _find_next_local(self, local: datetime) -> datetime | None:
         """Return the first matching local time after `local`, without regard to gaps and repeats."""
         years = self._fields.years
         while local.year <= self._last_year:
@@ -120,10 +120,10 @@ def read_moment(text: str, zone: str) -> datetime:
 
 def _split(expression: str) -> _Fields:
     if len(expression) > MAX_CRON_CHARS or not expression.isascii():
-        raise _invalid(f"expected at most {MAX_CRON_CHARS} ASCII characters")
+        raise _make_invalid_error(f"expected at most {MAX_CRON_CHARS} ASCII characters")
     fields = ["*" if field == "?" else field for field in _NAMED.get(expression.strip(), expression).split()]
     if not 5 <= len(fields) <= 7:
-        raise _invalid(f"got {len(fields)} fields; {_FORM}")
+        raise _make_invalid_error(f"got {len(fields)} fields; {_FORM}")
     if len(fields) == 7:
         return _Fields(" ".join(fields[:6]), _read_years(fields[6]))
     return _Fields(" ".join(fields if len(fields) == 6 else ["0", *fields]), frozenset())
@@ -140,10 +140,10 @@ def _read_years(field: str) -> frozenset[int]:
         last = last if dash else ("2099" if slash else first)
         numbers = (first, last, step if slash else "1")
         if not all(number.isdigit() for number in numbers):
-            raise _invalid(f"bad year {part!r}; expected {_YEARS[0]} to {_YEARS[-1]}")
+            raise _make_invalid_error(f"bad year {part!r}; expected {_YEARS[0]} to {_YEARS[-1]}")
         low, high, by = map(int, numbers)
         if not (low in _YEARS and high in _YEARS and low <= high and by):
-            raise _invalid(f"bad year {part!r}; expected {_YEARS[0]} to {_YEARS[-1]}")
+            raise _make_invalid_error(f"bad year {part!r}; expected {_YEARS[0]} to {_YEARS[-1]}")
         years.update(range(low, high + 1, by))
     return frozenset(years)
 
@@ -181,5 +181,5 @@ def _to_utc(local: datetime, zone: tzinfo) -> datetime:
     return high
 
 
-def _invalid(reason: str) -> InvalidParametersError:
+def _make_invalid_error(reason: str) -> InvalidParametersError:
     return InvalidParametersError(f"invalid cron schedule: {reason}")

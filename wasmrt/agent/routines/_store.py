@@ -26,8 +26,8 @@ from wasmrt.agent.routines._model import (
     Run,
     RunState,
     TriggerType,
+    make_unusable_error,
     not_found,
-    unusable,
 )
 from wasmrt.agent.routines._rows import (
     ENDED_WITH_PROCESS,
@@ -69,7 +69,7 @@ class RoutineStore:
     def __init__(
         self, path: Path | Postgres, *, now: Callable[[], float] | None = None, lease_seconds: float = LEASE_SECONDS
     ) -> None:
-        self._database = open_store(path, "routines", SCHEMA, VERSION, unusable=unusable)
+        self._database = open_store(path, "routines", SCHEMA, VERSION, unusable=make_unusable_error)
         clock = None if now is None else (lambda: int(now() * 1000))
         self.leases = Leases(self._database, seconds=lease_seconds, now=clock)
 
@@ -273,16 +273,16 @@ class RoutineStore:
         if not self._database.exists:
             return
         with self._database.reading() as db:
-            if not self._runs_without_lease(db):
+            if not self._list_runs_without_lease(db):
                 return
         with self._database.writing() as db:
             self._fail_runs_without_lease(db)
 
     def _fail_runs_without_lease(self, db: Connection) -> None:
-        for run_id, routine_id in self._runs_without_lease(db):
+        for run_id, routine_id in self._list_runs_without_lease(db):
             self._finish_run(db, run_id, routine_id, RunState.FAILED, ENDED_WITH_PROCESS, None)
 
-    def _runs_without_lease(self, db: Connection) -> list[tuple[str, str]]:
+    def _list_runs_without_lease(self, db: Connection) -> list[tuple[str, str]]:
         """Return the IDs of running runs whose leases have ended, with their routines."""
         query = f"SELECT id, routine FROM runs WHERE state = 'running' AND {WITHOUT_LEASE}"  # noqa: S608 - a constant
         return [(run_id, routine_id) for run_id, routine_id in db.execute(query, (self.leases.now_ms(db),)).fetchall()]
@@ -323,7 +323,7 @@ def _next_ms(definition: Definition, now_ms: int) -> int | None:
     """Return the next time of a scheduled routine in Unix milliseconds, or None if there is none."""
     moment, found = datetime.fromtimestamp(now_ms / 1000, UTC), None
     if definition.trigger_type is TriggerType.CRON:
-        found = Schedule(definition.schedule, definition.timezone).next_after(moment)
+        found = Schedule(definition.schedule, definition.timezone).find_next_after(moment)
     elif definition.trigger_type is TriggerType.ONCE:
         single = read_moment(definition.at, definition.timezone)
         found = single if single > moment else None

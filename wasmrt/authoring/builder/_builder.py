@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from wasmrt.authoring.builder._model import Call, ChatModel, Outcome, Reply, Workbench, ask
-from wasmrt.authoring.builder._prompt import CONTINUE, NUDGE, feedback, system_prompt
+from wasmrt.authoring.builder._prompt import CONTINUE, NUDGE, system_prompt, write_feedback
 from wasmrt.authoring.builder._steps import ProjectSteps
 from wasmrt.authoring.builder._templates import TemplateEngine
 from wasmrt.authoring.builder._values import (
@@ -186,7 +186,7 @@ class _Run:
             elif (problem := self._check_project(workbench)) is None:
                 return None
             else:
-                self._say(feedback(problem))
+                self._say(write_feedback(problem))
         return "Maximum iterations exceeded"
 
     def _run_calls(self, workbench: Workbench, reply: Reply) -> None:

@@ -71,30 +71,30 @@ def ask(
         lifetime.check()
     if not replies:
         reason = f"{type(failures[0]).__name__}: {failures[0]}" if failures else "the model's thread ended"
-        raise _failure(reason[:_MAX_ERROR_CHARS])
+        raise _make_failure(reason[:_MAX_ERROR_CHARS])
     return _read(replies[0])
 
 
-def _failure(reason: str) -> ToolError:
+def _make_failure(reason: str) -> ToolError:
     return ToolError(f"LLM response failed: {reason}", code="model-failed", hint="check the program's model")
 
 
 def _read(message: Any) -> Reply:
     if not isinstance(message, Mapping):
-        raise _failure(f"expected a message object, got {type(message).__name__}")
+        raise _make_failure(f"expected a message object, got {type(message).__name__}")
     text, calls = message.get("content") or "", message.get("tool_calls") or ()
     if not isinstance(text, str) or not isinstance(calls, Sequence) or isinstance(calls, str):
-        raise _failure('expected "content" as text and "tool_calls" as a list')
+        raise _make_failure('expected "content" as text and "tool_calls" as a list')
     read = tuple(_read_call(call) for call in calls)
     if len(text) + sum(len(str(call.arguments)) for call in read) > _MAX_REPLY_CHARS:
-        raise _failure(f"the reply is longer than {_MAX_REPLY_CHARS:,} characters")
+        raise _make_failure(f"the reply is longer than {_MAX_REPLY_CHARS:,} characters")
     return Reply({"role": "assistant", **message}, text, read)
 
 
 def _read_call(call: Any) -> Call:
     function = call.get("function") if isinstance(call, Mapping) else None
     if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
-        raise _failure('expected each tool call to have "id" and "function" with "name" and "arguments"')
+        raise _make_failure('expected each tool call to have "id" and "function" with "name" and "arguments"')
     return Call(str(call.get("id") or ""), function["name"], function.get("arguments", "{}"))
 
 

@@ -54,6 +54,6 @@ def _read(path: Path) -> str:
         return "(too large to show)"
 
 
-def feedback(error: str) -> str:
+def write_feedback(error: str) -> str:
     """Return the message that reports a failed step to the model."""
     return f'{error}\n\nFix it, then answer "complete" again.'

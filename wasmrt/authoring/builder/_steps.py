@@ -214,9 +214,9 @@ class ProjectSteps:
                 return {"ok": False, "message": "; ".join(undeclared)}
             replace_file(self._project.sidecar, text.encode(), mode=0o644, durable=False)
         except WasmrtError as error:
-            return _failed(error)
+            return _report_failure(error)
         except OSError as error:
-            return _failed(BuildError(f"the capability file cannot be written ({error.strerror})"))
+            return _report_failure(BuildError(f"the capability file cannot be written ({error.strerror})"))
         return {"ok": True, "message": f"wrote {self._project.sidecar.name}"}
 
     def _find_undeclared(self, request: Capabilities) -> list[str]:
@@ -233,10 +233,10 @@ class ProjectSteps:
         except MissingToolchainError:
             raise  # a model cannot fix it
         except BuildError as error:
-            return _failed(error, error.output)
+            return _report_failure(error, error.output)
         except WasmrtError as error:
             lifetime.check()
-            return _failed(error)
+            return _report_failure(error)
 
     def _check_links(self) -> None:
         if found := find_links_outside(self._project.folder):
@@ -282,12 +282,12 @@ class ProjectSteps:
         def run(lifetime: Lifetime) -> dict[str, Any]:
             done = run_in_project(self._project.folder, self._requirement.language, words, lifetime)
             if done.code:
-                return _failed(BuildError(f"{shown} failed with exit code {done.code}"), done.output)
+                return _report_failure(BuildError(f"{shown} failed with exit code {done.code}"), done.output)
             return {"ok": True, "message": f"{shown} succeeded"}
 
         return self._report(run, lifetime)
 
 
-def _failed(error: WasmrtError, output: str = "") -> dict[str, Any]:
+def _report_failure(error: WasmrtError, output: str = "") -> dict[str, Any]:
     hint = f"; {error.hint}" if error.hint else ""
     return {"ok": False, "message": f"{error.message}{hint}", "output": output[-_MAX_OUTPUT_CHARS:]}

@@ -69,7 +69,7 @@ class TemplateEngine:
             return project
         folder = parent / name
         try:
-            for path, text in _files(requirement).items():
+            for path, text in _list_files(requirement).items():
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
                 (folder / path).write_text(text, encoding="utf-8")
         except OSError as error:
@@ -95,7 +95,7 @@ class TemplateEngine:
         return "tool.ts" if language is Language.TYPESCRIPT else self.template(language).edit
 
 
-def _files(requirement: BuildRequirement) -> Mapping[str, str]:
+def _list_files(requirement: BuildRequirement) -> Mapping[str, str]:
     name = requirement.name
     files = {"README.md": f"# {name}\n\n{requirement.description}\n"}
     match requirement.language:

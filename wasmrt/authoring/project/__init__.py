@@ -10,7 +10,7 @@ from wasmrt.authoring.project._project import Project, create_project, open_proj
 from wasmrt.authoring.project._report import check_build
 from wasmrt.authoring.project._storage import BuildFolder, build_folders, remove_build_folders, use_build_folders
 from wasmrt.authoring.project._template import Need, Packages, Step, Template, WorldForm, load_template, template_names
-from wasmrt.authoring.project._test_run import TestResult, difference, run_cases
+from wasmrt.authoring.project._test_run import TestResult, find_difference, run_cases
 from wasmrt.authoring.project._toolchain import (
     Confirm,
     Progress,
@@ -42,8 +42,8 @@ __all__ = [
     "build_folders",
     "check_build",
     "create_project",
-    "difference",
     "find_adapter",
+    "find_difference",
     "find_starting_limits",
     "find_toolchain",
     "find_wasm_tools",

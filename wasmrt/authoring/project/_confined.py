@@ -66,7 +66,7 @@ class BuildSandbox:
             read=[str(self.template.folder), *fetched, *settings],
             write=[*own, *(fetched if fetching else ())],
             # Build scripts are compiled into the cache.
-            execute=[str(self.toolchain.cache), *toolchain, *self._program_folders(words[0])],
+            execute=[str(self.toolchain.cache), *toolchain, *self._iter_program_folders(words[0])],
             network=fetching,
         )
 
@@ -81,7 +81,7 @@ class BuildSandbox:
             "TMPDIR": str(self.temporary) if temporary is None else temporary,
         }
 
-    def _program_folders(self, command: str) -> Iterator[str]:
+    def _iter_program_folders(self, command: str) -> Iterator[str]:
         """Yield the folders of the command's package and of wasmrt's Python."""
         yield from {sys.prefix, sys.base_prefix}
         for folder in self.toolchain.folders:

@@ -146,7 +146,7 @@ def _write_files(template: Template, name: str, folder: Path, world: WorldForm, 
     if len(sources) > _MAX_TEMPLATE_FILES:
         raise ConfigurationError(f"the template of {template.language} has more than {_MAX_TEMPLATE_FILES} files")
     for path, source in sources.items():
-        target = folder / fill(_target_name(path, name), values)
+        target = folder / fill(_get_target_name(path, name), values)
         target.parent.mkdir(parents=True, exist_ok=True)
         data = source.read_bytes()
         try:
@@ -164,7 +164,7 @@ def _list_template_files(root: Path) -> dict[str, Path]:
     return {path.relative_to(root).as_posix(): path for path in found}
 
 
-def _target_name(path: str, name: str) -> str:
+def _get_target_name(path: str, name: str) -> str:
     """Return the path of a copied file; some files are named differently in the template's folder."""
     if path == "tool.capabilities.json":
         return f"{name}.capabilities.json"

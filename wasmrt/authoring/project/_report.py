@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from wasmrt.authoring.project._project import BuiltTool
-from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of, uses_section
+from wasmrt.capabilities import BY_SECTION, Capabilities, find_capabilities, uses_section
 from wasmrt.capabilities.file import parse
 from wasmrt.capabilities.sentences import explain, review
 from wasmrt.catalog.find import described_by_sidecar
@@ -15,7 +15,7 @@ from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
 from wasmrt.sandbox.component import functions_by_interface, qualified_names, worlds
-from wasmrt.sandbox.schema.wit import exported_functions, unsupported
+from wasmrt.sandbox.schema.wit import explain_unsupported, exported_functions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,7 +68,7 @@ def check_build(
     chosen = tuple(each for each in imports if not (imports_wasi and each.startswith("wasi:")))
     denied = _find_denied(chosen, request)
     of_file = [] if file is None else [f"{each.path}: {each.message}" for each in review(file)]
-    unused = [] if file is None else _unused_warnings(imports, request)
+    unused = [] if file is None else _warn_about_unused(imports, request)
     return BuildReport(
         size_bytes=len(data),
         world=tool.world,
@@ -77,7 +77,7 @@ def check_build(
         exports=_list_functions(tool, of="exports"),
         asks=explain(request),
         denied=denied,
-        warnings=(*result.warnings, *tool.problems, *_uncallable_warnings(tool), *of_file, *unused),
+        warnings=(*result.warnings, *tool.problems, *_warn_about_uncallable(tool), *of_file, *unused),
     )
 
 
@@ -88,19 +88,19 @@ def _list_functions(tool: PreparedTool, *, of: str) -> tuple[str, ...]:
     return tuple(qualified_names({name: functions for name, functions in found.items() if functions}))
 
 
-def _uncallable_warnings(tool: PreparedTool) -> list[str]:
+def _warn_about_uncallable(tool: PreparedTool) -> list[str]:
     if tool.world != worlds.GENERIC_WORLD:
         return []
     return [
         f"{each.signature.partition(': ')[0]} is not a tool: {problem}"
         for each in exported_functions(tool.type)
-        if (problem := unsupported(each.type)) is not None  # the toolchain's own functions need no warning
+        if (problem := explain_unsupported(each.type)) is not None  # the toolchain's own functions need no warning
     ]
 
 
 def _find_denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, ...]:
     denied = []
-    for capability, name in capabilities_of(imports).items():
+    for capability, name in find_capabilities(imports).items():
         if capability not in BY_SECTION:
             denied.append(f"{name}: no capability file can allow {capability}")
         elif request.section(BY_SECTION[capability].replaces) is not None and _is_imported_completely(name, imports):
@@ -120,7 +120,7 @@ def _is_replaced(capability: str, name: str, request: Capabilities) -> bool:
     return any(part.replaces == capability and uses_section(part.section, [name]) for part in request.parts)
 
 
-def _unused_warnings(imports: tuple[str, ...], request: Capabilities) -> list[str]:
+def _warn_about_unused(imports: tuple[str, ...], request: Capabilities) -> list[str]:
     return [
         f"{capability}: requested, but none of the component's imports uses it"
         for capability in BY_SECTION

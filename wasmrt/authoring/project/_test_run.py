@@ -124,7 +124,7 @@ def _check_output(case: TestCase, actual: Any) -> list[str]:
         return [f"expected an error, got the result {_shorten(actual)}"]
     if case.fields is not None:
         return [problem for check in case.fields if (problem := _check_field(check, actual)) is not None]
-    found = difference(case.expected, actual)
+    found = find_difference(case.expected, actual)
     return [] if found is None else [found]
 
 
@@ -140,7 +140,7 @@ def _check_field(check: FieldCheck, actual: Any) -> str | None:
             return f"{shown} is missing" if check.exists else None
     if not check.exists:
         return f"{shown} is not expected; got {_shorten(actual)}"
-    return difference(check.value, actual, shown) if check.has_value else None
+    return find_difference(check.value, actual, shown) if check.has_value else None
 
 
 def _check_error(case: TestCase, error: ToolError) -> list[str]:
@@ -158,7 +158,7 @@ def _check_error(case: TestCase, error: ToolError) -> list[str]:
     return problems
 
 
-def difference(expected: Any, actual: Any, path: str = "$") -> str | None:
+def find_difference(expected: Any, actual: Any, path: str = "$") -> str | None:
     """Return a description of the first difference between two JSON values, or None if they are equal.
 
     1 equals 1.0, but not true.
@@ -170,12 +170,14 @@ def difference(expected: Any, actual: Any, path: str = "$") -> str | None:
         for key in actual:
             if key not in expected:
                 return f"{path}.{key} is not expected; got {_shorten(actual[key])}"
-        return next(filter(None, (difference(expected[key], actual[key], f"{path}.{key}") for key in expected)), None)
+        return next(
+            filter(None, (find_difference(expected[key], actual[key], f"{path}.{key}") for key in expected)), None
+        )
     if isinstance(expected, list) and isinstance(actual, list):
         if len(expected) != len(actual):
             return f"{path} has {len(actual)} entries; expected {len(expected)}"
         pairs = enumerate(zip(expected, actual, strict=True))
-        return next(filter(None, (difference(a, b, f"{path}[{index}]") for index, (a, b) in pairs)), None)
+        return next(filter(None, (find_difference(a, b, f"{path}[{index}]") for index, (a, b) in pairs)), None)
     same_kind = isinstance(expected, bool) == isinstance(actual, bool)
     return None if same_kind and expected == actual else f"{path} is {_shorten(actual)}; expected {_shorten(expected)}"
 
@@ -247,7 +249,7 @@ class MadeUpSecrets(EntryStore):
 
 def _respond(recorded: RecordedExchange, budget: ExchangeBudget) -> WireResponse:
     if len(recorded.answer) > budget.max_response_bytes:
-        raise budget.too_large_failure()
+        raise budget.fail_too_large()
     budget.charge_received(len(recorded.answer))
     headers = tuple((name.encode("latin-1", "replace"), value.encode()) for name, value in recorded.answer_headers)
     return WireResponse(recorded.status, headers, WholeBody(recorded.answer))
@@ -266,12 +268,12 @@ def _find_mismatch(recorded: RecordedExchange, request: WireRequest) -> str | No
     for name, value in recorded.headers:
         if (name.lower(), value) not in sent:
             return f"its header {name}"
-    if recorded.body is not None and not _same_body(recorded.body, request.body or b""):
+    if recorded.body is not None and not _is_same_body(recorded.body, request.body or b""):
         return "its body"
     return None
 
 
-def _same_body(recorded: Any, sent: bytes) -> bool:
+def _is_same_body(recorded: Any, sent: bytes) -> bool:
     if isinstance(recorded, str):
         return recorded.encode() == sent
     try:

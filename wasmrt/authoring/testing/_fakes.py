@@ -153,16 +153,16 @@ class FakeVault:
 
     def _respond(self, request: ReceivedRequest, _: ServerConnection) -> bytes:
         if self.sealed:
-            return _json(503, {"errors": ["Vault is sealed"]})
+            return _make_response(503, {"errors": ["Vault is sealed"]})
         if request.header("X-Vault-Token") != self.token:
-            return _json(403, {"errors": ["permission denied"]})
+            return _make_response(403, {"errors": ["permission denied"]})
         found = self.secrets.get(request.target.removeprefix(f"/v1/{self.mount}/data/"))
         if found is None:
-            return _json(404, {"errors": []})
+            return _make_response(404, {"errors": []})
         metadata = {"created_time": "2026-01-01T00:00:00Z", "deletion_time": "", "destroyed": False, "version": 1}
-        return _json(200, {"data": {"data": dict(found), "metadata": metadata}})
+        return _make_response(200, {"data": {"data": dict(found), "metadata": metadata}})
 
 
-def _json(status: int, value: object) -> bytes:
+def _make_response(status: int, value: object) -> bytes:
     body = json.dumps(value).encode()
     return http_response(body, status=status, headers=(("Content-Type", "application/json"),))

@@ -145,7 +145,7 @@ class ScriptedServer:
             connection = ServerConnection(sock, number, self._closing)
             reader = _Reader(sock, number)
             while connection.keep_alive and not self._closing.is_set():
-                request = reader.next_request()
+                request = reader.read_next_request()
                 if request is None:
                     return
                 self.requests.append(request)
@@ -167,7 +167,7 @@ class _Reader:
     def __init__(self, sock: socket.socket, number: int) -> None:
         self._sock, self._number, self._data = sock, number, b""
 
-    def next_request(self) -> ReceivedRequest | None:
+    def read_next_request(self) -> ReceivedRequest | None:
         while b"\r\n\r\n" not in self._data:
             if not self._more():
                 return None

@@ -16,8 +16,8 @@ from wasmrt.capabilities._fields import (
     Problems,
     Property,
     Text,
-    child,
-    nearest,
+    join_path,
+    suggest_nearest,
 )
 from wasmrt.capabilities.file._model import AuthSection, CapabilityFile, ValidationEndpoint, as_tree, format_file, parse
 from wasmrt.capabilities.kinds._login import OAuthConfig
@@ -41,8 +41,8 @@ __all__ = [
     "ValidationEndpoint",
     "as_tree",
     "capability_schema",
-    "child",
     "format_file",
-    "nearest",
+    "join_path",
     "parse",
+    "suggest_nearest",
 ]

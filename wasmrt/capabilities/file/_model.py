@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from wasmrt.capabilities._capabilities import Capabilities, ToolGrant, read_sections
-from wasmrt.capabilities._fields import whole
+from wasmrt.capabilities._fields import drop_zero_fraction
 from wasmrt.capabilities.kinds._login import LoginCapability, OAuthConfig, read_oauth
 from wasmrt.capabilities.sections import SECTIONS
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
@@ -68,7 +68,7 @@ def build_auth(tree: dict[str, Any]) -> AuthSection:
         oauth=None if oauth is None else read_oauth(oauth),
         validation_endpoint=None
         if validation is None
-        else ValidationEndpoint(**validation | {"headers": _pairs(validation.get("headers", {}))}),
+        else ValidationEndpoint(**validation | {"headers": _read_pairs(validation.get("headers", {}))}),
     )
 
 
@@ -82,7 +82,7 @@ def build_setup(tree: dict[str, Any]) -> tuple[SetupSecret, ...]:
     )
 
 
-def _pairs(tree: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _read_pairs(tree: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted(tree.items()))
 
 
@@ -149,32 +149,32 @@ def format_file(file: CapabilityFile | Capabilities) -> str:
 def as_tree(file: CapabilityFile | Capabilities) -> dict[str, Any]:
     """Return the file as JSON data, in canonical order."""
     if isinstance(file, Capabilities):
-        tree = _capabilities_tree(file)
-        return tree | ({"logins": {login.vendor: _login_tree(login) for login in file.logins}} if file.logins else {})
+        tree = _write_capabilities(file)
+        return tree | ({"logins": {login.vendor: _write_login(login) for login in file.logins}} if file.logins else {})
     tree = {}
     if "$schema" in file.sections:
         tree["$schema"] = file.sections["$schema"]
     for key in ("description", "version", "wit_version"):
         if (value := getattr(file, key)) is not None:
             tree[key] = value
-    tree |= _capabilities_tree(file.capabilities)
+    tree |= _write_capabilities(file.capabilities)
     if file.auth is not None:
-        tree["auth"] = _auth_tree(file.auth)
+        tree["auth"] = _write_auth(file.auth)
     if file.logins:
-        tree["logins"] = {login.vendor: _auth_tree(replace(login, provider=None)) for login in file.logins}
+        tree["logins"] = {login.vendor: _write_auth(replace(login, provider=None)) for login in file.logins}
     return tree | {key: value for key, value in file.sections.items() if key != "$schema"}
 
 
-def _capabilities_tree(capabilities: Capabilities) -> dict[str, Any]:
+def _write_capabilities(capabilities: Capabilities) -> dict[str, Any]:
     tree = {part.section: part.as_json(None) for part in capabilities.parts}
     if overrides := capabilities.limits.overrides():
-        tree["limits"] = {name: whole(value) for name, value in overrides.items()}
+        tree["limits"] = {name: drop_zero_fraction(value) for name, value in overrides.items()}
     if capabilities.tools is not None:
-        tree["tools"] = {tool.name: _tool_tree(tool, capabilities) for tool in capabilities.tools}
+        tree["tools"] = {tool.name: _write_tool(tool, capabilities) for tool in capabilities.tools}
     return tree
 
 
-def _tool_tree(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
+def _write_tool(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     """Return the section of a tool as JSON data. It lists credentials of the component by name."""
     tree = {part.section: part.as_json(component.get(type(part))) for part in tool.capabilities.parts}
     theirs = () if component.http is None else component.http.credentials
@@ -184,20 +184,20 @@ def _tool_tree(tool: ToolGrant, component: Capabilities) -> dict[str, Any]:
     return first | tree | ({} if tool.effects is None else {"effects": [str(effect) for effect in tool.effects]})
 
 
-def _login_tree(login: LoginCapability) -> dict[str, Any]:
-    return _auth_tree(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
+def _write_login(login: LoginCapability) -> dict[str, Any]:
+    return _write_auth(AuthSection(secret_name=login.secret_name, oauth=login.oauth))
 
 
-def _auth_tree(auth: AuthSection) -> dict[str, Any]:
+def _write_auth(auth: AuthSection) -> dict[str, Any]:
     names = [f.name for f in fields(auth) if f.name not in ("oauth", "validation_endpoint")]
-    tree = _changed(auth, *names)
+    tree = _select_changed(auth, *names)
     for key in ("oauth", "validation_endpoint"):
         if (part := getattr(auth, key)) is not None:
-            tree[key] = _changed(part, *(f.name for f in fields(part)))
+            tree[key] = _select_changed(part, *(f.name for f in fields(part)))
     return tree
 
 
-def _changed(owner: Any, *names: str) -> dict[str, Any]:
+def _select_changed(owner: Any, *names: str) -> dict[str, Any]:
     """Return those of the named fields whose values differ from the defaults, as JSON data."""
     defaults = {f.name: f.default for f in fields(owner)}
     values = {name: getattr(owner, name) for name in names if getattr(owner, name) != defaults[name]}

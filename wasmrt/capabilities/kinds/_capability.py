@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
 from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
-from wasmrt.capabilities._fields import Problems, Property, child
+from wasmrt.capabilities._fields import Problems, Property, join_path
 from wasmrt.capabilities._phrases import format_number
-from wasmrt.capabilities.model import widest
+from wasmrt.capabilities.model import remove_covered
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, WasmrtError
@@ -132,7 +132,7 @@ class Capability(ABC):
         return {cls.grant_list.partition(".")[2]: [entry]}
 
     @classmethod
-    def example_line(cls) -> str:
+    def format_example(cls) -> str:
         """Return an example of the section as a line of JSON."""
         return f'"{cls.section}": {json.dumps(cls.addition_tree(cls.example))}'
 
@@ -286,7 +286,7 @@ class ListedCapability(Capability, Generic[E]):
         known, most = (outer.entries, outer.numbers()) if outer is not None else ((), type(self)().numbers())
         for index, entry in enumerate(self.entries):
             if not any(self.within(entry, other) for other in known):
-                yield child(self.grant_list, index), WIDER
+                yield join_path(self.grant_list, index), WIDER
         for name, number in self.numbers().items():
             if number > most[name]:
                 yield f"{self.section}.{name}", WIDER
@@ -302,7 +302,7 @@ class ListedCapability(Capability, Generic[E]):
 
     @classmethod
     def condense(cls, parts: Sequence[Self]) -> Self:
-        return parts[0].with_entries(widest((entry for part in parts for entry in part.entries), cls.within))
+        return parts[0].with_entries(remove_covered((entry for part in parts for entry in part.entries), cls.within))
 
     def additions(self) -> Iterator[Addition]:
         return (Addition(self.grant_list, json.dumps(entry)) for entry in self.entries)
@@ -353,10 +353,10 @@ def narrower(one: E, other: E, within: Callable[[E, E], bool]) -> E | None:
     return one if within(one, other) else other if within(other, one) else None
 
 
-def common_entries(one: Iterable[E], other: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
+def intersect_entries(one: Iterable[E], other: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
     """Return the entries for everything that both lists of entries cover."""
     pairs = (narrower(a, b, within) for a, b in product(one, other))
-    return widest((entry for entry in pairs if entry is not None), within)
+    return remove_covered((entry for entry in pairs if entry is not None), within)
 
 
 def attempt(place: str, problems: Problems, make: Callable[[], T]) -> T | None:

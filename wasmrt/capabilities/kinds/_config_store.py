@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any, ClassVar, Self
 
-from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text, child
+from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text, join_path
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, attempt
 from wasmrt.capabilities.model import set_tuple
@@ -129,7 +129,7 @@ class ConfigStoreCapability(PatternCapability):
             key, has_value, _ = entry.partition("=")
             if has_value and _SECRET.search(key):
                 yield FileWarning(
-                    child(self.grant_list, index), "the tool can read this value; use a credential instead"
+                    join_path(self.grant_list, index), "the tool can read this value; use a credential instead"
                 )
 
     @classmethod

@@ -12,7 +12,7 @@ from wasmrt.capabilities._fields import Flag, ListOf, MapOf, Number, ObjectSchem
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import Change
 from wasmrt.capabilities.model import read_secret_name
-from wasmrt.capabilities.services import Service, known_services, scope_in_words
+from wasmrt.capabilities.services import Service, describe_scope, known_services
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.url import InvalidUrlError, parse_url
 
@@ -123,16 +123,18 @@ def login_within(inner: LoginCapability, outer: LoginCapability) -> bool:
     )
 
 
-def common_login(one: LoginCapability, other: LoginCapability) -> LoginCapability | None:
+def intersect_login(one: LoginCapability, other: LoginCapability) -> LoginCapability | None:
     """Return the login with the scopes that both logins have, or None if the logins differ or share no scope."""
     both = tuple(scope for scope in one.oauth.scopes if scope in other.oauth.scopes)
     common = replace(one, oauth=replace(one.oauth, scopes=both))
     return common if login_within(common, one) and login_within(common, other) else None
 
 
-def common_logins(request: Iterable[LoginCapability], grant: Sequence[LoginCapability]) -> tuple[LoginCapability, ...]:
+def intersect_logins(
+    request: Iterable[LoginCapability], grant: Sequence[LoginCapability]
+) -> tuple[LoginCapability, ...]:
     """Return the logins that are in both lists, each with the scopes that it has in both lists."""
-    pairs = (common_login(asked, given) for asked, given in product(request, grant))
+    pairs = (intersect_login(asked, given) for asked, given in product(request, grant))
     return tuple(login for login in pairs if login is not None)
 
 
@@ -145,7 +147,7 @@ def read_oauth(tree: dict[str, Any]) -> OAuthConfig:
 def explain_logins(logins: Iterable[LoginCapability], *, services: Iterable[Service] | None = None) -> tuple[str, ...]:
     """Describe each login in a sentence: its service, client and scopes, and the secret that it sets."""
     known = tuple(known_services() if services is None else services)
-    return tuple(_sentence(login, known) for login in logins)
+    return tuple(_describe_login(login, known) for login in logins)
 
 
 def added_logins(
@@ -159,7 +161,7 @@ def added_logins(
     for login in after:
         was, section = old.get(login.secret_name), f"logins.{login.vendor}"
         if was is None:
-            yield Change(section, _sentence(login, known_services()))
+            yield Change(section, _describe_login(login, known_services()))
         elif not login_within(login, was):
             for words in _describe_differences(was, login, narrower=narrower):
                 yield Change(section, f"login {login.vendor} {words}")
@@ -204,7 +206,7 @@ ABOUT_LOGIN = {
 """A phrase for each setting of a login; in a sentence about a change, the new and the old value follow."""
 
 
-def _sentence(login: LoginCapability, services: Iterable[Service]) -> str:
+def _describe_login(login: LoginCapability, services: Iterable[Service]) -> str:
     oauth = login.oauth
     agreed, token = (urlsplit(url).netloc for url in (oauth.authorization_url, oauth.token_url))
     place = agreed if agreed == token else f"{agreed}, with the token of {token}"
@@ -218,7 +220,7 @@ def _describe_scopes(oauth: OAuthConfig, scopes: Iterable[str], services: Iterab
     host = urlsplit(oauth.authorization_url).hostname or ""
     words, unknown = [], []
     for scope in scopes:
-        said = scope_in_words(host, scope, services)
+        said = describe_scope(host, scope, services)
         words.append(said) if said else unknown.append(scope)
     told = [f"to {join_words(words)}"] if words else []
     told += [f"for {join_words(unknown)}"] if unknown else []

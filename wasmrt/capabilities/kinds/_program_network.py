@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from wasmrt.capabilities._fields import child
+from wasmrt.capabilities._fields import join_path
 from wasmrt.capabilities.kinds.http import format_path, read_entry
 from wasmrt.capabilities.model import EndpointPattern
 from wasmrt.core.errors import ConfigurationError
@@ -22,7 +22,7 @@ def read_program_network(value: Any) -> tuple[EndpointPattern, ...]:
     """
     if not isinstance(value, list | tuple) or len(value) > MAX_CAPABILITY_ENTRIES:
         raise ConfigurationError(f'"network" must be a list of up to {MAX_CAPABILITY_ENTRIES} hosts', hint=_HINT)
-    return tuple(_read_host_entry(each, child("network", index)) for index, each in enumerate(value))
+    return tuple(_read_host_entry(each, join_path("network", index)) for index, each in enumerate(value))
 
 
 def program_network_line(entry: EndpointPattern) -> str:
@@ -30,7 +30,7 @@ def program_network_line(entry: EndpointPattern) -> str:
     where = "every public host" if entry.host_pattern == "*" else entry.host_pattern
     parts = []
     for scheme in entry.schemes:
-        ports = ", ".join(map(str, entry.ports_for(scheme)))
+        ports = ", ".join(map(str, entry.get_ports(scheme)))
         if scheme == "https":
             parts.append(f"https on port {ports}, every path and method: TLS hides them")
         else:

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Self
 
 from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text
 from wasmrt.capabilities._phrases import join_words
-from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, common_entries
-from wasmrt.capabilities.model import glob_covers, read_secret_glob, read_secret_name, set_tuple, unique
+from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, intersect_entries
+from wasmrt.capabilities.model import glob_covers, read_secret_glob, read_secret_name, remove_duplicates, set_tuple
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
@@ -53,7 +53,7 @@ class SecretsCapability(PatternCapability):
 
     def __post_init__(self) -> None:
         set_tuple(self, "allowed_names", str)
-        object.__setattr__(self, "allowed_names", unique(read_secret_glob, self.allowed_names))
+        object.__setattr__(self, "allowed_names", remove_duplicates(read_secret_glob, self.allowed_names))
 
     def allows(self, name: str) -> bool:
         """Return whether a guest may check the existence of the secret `name`. Case is ignored."""
@@ -81,7 +81,7 @@ class SecretsCapability(PatternCapability):
         return PatternCapability.without(self, name, None if value is None else value.lower())
 
     def intersect(self, other: Self) -> Self:
-        return self.with_entries(common_entries(self.entries, other.entries, self.within))
+        return self.with_entries(intersect_entries(self.entries, other.entries, self.within))
 
     def effects(self) -> frozenset[Effect]:
         return frozenset({Effect.USE_SECRET} if self.allowed_names else ())

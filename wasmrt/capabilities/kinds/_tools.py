@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from wasmrt.capabilities._fields import MapOf, ObjectSchema, Problems, Property, Text, child
+from wasmrt.capabilities._fields import MapOf, ObjectSchema, Problems, Property, Text, join_path
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import WIDER, FileWarning, Flow, ListedCapability, attempt
 from wasmrt.capabilities.kinds._limits import RATE, RATE_NAMES, RateLimitConfig
@@ -113,7 +113,9 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
 
     def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
         known = () if outer is None else outer.aliases
-        return ((child(self.grant_list, alias), WIDER) for alias, tool in self.aliases if (alias, tool) not in known)
+        return (
+            (join_path(self.grant_list, alias), WIDER) for alias, tool in self.aliases if (alias, tool) not in known
+        )
 
     def intersect(self, other: Self) -> Self:
         both = tuple(pair for pair in self.aliases if pair in other.aliases)

@@ -15,7 +15,7 @@ from wasmrt.capabilities.kinds._capability import (
     FileWarning,
     Flow,
     PatternCapability,
-    common_entries,
+    intersect_entries,
 )
 from wasmrt.capabilities.model import (
     check_numbers,
@@ -24,8 +24,8 @@ from wasmrt.capabilities.model import (
     plain_path,
     protected_problem,
     read_prefix,
+    remove_duplicates,
     set_tuple,
-    unique,
 )
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
@@ -113,7 +113,7 @@ class _Prefixed(PatternCapability):
 
 def _set_prefixes(owner: _Prefixed) -> None:
     set_tuple(owner, "allowed_prefixes", str)
-    prefixes = unique(read_prefix, owner.allowed_prefixes)
+    prefixes = remove_duplicates(read_prefix, owner.allowed_prefixes)
     object.__setattr__(owner, "allowed_prefixes", ("",) if "" in prefixes else prefixes)
 
 
@@ -167,7 +167,7 @@ class WorkspaceCapability(_Prefixed):
         return type(self)(tuple(entries))
 
     def intersect(self, other: Self) -> Self:
-        return self.with_entries(common_entries(self.entries, other.entries, self.within))
+        return self.with_entries(intersect_entries(self.entries, other.entries, self.within))
 
     def effects(self) -> frozenset[Effect]:
         return frozenset({Effect.READ_FILESYSTEM} if self.allowed_prefixes else ())
@@ -284,7 +284,7 @@ class WorkspaceWriteCapability(_Prefixed):
 
     def intersect(self, other: Self) -> Self:
         return replace(
-            self.with_entries(common_entries(self.entries, other.entries, self.within)),
+            self.with_entries(intersect_entries(self.entries, other.entries, self.within)),
             max_file_bytes=min(self.max_file_bytes, other.max_file_bytes),
             max_bytes=min(self.max_bytes, other.max_bytes),
             max_files=min(self.max_files, other.max_files),
@@ -298,7 +298,7 @@ class WorkspaceWriteCapability(_Prefixed):
             ConfigurationError: a folder is not a valid prefix.
         """
         folders = WorkspaceWriteCapability(tuple(paths)).allowed_prefixes
-        return self.with_entries(common_entries(self.entries, folders, self.within))
+        return self.with_entries(intersect_entries(self.entries, folders, self.within))
 
     def effects(self) -> frozenset[Effect]:
         if not self.allowed_prefixes:

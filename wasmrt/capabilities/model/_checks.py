@@ -43,12 +43,12 @@ def set_tuple(owner: object, name: str, kind: type) -> None:
     object.__setattr__(owner, name, items)
 
 
-def unique(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
+def remove_duplicates(read: Callable[[str], str], items: Iterable[str]) -> tuple[str, ...]:
     """Return the canonical spelling of each item, without duplicates, in the given order."""
     return tuple(dict.fromkeys(map(read, items)))
 
 
-def widest(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
+def remove_covered(items: Iterable[E], within: Callable[[E, E], bool]) -> list[E]:
     """Omit every item that another item covers, and return the rest.
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import product
 
-from wasmrt.capabilities.model._checks import widest
+from wasmrt.capabilities.model._checks import remove_covered
 from wasmrt.capabilities.model._credential import USUAL_PORTS, CredentialMapping
 from wasmrt.capabilities.model._endpoint import ANY_HOST, METHODS, EndpointPattern
 from wasmrt.capabilities.model._path import PathPattern, path_pattern
@@ -27,12 +27,12 @@ def endpoint_within(inner: EndpointPattern, outer: EndpointPattern) -> bool:
         host_within(inner.host_pattern, outer.host_pattern)
         and inner.path_pattern.within(outer.path_pattern)
         and inner.public_only >= outer.public_only
-        and _methods(inner) <= _methods(outer)
+        and _get_methods(inner) <= _get_methods(outer)
         and origins_of(inner) <= origins_of(outer)
     )
 
 
-def common_ports(one: CredentialMapping, other: CredentialMapping) -> tuple[int, ...] | None:
+def intersect_ports(one: CredentialMapping, other: CredentialMapping) -> tuple[int, ...] | None:
     """Return the ports to which both credentials are sent, or None if there is no such port."""
     if one.ports == other.ports:
         return one.ports
@@ -53,12 +53,12 @@ def credential_within(inner: CredentialMapping, outer: CredentialMapping) -> boo
     )
 
 
-def common_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
+def intersect_endpoints(one: EndpointPattern, other: EndpointPattern) -> list[EndpointPattern]:
     """Return entries for the requests that both entries cover."""
-    host = _narrower(one.host_pattern, other.host_pattern)
+    host = _choose_narrower(one.host_pattern, other.host_pattern)
     if host is None:
         return []
-    methods = tuple(m for m in METHODS if m in _methods(one) & _methods(other))
+    methods = tuple(m for m in METHODS if m in _get_methods(one) & _get_methods(other))
     paths = one.path_pattern.intersect(other.path_pattern)
     if not methods or paths is None:
         return []
@@ -81,15 +81,15 @@ def with_origins(entry: EndpointPattern, origins: frozenset[tuple[str, int]]) ->
 
 def origins_of(entry: EndpointPattern) -> frozenset[tuple[str, int]]:
     """Return the schemes of an entry, each with its ports."""
-    return frozenset((scheme, port) for scheme in entry.schemes for port in entry.ports_for(scheme))
+    return frozenset((scheme, port) for scheme in entry.schemes for port in entry.get_ports(scheme))
 
 
-def hosts_meet(one: str, other: str) -> bool:
+def have_common_host(one: str, other: str) -> bool:
     """Return whether some host matches both patterns."""
-    return _narrower(one, other) is not None
+    return _choose_narrower(one, other) is not None
 
 
-def common_credentials(
+def intersect_credentials(
     request: Iterable[CredentialMapping], grant: Sequence[CredentialMapping]
 ) -> tuple[CredentialMapping, ...]:
     """Return the credentials that are in both lists, limited to the hosts, paths and ports that both lists allow."""
@@ -98,13 +98,13 @@ def common_credentials(
     for asked, given in product(request, grant):
         if (asked.secret_name, asked.location) != (given.secret_name, given.location):
             continue
-        hosts = common_hosts(asked.host_patterns, given.host_patterns)
-        paths = common_paths(asked.path_patterns, given.path_patterns)
-        ports = common_ports(asked, given)
+        hosts = intersect_hosts(asked.host_patterns, given.host_patterns)
+        paths = intersect_paths(asked.path_patterns, given.path_patterns)
+        ports = intersect_ports(asked, given)
         optional = asked.optional and given.optional
         same = (asked.secret_name, asked.location, hosts, paths, ports, optional)
         if hosts and paths is not None and ports is not None and same not in merged:
-            name = _free_name(asked.name, names)
+            name = _find_free_name(asked.name, names)
             names.add(name)
             merged[same] = replace(
                 asked, host_patterns=hosts, path_patterns=paths, ports=ports, optional=optional, name=name
@@ -112,27 +112,27 @@ def common_credentials(
     return tuple(merged.values())
 
 
-def _free_name(name: str, taken: set[str]) -> str:
+def _find_free_name(name: str, taken: set[str]) -> str:
     if name not in taken:
         return name
     return next(free for n in range(2, MAX_CAPABILITY_ENTRIES**2) if (free := f"{name[:120]}-{n}") not in taken)
 
 
-def common_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
+def intersect_hosts(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...]:
     """Return the hosts that both lists of patterns cover."""
     first, second = frozenset(one), frozenset(other)
-    within = [host for host in one if not second.isdisjoint(_covering(host))]
-    within += [host for host in other if not first.isdisjoint(_covering(host))]
+    within = [host for host in one if not second.isdisjoint(_list_covering_patterns(host))]
+    within += [host for host in other if not first.isdisjoint(_list_covering_patterns(host))]
     return tuple(dict.fromkeys(within))
 
 
-def _covering(host: str) -> list[str]:
+def _list_covering_patterns(host: str) -> list[str]:
     """Return `host`, which may be a pattern, and every `*.` pattern that covers `host`."""
     labels = host.removeprefix("*.").split(".")
     return [host, *("*." + ".".join(labels[at:]) for at in range(1, len(labels)))]
 
 
-def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
+def intersect_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...] | None:
     """Return prefixes for the paths that both lists cover, or None for no path. An empty list covers every path.
 
     Raises:
@@ -142,14 +142,14 @@ def common_paths(one: tuple[str, ...], other: tuple[str, ...]) -> tuple[str, ...
         return one or other
     mine, theirs = ([path_pattern(text, is_exact=False) for text in side] for side in (one, other))
     both = (common for a, b in product(mine, theirs) if (common := a.intersect(b)) is not None)
-    return tuple(each.text for each in widest(both, PathPattern.within)) or None
+    return tuple(each.text for each in remove_covered(both, PathPattern.within)) or None
 
 
-def _methods(entry: EndpointPattern) -> frozenset[str]:
+def _get_methods(entry: EndpointPattern) -> frozenset[str]:
     return frozenset(entry.methods or METHODS)
 
 
-def _narrower(one: str, other: str) -> str | None:
+def _choose_narrower(one: str, other: str) -> str | None:
     if host_within(one, other):
         return one
     return other if host_within(other, one) else None

@@ -253,7 +253,7 @@ class CredentialMapping:
 
     def matches(self, url: ParsedUrl) -> bool:
         """Return whether a request to `url` carries this credential. The caller checks that the request uses TLS."""
-        return self._host_rank(url) is not None and self._path_rank(url) is not None
+        return self._rank_host(url) is not None and self._rank_path(url) is not None
 
     def has_place(self, url: ParsedUrl) -> bool:
         """Return whether the secret can be put into a request to `url`: a placeholder, if any, must be in the path."""
@@ -265,15 +265,15 @@ class CredentialMapping:
         """The paths whose requests carry the secret; without path patterns, every path."""
         return tuple(path_pattern(text, is_exact=False) for text in self.path_patterns or ("/",))
 
-    def precedence(self, url: ParsedUrl) -> tuple[tuple[int, int, int], int, str, str]:
+    def get_precedence(self, url: ParsedUrl) -> tuple[tuple[int, int, int], int, str, str]:
         """Return a sort key that orders matching credentials from general to specific: by path, host, then names."""
-        return (self._path_rank(url) or (0, 0, 0), self._host_rank(url) or 0, self.secret_name, self.name)
+        return (self._rank_path(url) or (0, 0, 0), self._rank_host(url) or 0, self.secret_name, self.name)
 
-    def _host_rank(self, url: ParsedUrl) -> int | None:
+    def _rank_host(self, url: ParsedUrl) -> int | None:
         ranks = [len(p) + 1000 * (p[0] != "*") for p in self.host_patterns if host_matches(p, url.host)]
         return max(ranks, default=None)
 
-    def _path_rank(self, url: ParsedUrl) -> tuple[int, int, int] | None:
+    def _rank_path(self, url: ParsedUrl) -> tuple[int, int, int] | None:
         if not self.path_patterns:
             return (0, 0, 0)
         return max((pattern.rank for pattern in self.paths if pattern.matches(url.segments)), default=None)
@@ -301,7 +301,7 @@ def matching_credentials(credentials: Iterable[CredentialMapping], url: ParsedUr
     so that the caller refuses the request instead of sending it without the credential.
     """
     winners: dict[str, CredentialMapping] = {}
-    for mapping in sorted((m for m in credentials if m.matches(url)), key=lambda m: m.precedence(url)):
+    for mapping in sorted((m for m in credentials if m.matches(url)), key=lambda m: m.get_precedence(url)):
         if url.scheme == "http" or url.port in (mapping.ports or USUAL_PORTS):
             winners[mapping.location.slot] = mapping
     return tuple(winners[slot] for slot in sorted(winners))
@@ -326,7 +326,7 @@ def usual_ports(hosts: Iterable[str], allowlist: Iterable[EndpointPattern]) -> t
             port
             for entry in entries
             if host_matches(entry.host_pattern, host) or host_matches(host, entry.host_pattern)
-            for port in entry.ports_for("https")
+            for port in entry.get_ports("https")
         }
         for host in hosts
     ]

@@ -41,8 +41,8 @@ def read_host_pattern(text: object) -> str:
     try:
         host = read_host(bare, brackets=False)
     except UnreadableError as problem:
-        reason = _host_problem(text) or problem
-        raise ConfigurationError(f"invalid host {text!r}: {reason}", hint=_host_hint(text)) from None
+        reason = _find_host_problem(text) or problem
+        raise ConfigurationError(f"invalid host {text!r}: {reason}", hint=_find_host_hint(text)) from None
     if not wildcard:
         return host
     if parse_address(host) is not None or "." not in host:
@@ -53,7 +53,7 @@ def read_host_pattern(text: object) -> str:
     return f"*.{host}"
 
 
-def _host_problem(text: str) -> str | None:
+def _find_host_problem(text: str) -> str | None:
     if "://" in text:
         return "expected only a host, got a URL"
     if any(mark in text for mark in "/?#@"):
@@ -61,10 +61,10 @@ def _host_problem(text: str) -> str | None:
     return "it contains a port" if _WITH_PORT.match(text) else None
 
 
-def _host_hint(text: str) -> str | None:
+def _find_host_hint(text: str) -> str | None:
     if any(mark in text for mark in "/?#@"):
         found = _URL.match(text)
-        parts = "" if found is None else f": {_url_members(**found.groupdict())}"
+        parts = "" if found is None else f": {_write_url_members(**found.groupdict())}"
         return f"write only the host, without scheme, path or user{parts}"
     if found := _WITH_PORT.match(text):
         return f'write the port separately: "host": "{found[1]}", "port": {found[2] or 443}'
@@ -75,7 +75,7 @@ def _host_hint(text: str) -> str | None:
     return None
 
 
-def _url_members(scheme: str | None, host: str, port: str | None, path: str | None) -> str:
+def _write_url_members(scheme: str | None, host: str, port: str | None, path: str | None) -> str:
     """Return the members of an entry for a URL, or for its part from the host on."""
     try:
         parts = [f'"host": "{host[:2] if host.startswith("*.") else ""}{read_host(host.removeprefix("*."))}"']
@@ -164,15 +164,15 @@ class EndpointPattern:
 
     def with_methods(self, *methods: str | Iterable[str]) -> EndpointPattern:
         """Allow only these methods, given as arguments or as one list."""
-        return replace(self, methods=_flat(methods))
+        return replace(self, methods=_flatten_items(methods))
 
     def with_ports(self, *ports: int | Iterable[int]) -> EndpointPattern:
         """Allow these ports instead of the scheme's default port."""
-        return replace(self, ports=_flat(ports))
+        return replace(self, ports=_flatten_items(ports))
 
     def with_schemes(self, *schemes: str | Iterable[str]) -> EndpointPattern:
         """Allow the given schemes (`https`, `http`); the default is only https."""
-        return replace(self, schemes=_flat(schemes))
+        return replace(self, schemes=_flatten_items(schemes))
 
     @property
     def path_pattern(self) -> PathPattern:
@@ -185,7 +185,7 @@ class EndpointPattern:
         """Allow only the paths of a pattern."""
         return self.with_path_prefix(pattern.text) if pattern.most is None else self.with_path(pattern.text)
 
-    def ports_for(self, scheme: str) -> tuple[int, ...]:
+    def get_ports(self, scheme: str) -> tuple[int, ...]:
         """Return the ports that the entry covers for `scheme`, or `()` if the entry does not cover `scheme`."""
         if scheme not in self.schemes:
             return ()
@@ -214,7 +214,7 @@ class EndpointPattern:
         return json.dumps(self.as_dict())
 
 
-def _flat(items: Iterable[Any]) -> tuple[Any, ...]:
+def _flatten_items(items: Iterable[Any]) -> tuple[Any, ...]:
     """Replace each list among the items by its own items."""
     flat: list[Any] = []
     for item in items:
@@ -293,12 +293,12 @@ _NAMES = frozenset(
 _PREFIXES = ("x-forwarded-", "x-original-", "x-rewrite-")
 
 
-def folded_header(name: str) -> str:
+def fold_header(name: str) -> str:
     """Return the form of a header name in which lenient servers compare it: some read `X_Api.Key` as `x-api-key`."""
     return _PUNCTUATION.sub("-", name.lower())
 
 
 def is_host_header(name: str) -> bool:
     """Return whether a header is reserved for the host, in any spelling."""
-    folded = folded_header(name)
+    folded = fold_header(name)
     return folded in _NAMES or folded.startswith(_PREFIXES)

@@ -9,7 +9,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.url import ambiguity, is_plain_segment, split_path
+from wasmrt.core.url import find_ambiguity, is_plain_segment, split_path
 
 MAX_PATH_LENGTH = 2048
 ANY_SEGMENT = "*"
@@ -76,11 +76,11 @@ class PathPattern(NamedTuple):
         if self.within(common):
             return None
         # Only `/a` without `/a/`, and `/a` without the single path `/a`, are patterns.
-        if self.most is None and len(common.names) == len(self.names) == self.least and self._same_names(common):
+        if self.most is None and len(common.names) == len(self.names) == self.least and self._has_same_names(common):
             return path_pattern(self.text if common.most is None else f"{self.text}/", is_exact=common.most is None)
         raise ConfigurationError(f"no pattern matches {self.text} without {common.text}")
 
-    def _same_names(self, other: PathPattern) -> bool:
+    def _has_same_names(self, other: PathPattern) -> bool:
         return all(_is_within(a, b) for a, b in zip(self.names, other.names, strict=True))
 
     def _segments(self) -> list[tuple[str, str | None]]:
@@ -138,7 +138,7 @@ def read_path_pattern(text: object) -> str:
                 f"path {text!r:.200} has a '*' within the segment {segment!r:.80}; it must be a whole segment",
                 hint="write '*' for any one segment, or %2A for the character itself",
             )
-    unclear = ambiguity(text)
+    unclear = find_ambiguity(text)
     if unclear is not None:
         raise ConfigurationError(f"path {text!r:.200} contains {unclear}")
     return text

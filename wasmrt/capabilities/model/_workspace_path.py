@@ -41,10 +41,10 @@ def path_problem(path: object) -> str | None:
         return "the path is absolute"
     if _DRIVE.match(path):
         return "the path contains a drive"
-    return _segment_problem(path)
+    return _find_segment_problem(path)
 
 
-def _segment_problem(path: str) -> str | None:
+def _find_segment_problem(path: str) -> str | None:
     segments = path.split("/")
     if ".." in segments:
         return "the path contains '..'"
@@ -97,7 +97,7 @@ def protected_problem(path: str) -> str | None:
 
     The reason never quotes the path.
     """
-    names = [_folded(name) for name in plain_path(path).split("/")]
+    names = [_fold_name(name) for name in plain_path(path).split("/")]
     if names[0] in _FOLDERS:
         return "the folder defines the agent's identity, which tools must not write"
     # Folders with such a name are protected, too, because a file could replace them later.
@@ -110,10 +110,10 @@ def protected_problem(path: str) -> str | None:
 
 def is_prompt_file(path: str) -> bool:
     """Return whether a valid path in an agent's memory names a file that becomes part of the prompt, in any folder."""
-    return not _PROMPT.isdisjoint(_folded(name) for name in path.split("/"))
+    return not _PROMPT.isdisjoint(_fold_name(name) for name in path.split("/"))
 
 
-def _folded(name: str) -> str:
+def _fold_name(name: str) -> str:
     # SECURITY: for some file systems, two names are equal if they differ only in case, Unicode form, invisible
     # characters, or dots and spaces at the end.
     plain = normalize("NFKC", name)
@@ -127,6 +127,6 @@ def is_invisible(char: str) -> bool:
     return selects or char in _UNSEEN or unicodedata.category(char) == "Cf"
 
 
-_PROMPT = frozenset(map(_folded, PROMPT_FILES))
-_FILES = frozenset(map(_folded, IDENTITY_FILES))
-_FOLDERS = frozenset(map(_folded, IDENTITY_FOLDERS))
+_PROMPT = frozenset(map(_fold_name, PROMPT_FILES))
+_FILES = frozenset(map(_fold_name, IDENTITY_FILES))
+_FOLDERS = frozenset(map(_fold_name, IDENTITY_FOLDERS))

@@ -8,8 +8,8 @@ from typing import Any
 
 from wasmrt.capabilities._capabilities import Capabilities
 from wasmrt.capabilities._effects import effects_of
-from wasmrt.capabilities._fields import child
-from wasmrt.capabilities._imports import capabilities_of, import_example, needs_section, uses_section
+from wasmrt.capabilities._fields import join_path
+from wasmrt.capabilities._imports import find_capabilities, import_example, needs_section, uses_section
 from wasmrt.capabilities._merge import for_tool
 from wasmrt.capabilities._phrases import join_words, name_tools
 from wasmrt.capabilities.file import SECTIONS, CapabilityFile
@@ -47,11 +47,12 @@ def diff(old: Capabilities, new: Capabilities, *, defaults: ResourceLimits | Non
     """
     limits = defaults or ResourceLimits()
     return CapabilityDiff(
-        tuple(_all_added(old, new, limits, narrower=False)), tuple(_all_added(new, old, limits, narrower=True))
+        tuple(_iter_all_added(old, new, limits, narrower=False)),
+        tuple(_iter_all_added(new, old, limits, narrower=True)),
     )
 
 
-def _all_added(
+def _iter_all_added(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, *, narrower: bool
 ) -> Iterator[Change]:
     """Yield a change for everything that `after` allows and `before` does not.
@@ -59,13 +60,13 @@ def _all_added(
     With `narrower`, `after` is the old version, so each change is something that the new version no longer allows.
     """
     numbers = Numbers(narrower=narrower)
-    yield from _added(before, after, defaults, numbers)
+    yield from _iter_added(before, after, defaults, numbers)
     yield from added_logins(before.logins, after.logins, narrower=narrower)
     if before.tools is not None or after.tools is not None:
-        yield from _added_for_tools(before, after, defaults, numbers)
+        yield from _iter_added_for_tools(before, after, defaults, numbers)
 
 
-def _added_for_tools(
+def _iter_added_for_tools(
     before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: Numbers
 ) -> Iterator[Change]:
     """Yield the changes of single tools. A change that several tools have is yielded once, with the names of all."""
@@ -73,8 +74,8 @@ def _added_for_tools(
     changed: dict[Change, list[str]] = {}
     for name in sorted(names):
         was, now = for_tool(before, name), for_tool(after, name)
-        held = _effects_held(before, name, was), _effects_held(after, name, now)
-        for change in (*_added(was, now, defaults, numbers), *_added_effects(was, *held)):
+        held = _find_tool_effects(before, name, was), _find_tool_effects(after, name, now)
+        for change in (*_iter_added(was, now, defaults, numbers), *_iter_added_effects(was, *held)):
             changed.setdefault(change, []).append(name)
     if after.tools is None and before.tools is not None:
         yield Change("tools", "every tool has all capabilities of the component")
@@ -82,28 +83,30 @@ def _added_for_tools(
         yield Change(f"tools.{tools[0]}.{change.section}", f"{name_tools(tools)}: {change.sentence}")
 
 
-def _added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
+def _iter_added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
     """Yield a change for each effect that `after` adds and that the old grant `was` would already have allowed.
 
     The other added effects come from new entries, which are changes themselves.
     """
-    for effect in sorted((after - before) & _effects_within_reach(was)):
+    for effect in sorted((after - before) & _find_possible_effects(was)):
         yield Change("effects", f"may {in_words(frozenset({effect}))}, as far as the rest of its grant allows")
 
 
-def _effects_held(capabilities: Capabilities, name: str, own: Capabilities) -> frozenset[Effect]:
+def _find_tool_effects(capabilities: Capabilities, name: str, own: Capabilities) -> frozenset[Effect]:
     """Return the effects that calls of the tool `name` can have: the declared effects that its grant `own` allows."""
     declared = next((tool.effects for tool in capabilities.tools or () if tool.name == name), None)
-    return _effects_within_reach(own) & (EVERY_EFFECT if declared is None else frozenset(declared))
+    return _find_possible_effects(own) & (EVERY_EFFECT if declared is None else frozenset(declared))
 
 
-def _effects_within_reach(own: Capabilities) -> frozenset[Effect]:
+def _find_possible_effects(own: Capabilities) -> frozenset[Effect]:
     """Return the effects of a grant, or all effects if the grant can call other tools, whose effects are unknown."""
     effects = effects_of(own)
     return EVERY_EFFECT if Effect.INVOKE_TOOL in effects else effects
 
 
-def _added(before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: Numbers) -> Iterator[Change]:
+def _iter_added(
+    before: Capabilities, after: Capabilities, defaults: ResourceLimits, numbers: Numbers
+) -> Iterator[Change]:
     for part in after.parts:
         yield from part.added(before.get(type(part)), numbers)
     yield from after.limits.added(before.limits, defaults, numbers)
@@ -126,11 +129,14 @@ def explain(
     known = tuple(known_services() if services is None else services)
     if capabilities.tools is not None:
         logins = explain_logins(capabilities.logins, services=known)
-        return (*_by_tools(capabilities, known, networks), *logins, "no tool may do anything else")
-    sentences = [*_allowed(capabilities, known, networks), *explain_logins(capabilities.logins, services=known)]
+        return (*_describe_by_tools(capabilities, known, networks), *logins, "no tool may do anything else")
+    sentences = [
+        *_describe_allowed(capabilities, known, networks),
+        *explain_logins(capabilities.logins, services=known),
+    ]
     if not sentences:
         return ("may not do anything outside its sandbox: no network, no files, no secrets, no other tools",)
-    lacking = _lacking(capabilities)
+    lacking = _list_lacking(capabilities)
     return (*sentences, *([f"may not {join_words(lacking, 'or')}"] if lacking else []), "may not do anything else")
 
 
@@ -152,18 +158,18 @@ def explain_added(
     had = explain_logins(before.logins, services=known)
     more = [each for each in explain_logins(after.logins, services=known) if each not in had]
     if before.tools is None and after.tools is None:
-        old = _allowed(before, known, networks)
-        return (*_only_new(old, _allowed(after, known, networks)), *more)
+        old = _describe_allowed(before, known, networks)
+        return (*_remove_known(old, _describe_allowed(after, known, networks)), *more)
     names = {tool.name: None for side in (after, before) for tool in side.tools or ()}
     added: dict[str, list[str]] = {}
     for name in names:
-        old, new = (_allowed(_section(side, name), known, networks) for side in (before, after))
-        for sentence in _only_new(old, new):
+        old, new = (_describe_allowed(_select_tool(side, name), known, networks) for side in (before, after))
+        for sentence in _remove_known(old, new):
             added.setdefault(sentence, []).append(name)
     return (*(f"{join_words(tools)} {sentence}" for sentence, tools in added.items()), *more)
 
 
-def _only_new(old: Sequence[str], new: Sequence[str]) -> list[str]:
+def _remove_known(old: Sequence[str], new: Sequence[str]) -> list[str]:
     return [sentence for sentence in new if sentence not in old and not sentence.startswith("may not ")]
 
 
@@ -177,17 +183,17 @@ def tool_groups(
     known = tuple(known_services() if services is None else services)
     groups: dict[tuple[str, ...], list[str]] = {}
     for tool in capabilities.tools or ():
-        own = _allowed(_section(capabilities, tool.name), known, networks)
+        own = _describe_allowed(_select_tool(capabilities, tool.name), known, networks)
         groups.setdefault(tuple(own), []).append(tool.name)
     return groups
 
 
-def _section(capabilities: Capabilities, name: str) -> Capabilities:
+def _select_tool(capabilities: Capabilities, name: str) -> Capabilities:
     """Return the capabilities of one tool, without the limits, which apply to every tool."""
     return replace(for_tool(capabilities, name), limits=ToolLimits())
 
 
-def _lacking(capabilities: Capabilities) -> list[str]:
+def _list_lacking(capabilities: Capabilities) -> list[str]:
     """Return phrases for the kinds of actions that the capabilities do not allow, such as `read files`."""
     verbs: dict[str, list[str]] = {}
     for kind in KINDS:
@@ -200,7 +206,9 @@ def _lacking(capabilities: Capabilities) -> list[str]:
     return [f"{' or '.join(verb)} {on}{itself if on.endswith('network') else ''}" for on, verb in verbs.items()]
 
 
-def _by_tools(capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
+def _describe_by_tools(
+    capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]
+) -> Iterator[str]:
     """Yield the sentences that apply to every tool, then one sentence for each group of tools that may do more."""
     groups = tool_groups(capabilities, services=services, networks=networks)
     every = [each for each in next(iter(groups), ()) if all(each in allowed for allowed in groups)]
@@ -216,14 +224,16 @@ def _by_tools(capabilities: Capabilities, services: Sequence[Service], networks:
         yield f"each call may use {limits}"
 
 
-def _allowed(capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]) -> list[str]:
+def _describe_allowed(
+    capabilities: Capabilities, services: Sequence[Service], networks: Sequence[Network]
+) -> list[str]:
     sentences = [each for part in capabilities.parts for each in part.sentences(services, networks)]
-    sentences += _flows(capabilities, networks)
+    sentences += _describe_flows(capabilities, networks)
     limits = capabilities.limits.describe()
     return [*sentences, f"may use {limits}"] if limits else sentences
 
 
-def _flows(capabilities: Capabilities, networks: Sequence[Network]) -> list[str]:
+def _describe_flows(capabilities: Capabilities, networks: Sequence[Network]) -> list[str]:
     """Return sentences on the destinations to which a tool can send data that it reads.
 
     Hosts for GET requests are destinations, too, because the path and query of a request can carry data.
@@ -251,14 +261,14 @@ def review(file: CapabilityFile, imports: Iterable[str] | None = None) -> tuple[
     An import is a name as in the component (`wasmrt:tool/http@0.1.0`), optionally with a function (`#http-request`).
     """
     warnings = [each for part in file.capabilities.parts for each in part.warnings()]
-    warnings += _on_sections(file)
+    warnings += _review_sections(file)
     if imports is not None:
-        warnings += _on_imports(file.capabilities, imports)
+        warnings += _review_imports(file.capabilities, imports)
     return tuple(warnings)
 
 
-def _on_sections(file: CapabilityFile) -> Iterator[FileWarning]:
-    places = {"auth": file.auth} | {child("logins", login.vendor): login for login in file.logins}
+def _review_sections(file: CapabilityFile) -> Iterator[FileWarning]:
+    places = {"auth": file.auth} | {join_path("logins", login.vendor): login for login in file.logins}
     for at, login in places.items():
         if login and login.oauth and login.oauth.client_secret:
             yield FileWarning(
@@ -269,9 +279,9 @@ def _on_sections(file: CapabilityFile) -> Iterator[FileWarning]:
             yield FileWarning(name, f"wasmrt does not act on this section: {SECTIONS[name].about}")
 
 
-def _on_imports(capabilities: Capabilities, imports: Iterable[str]) -> Iterator[FileWarning]:
+def _review_imports(capabilities: Capabilities, imports: Iterable[str]) -> Iterator[FileWarning]:
     imports = tuple(imports)
-    needed, granted = capabilities_of(imports), [part.section for part in capabilities.parts]
+    needed, granted = find_capabilities(imports), [part.section for part in capabilities.parts]
     for name in (kind.section for kind in KINDS):
         if needs_section(name, imports, granted):
             yield FileWarning(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.services._match import Power, Service, powers_of, scope_in_words
+from wasmrt.capabilities.services._match import Power, Service, describe_scope, iter_powers
 from wasmrt.capabilities.services._read import known_services, read_services
 
-__all__ = ["Power", "Service", "known_services", "powers_of", "read_services", "scope_in_words"]
+__all__ = ["Power", "Service", "describe_scope", "iter_powers", "known_services", "read_services"]

@@ -36,7 +36,7 @@ class Service:
     """The scopes of a login, each with a phrase such as `read your mail`."""
 
 
-def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:
+def iter_powers(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[tuple[Service, Power]]:
     """Yield each permission at a service that some request of `entry` uses, in the order of the services.
 
     An entry for every public host yields nothing, because its destination is unknown.
@@ -45,23 +45,23 @@ def powers_of(entry: EndpointPattern, services: Iterable[Service]) -> Iterator[t
         return
     methods = frozenset(entry.methods or METHODS)
     for service in services:
-        if not any(_hosts_meet(host, entry.host_pattern) for host in service.hosts):
+        if not any(_have_common_host(host, entry.host_pattern) for host in service.hosts):
             continue
-        words = _words(service)
+        words = _list_words(service)
         for power in service.can:
             if power.methods and methods.isdisjoint(power.methods):
                 continue
-            if not power.paths or any(_paths_meet(path, entry.path_pattern, words) for path in power.paths):
+            if not power.paths or any(_have_common_path(path, entry.path_pattern, words) for path in power.paths):
                 yield service, power
 
 
-def scope_in_words(host: str, scope: str, services: Iterable[Service]) -> str | None:
+def describe_scope(host: str, scope: str, services: Iterable[Service]) -> str | None:
     """Return a description of a scope at the service whose login page is at `host`, or None if the scope is unknown."""
     found = (service.scopes.get(scope) for service in services if host in service.login)
     return next((words for words in found if words), None)
 
 
-def _hosts_meet(known: str, granted: str) -> bool:
+def _have_common_host(known: str, granted: str) -> bool:
     """Return whether some host matches both patterns."""
     one, other = known.split(".")[::-1], granted.split(".")[::-1]
     for at, (a, b) in enumerate(zip(one, other, strict=False)):
@@ -73,7 +73,7 @@ def _hosts_meet(known: str, granted: str) -> bool:
     return len(one) == len(other)
 
 
-def _words(service: Service) -> frozenset[tuple[int, str]]:
+def _list_words(service: Service) -> frozenset[tuple[int, str]]:
     """Return the literal segments in the paths of a service, each with its position.
 
     A `*` in another path of the service does not match these segments.
@@ -82,7 +82,7 @@ def _words(service: Service) -> frozenset[tuple[int, str]]:
     return frozenset((at, name) for path in paths for at, name in enumerate(path.names) if name is not None)
 
 
-def _paths_meet(power: PathPattern, granted: PathPattern, words: frozenset[tuple[int, str]]) -> bool:
+def _have_common_path(power: PathPattern, granted: PathPattern, words: frozenset[tuple[int, str]]) -> bool:
     """Return whether some path matches both patterns, for a service that ignores a slash at the end of a path."""
     known, names = _without_end(power.names), _without_end(granted.names)
     if power.most is not None and len(names) > len(known):

@@ -11,7 +11,7 @@ from typing import Any
 from wasmrt.capabilities.model import METHODS, PathPattern, path_pattern, read_path_pattern
 from wasmrt.capabilities.services._match import Power, Service
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.core.strict_toml import Mistake, Place, Reader, lines_of, read_table, read_toml, texts
+from wasmrt.core.strict_toml import Mistake, Place, Reader, find_lines, read_table, read_texts, read_toml
 
 _MAX_SERVICES = 1000
 _HOST = re.compile(r"(?:\*\.)?[a-z0-9-]+(?:\.(?:[a-z0-9-]+|\*))*\Z")
@@ -49,7 +49,7 @@ def read_services(data: bytes) -> tuple[Service, ...]:
         )
     found = tuple(_read_service(item, index, mistakes) for index, item in enumerate(listed))
     if mistakes:
-        lines = lines_of(text)
+        lines = find_lines(text)
         told = "; ".join(f"{m.key} {m.problem}{_format_line_number(lines, m.key)}" for m in mistakes)
         raise ConfigurationError(f"invalid services file: {told}", hint=mistakes[0].hint)
     return found
@@ -80,7 +80,7 @@ def _read_words(value: Any) -> str:
 
 
 def _read_hosts(value: Any) -> tuple[str, ...]:
-    found = texts(value)
+    found = read_texts(value)
     for host in found:
         if not _HOST.match(host):
             raise ConfigurationError(f"has an invalid host: {host!r}", hint='write it like "api.example.com"')
@@ -88,14 +88,14 @@ def _read_hosts(value: Any) -> tuple[str, ...]:
 
 
 def _read_paths(value: Any) -> tuple[PathPattern, ...]:
-    found = texts(value)
+    found = read_texts(value)
     return tuple(
         path_pattern(read_path_pattern(path.removesuffix(_ENDS)), is_exact=path.endswith(_ENDS)) for path in found
     )
 
 
 def _read_methods(value: Any) -> tuple[str, ...]:
-    found = texts(value)
+    found = read_texts(value)
     for method in found:
         if method not in METHODS:
             raise ConfigurationError(f"has an unknown method: {method!r}; use one of {', '.join(METHODS)}")

@@ -63,7 +63,7 @@ class FolderFiles:
                     raise UnfitFileError(last, Unfit.TOO_LARGE)
                 return file.read(max_bytes)
         except FileNotFoundError:
-            raise missing(name) from None
+            raise make_missing_error(name) from None
         except OSError as error:
             code = "package-too-large" if getattr(error, "reason", None) is Unfit.TOO_LARGE else "package-link"
             raise PackageError(f"cannot read the package's file {name} ({error.strerror})", code=code) from None
@@ -113,7 +113,7 @@ class ArchiveFiles:
     def read(self, name: str, *, max_bytes: int) -> bytes:
         contents = self._files.get(check_name(name))
         if contents is None:
-            raise missing(name)
+            raise make_missing_error(name)
         if len(contents) > max_bytes:
             raise PackageError(f"the package's file {name} has more than {max_bytes:,} bytes", code="package-too-large")
         return contents
@@ -123,7 +123,7 @@ class ArchiveFiles:
         return sorted(self._files)
 
 
-def missing(name: str) -> PackageError:
+def make_missing_error(name: str) -> PackageError:
     """Return the error for a missing file of a package."""
     return PackageError(
         f"the package has no file {name}", code="package-missing", hint="add the file, or fix the manifest"

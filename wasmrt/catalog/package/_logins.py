@@ -40,7 +40,7 @@ def read_logins(manifest: Manifest) -> Logins:
             left.append(f"[auth.{vendor}] was omitted: no tool uses its credential")
             continue
         first, *others = handles[vendor]
-        section = _section(vendor, first, login, tuple(scopes[vendor]))
+        section = _make_section(vendor, first, login, tuple(scopes[vendor]))
         sections.append(section)
         left += [f"[auth.{vendor}] {what}" for what in _not_followed(login)]
         if section.oauth is not None:
@@ -66,18 +66,18 @@ def settings_of(manifest: Manifest) -> dict[str, Any]:
     return {"setup": listed} if listed else {}
 
 
-def _section(vendor: str, handle: str, login: Mapping[str, Any], scopes: tuple[str, ...]) -> AuthSection:
+def _make_section(vendor: str, handle: str, login: Mapping[str, Any], scopes: tuple[str, ...]) -> AuthSection:
     return AuthSection(
         secret_name=handle,
         display_name=login.get("display_name"),
         instructions=login.get("instructions"),
         setup_url=login.get("setup_url"),
         provider=vendor,
-        oauth=_oauth(login, scopes) if _is_by_browser(login) else None,
+        oauth=_make_oauth(login, scopes) if _is_by_browser(login) else None,
     )
 
 
-def _oauth(login: Mapping[str, Any], scopes: tuple[str, ...]) -> OAuthConfig:
+def _make_oauth(login: Mapping[str, Any], scopes: tuple[str, ...]) -> OAuthConfig:
     client = login.get("client_credentials", {})
     scopes = tuple(login.get("scopes", scopes))
     extra = dict(login.get("extra_authorize_params", {}))
@@ -87,8 +87,8 @@ def _oauth(login: Mapping[str, Any], scopes: tuple[str, ...]) -> OAuthConfig:
     return OAuthConfig(
         authorization_url=login["authorization_endpoint"],
         token_url=login["token_endpoint"],
-        client_id_env=_variable(client.get("client_id_handle")),
-        client_secret_env=_variable(client.get("client_secret_handle")),
+        client_id_env=_get_variable(client.get("client_id_handle")),
+        client_secret_env=_get_variable(client.get("client_secret_handle")),
         scopes=scopes,
         extra_params=tuple(sorted(extra.items())),
         access_token_field=str(token).lstrip("/").replace("/", "."),
@@ -100,7 +100,7 @@ def _is_by_browser(login: Mapping[str, Any]) -> bool:
     return login.get("method") == "oauth2_code" and {"authorization_endpoint", "token_endpoint"} <= login.keys()
 
 
-def _variable(handle: str | None) -> str | None:
+def _get_variable(handle: str | None) -> str | None:
     """Return the name of the environment variable for a setting: the setting's name in upper case, with underscores."""
     return None if handle is None else handle.upper().replace("-", "_").replace(".", "_")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from wasmrt.capabilities.file import INVALID, Problems, child, nearest
+from wasmrt.capabilities.file import INVALID, Problems, join_path, suggest_nearest
 from wasmrt.catalog.package._fields import HEAD, TOOL, V2, V3
 from wasmrt.catalog.package._standard import reserved_operations, standard_operations
 from wasmrt.core import strict_toml
@@ -56,16 +56,16 @@ def read_manifest(data: bytes) -> Manifest:
     problems = Problems()
     schema = tree.pop("schema_version", None)
     if schema not in (V3, V2):
-        problems.add("schema_version", f"must be {V3!r} or {V2!r}{nearest(str(schema), (V3, V2))}")
-        raise refused(problems)
+        problems.add("schema_version", f"must be {V3!r} or {V2!r}{suggest_nearest(str(schema), (V3, V2))}")
+        raise make_refused_error(problems)
     _check_kind(tree)
-    place, tools = _listed_tools(tree, problems)
-    head, left = _head(tree, problems)
+    place, tools = _take_tools(tree, problems)
+    head, left = _read_head(tree, problems)
     read = [_read_tool(schema, tool, f"{place}[{index}]", problems) for index, tool in enumerate(tools)]
     if head is not INVALID:
         _check(head, {f"{place}[{index}]": tool for index, tool in enumerate(read) if tool is not INVALID}, problems)
     if problems:
-        raise refused(problems)
+        raise make_refused_error(problems)
     return Manifest(
         schema=schema,
         id=head["id"],
@@ -91,10 +91,10 @@ def read_toml(data: bytes) -> dict[str, Any]:
     except strict_toml.TomlError as error:
         problems = Problems()
         problems.add("$", f"not valid TOML: {str(error)[:200]}")
-        raise refused(problems) from None
+        raise make_refused_error(problems) from None
 
 
-def refused(problems: Problems) -> ManifestError:
+def make_refused_error(problems: Problems) -> ManifestError:
     """Return the error for a manifest with problems."""
     place, first = problems.found[0]
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -122,7 +122,7 @@ def _check_kind(tree: Mapping[str, Any]) -> None:
             )  # fmt: skip
 
 
-def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[Any]]:
+def _take_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[Any]]:
     """Remove the tools from `tree`. Return their path, which depends on the manifest version, and the list of tools."""
     place, tools = "tools", tree.pop("tools", None)
     for key in ("capabilities", _PROVIDER):
@@ -142,7 +142,7 @@ def _listed_tools(tree: dict[str, Any], problems: Problems) -> tuple[str, list[A
     return place, tools
 
 
-def _head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
+def _read_head(tree: Mapping[str, Any], problems: Problems) -> tuple[Any, list[str]]:
     """Return the sections that do not belong to single tools (or INVALID), and a sentence for each ignored section."""
     before = len(problems)
     head = {}
@@ -192,7 +192,7 @@ def _check(head: Mapping[str, Any], tools: Mapping[str, dict[str, Any]], problem
         seen.add(tool["id"])
         _check_schema(head["id"], tool, at, problems)
         for number, credential in enumerate(tool.get("credentials", ())):
-            _check_credential(credential, child(f"{at}.credentials", number), problems)
+            _check_credential(credential, join_path(f"{at}.credentials", number), problems)
     _check_vendors(head.get("auth", {}), tools, problems)
 
 
@@ -206,7 +206,7 @@ def _check_schema(package: str, tool: Mapping[str, Any], at: str, problems: Prob
     if operation in reserved_operations():
         problems.add(f"{at}.standard_op", f"{operation!r} is reserved by the standard")
     elif operation not in known:
-        problems.add(f"{at}.standard_op", f"is not a standard operation{nearest(operation, (*known,))}")
+        problems.add(f"{at}.standard_op", f"is not a standard operation{suggest_nearest(operation, (*known,))}")
     elif known[operation].writes and "external_write" not in tool.get("effects", ()):
         problems.add(f"{at}.effects", f'must contain "external_write", because the operation {operation} changes data')
     if tool["id"] != f"{package}.{operation}":

@@ -25,7 +25,7 @@ from wasmrt.capabilities.file import (
     parse,
 )
 from wasmrt.catalog.package._files import ArchiveFiles, FolderFiles, PackageFiles, read_archive
-from wasmrt.catalog.package._manifest import read_toml, refused
+from wasmrt.catalog.package._manifest import make_refused_error, read_toml
 from wasmrt.catalog.package._package import Package, read_prompt, read_tool_schema
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import InvalidNameError, PackageError
@@ -123,7 +123,7 @@ def read_package_file(data: bytes) -> PackageFile:
         if len(set(names)) < len(names) or not all(map(is_alias, names)):
             problems.add("tools", "each tool needs a unique name of letters, digits, '_', '-' and '.'")
     if problems:
-        raise refused(problems)
+        raise make_refused_error(problems)
     return PackageFile(values["name"], values)
 
 
@@ -137,7 +137,7 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
     """
     check_digests(files)
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_TOML_BYTES))
-    component, capabilities = _component(own, files, max_bytes=max_bytes), _capabilities(own, files)
+    component, capabilities = _read_component(own, files, max_bytes=max_bytes), _read_capabilities(own, files)
     _check_built(own, component, capabilities)
     listed = own.values.get("tools")
     return Package(
@@ -145,8 +145,8 @@ def read_own_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX_BYTE
         version=own.values.get("version", ""),
         description=own.values.get("description", ""),
         component=component,
-        request=_about(own, CapabilityFile() if capabilities is None else parse(capabilities)),
-        tools=None if listed is None else tuple(_spec(tool, files) for tool in listed),
+        request=_add_descriptions(own, CapabilityFile() if capabilities is None else parse(capabilities)),
+        tools=None if listed is None else tuple(_make_spec(tool, files) for tool in listed),
     )
 
 
@@ -165,7 +165,7 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
         )  # fmt: skip
     own = read_package_file(files.read(PACKAGE_FILE, max_bytes=MAX_TOML_BYTES))
     contents = {PACKAGE_FILE: files.read(PACKAGE_FILE, max_bytes=MAX_TOML_BYTES)}
-    component, capabilities = _component(own, files, max_bytes=COMPONENT_MAX_BYTES), _capabilities(own, files)
+    component, capabilities = _read_component(own, files, max_bytes=COMPONENT_MAX_BYTES), _read_capabilities(own, files)
     _check_built(own, component, capabilities)
     contents[own.component[0]] = component
     if capabilities is not None:
@@ -184,7 +184,7 @@ def pack(files: FolderFiles) -> tuple[str, bytes]:
 def write_archive(contents: Mapping[str, bytes]) -> bytes:
     """Return an archive of files and their digests, for `check_digests`. Equal files result in equal bytes."""
     digests = {name: digest_of(data) for name, data in sorted(contents.items())}
-    return _zip({**contents, DIGESTS: (json.dumps(digests, indent=2) + "\n").encode()})
+    return _write_zip({**contents, DIGESTS: (json.dumps(digests, indent=2) + "\n").encode()})
 
 
 def check_digests(files: PackageFiles) -> dict[str, str]:
@@ -208,14 +208,14 @@ def check_digests(files: PackageFiles) -> dict[str, str]:
     return found
 
 
-def _component(own: PackageFile, files: PackageFiles, *, max_bytes: int) -> bytes:
+def _read_component(own: PackageFile, files: PackageFiles, *, max_bytes: int) -> bytes:
     name = next((name for name in own.component if files.has(name)), None)
     if name is None and "language" in own.values:
         raise PackageError(f"{own.name} has not been built", code="package-missing", hint="run: wasmrt build")
     return files.read(name or own.component[0], max_bytes=max_bytes)
 
 
-def _capabilities(own: PackageFile, files: PackageFiles) -> bytes | None:
+def _read_capabilities(own: PackageFile, files: PackageFiles) -> bytes | None:
     has = files.has(own.capabilities)
     return files.read(own.capabilities, max_bytes=MAX_CAPABILITY_FILE_BYTES) if has else None
 
@@ -230,7 +230,7 @@ def _check_built(own: PackageFile, component: bytes, capabilities: bytes | None)
             )
 
 
-def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
+def _add_descriptions(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
     """Add descriptions from wasmrt.toml that the capability file does not contain."""
     said = {key: own.values[key] for key in ("license", "source") if own.values.get(key)}
     return replace(
@@ -241,7 +241,7 @@ def _about(own: PackageFile, request: CapabilityFile) -> CapabilityFile:
     )
 
 
-def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
+def _make_spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
     problems: list[str] = []
     schema = read_tool_schema(tool["input"], files, problems) if "input" in tool else None
     broken = problems[-1] if schema is None and "input" in tool else ""
@@ -257,7 +257,7 @@ def _spec(tool: Mapping[str, Any], files: PackageFiles) -> ToolSpec:
     )
 
 
-def _zip(contents: Mapping[str, bytes]) -> bytes:
+def _write_zip(contents: Mapping[str, bytes]) -> bytes:
     out = BytesIO()
     with ZipFile(out, "w", ZIP_STORED) as archive:
         for name, data in sorted(contents.items()):

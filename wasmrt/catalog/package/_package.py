@@ -68,12 +68,12 @@ def read_ironclaw_package(files: PackageFiles, *, max_bytes: int = COMPONENT_MAX
             logins=logins.sections[1:],
             sections=settings_of(manifest),
         ),
-        tools=tuple(_spec(tool, files) for tool in manifest.tools),
-        left=(*manifest.left, *logins.left, *_widened(manifest)),
+        tools=tuple(_make_spec(tool, files) for tool in manifest.tools),
+        left=(*manifest.left, *logins.left, *_warn_about_wildcards(manifest)),
     )
 
 
-def _widened(manifest: Manifest) -> list[str]:
+def _warn_about_wildcards(manifest: Manifest) -> list[str]:
     """Return a warning for each wildcard. It covers one label in a manifest, but any number in a capability file."""
     places = [place for tool in manifest.tools for place in tool.get("network_targets", ())]
     places += [item["audience"] for tool in manifest.tools for item in tool.get("credentials", ())]
@@ -81,7 +81,7 @@ def _widened(manifest: Manifest) -> list[str]:
     return [f"{host} covers subdomains at any depth; to allow fewer hosts, pass --grant FILE" for host in hosts]
 
 
-def _spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
+def _make_spec(tool: dict[str, Any], files: PackageFiles) -> ToolSpec:
     problems: list[str] = []
     broken = ""
     operation = standard_operations().get(tool.get("standard_op", ""))

@@ -15,7 +15,7 @@ from wasmrt.capabilities import (
     HttpCapability,
     ToolGrant,
 )
-from wasmrt.capabilities.model import USUAL_PORTS, endpoint_within, widest
+from wasmrt.capabilities.model import USUAL_PORTS, endpoint_within, remove_covered
 from wasmrt.catalog.package._fields import EFFECTS
 from wasmrt.core.effects import READING, Effect
 from wasmrt.core.limits import DEFAULT_MAX_REQUEST_BYTES
@@ -59,7 +59,7 @@ def _build_http(
     places = [*tool.get("network_targets", ()), *(item["audience"] for item in tool.get("credentials", ()))]
     entries = [_build_endpoint(place, methods) for place in places]
     size = tool.get("max_egress_bytes", DEFAULT_MAX_REQUEST_BYTES)
-    return HttpCapability(tuple(widest(entries, endpoint_within)), credentials, max_request_bytes=size)
+    return HttpCapability(tuple(remove_covered(entries, endpoint_within)), credentials, max_request_bytes=size)
 
 
 def _build_endpoint(place: Mapping[str, Any], methods: tuple[str, ...]) -> EndpointPattern:
@@ -104,7 +104,7 @@ def _unite_sections(sections: Iterable[ToolGrant]) -> HttpCapability | None:
     parts = [section.capabilities.http for section in sections if section.capabilities.http is not None]
     if not parts:
         return None
-    entries = widest((entry for part in parts for entry in part.allowlist), endpoint_within)
+    entries = remove_covered((entry for part in parts for entry in part.allowlist), endpoint_within)
     credentials = dict.fromkeys(mapping for part in parts for mapping in part.credentials)
     return HttpCapability(
         tuple(entries), tuple(credentials), max_request_bytes=max(part.max_request_bytes for part in parts)

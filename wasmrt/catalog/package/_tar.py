@@ -51,33 +51,33 @@ class _Unpacked:
             size -= len(piece)
             self._left -= len(piece)
             if self._left < 0:
-                raise _too_large()
+                raise _make_too_large_error()
         return b"".join(parts)
 
     def contents(self, size: int) -> bytes:
         """Return the contents of an entry, and skip the padding after them."""
         if size > self._left:
-            raise _too_large()
+            raise _make_too_large_error()
         data = self.read(size)
         padding = -size % _BLOCK
         if len(data) < size or len(self.read(padding)) < padding:
-            raise _broken("it is truncated")
+            raise _make_broken_error("it is truncated")
         return data
 
     def header(self) -> bytes:
         """Return the next header, or nothing at the end."""
         block = self.read(_BLOCK)
         if 0 < len(block) < _BLOCK:
-            raise _broken("it is truncated")
+            raise _make_broken_error("it is truncated")
         return block.strip(b"\0") and block
 
     def check_end(self) -> None:
         """Check that only zero bytes follow, and that the compressed data is complete."""
         while piece := self.read(1 << 20):
             if piece.strip(b"\0"):
-                raise _broken("it has data after its end")
+                raise _make_broken_error("it has data after its end")
         if not self._inflater.eof or self._inflater.unused_data:
-            raise _broken("it is truncated, or has trailing data")
+            raise _make_broken_error("it is truncated, or has trailing data")
 
 
 def read_tar_gz(data: bytes) -> dict[str, bytes]:
@@ -88,14 +88,14 @@ def read_tar_gz(data: bytes) -> dict[str, bytes]:
     """
     unpacked = _Unpacked(data)
     try:
-        files = _files(unpacked)
+        files = _read_files(unpacked)
         unpacked.check_end()
     except zlib.error:
-        raise _broken("it is damaged") from None
+        raise _make_broken_error("it is damaged") from None
     return files
 
 
-def _files(unpacked: _Unpacked) -> dict[str, bytes]:
+def _read_files(unpacked: _Unpacked) -> dict[str, bytes]:
     names, files = Names(), {}
     count = total = extensions = 0
     longer: dict[str, bytes] = {}
@@ -107,16 +107,16 @@ def _files(unpacked: _Unpacked) -> dict[str, bytes]:
         if kind in (*_LONG_NAMES, _PAX, _GLOBAL_PAX):
             extensions += size
             if extensions > MAX_TAR_EXTENSION_BYTES:
-                raise _broken(f"its extended headers have more than {MAX_TAR_EXTENSION_BYTES:,} bytes")
+                raise _make_broken_error(f"its extended headers have more than {MAX_TAR_EXTENSION_BYTES:,} bytes")
             _extend(longer, kind, unpacked.contents(size))
             continue
-        raw = longer.pop("path", None) or _short_name(header)
+        raw = longer.pop("path", None) or _read_short_name(header)
         if int(longer.pop("size", size)) != size:
-            raise _broken("an entry has two sizes")
-        name = _decoded(raw).removeprefix("./")
+            raise _make_broken_error("an entry has two sizes")
+        name = _decode_name(raw).removeprefix("./")
         _check_kind(kind, size, name)
         if longer:
-            raise _broken("a file has the target of a link")
+            raise _make_broken_error("a file has the target of a link")
         if kind == _FOLDER and name in (".", ""):
             continue
         names.add(name.rstrip("/") if kind == _FOLDER else name, is_folder=kind == _FOLDER)
@@ -124,29 +124,29 @@ def _files(unpacked: _Unpacked) -> dict[str, bytes]:
             continue
         total += size
         if total > MAX_PACKAGE_BYTES:
-            raise _too_large()
+            raise _make_too_large_error()
         files[name] = unpacked.contents(size)
     if longer:
-        raise _broken("an extended header has no entry")
+        raise _make_broken_error("an extended header has no entry")
     return files
 
 
 def _check_header(header: bytes) -> tuple[bytes, int]:
     """Return the kind and the size in the header of an entry."""
-    if sum(header[:148]) + sum(header[156:]) + 8 * ord(" ") != _octal(header[148:156]):
-        raise _broken("a header is damaged")
+    if sum(header[:148]) + sum(header[156:]) + 8 * ord(" ") != _read_octal(header[148:156]):
+        raise _make_broken_error("a header is damaged")
     if header[124] >= 0x80:  # a binary number, for more than 8 GiB
-        raise _too_large()
-    return header[156:157], _octal(header[124:136])
+        raise _make_too_large_error()
+    return header[156:157], _read_octal(header[124:136])
 
 
-def _octal(field: bytes) -> int:
+def _read_octal(field: bytes) -> int:
     if not _OCTAL.fullmatch(field):
-        raise _broken("a header has an invalid number")
+        raise _make_broken_error("a header has an invalid number")
     return int(field.strip(b"\0 ") or b"0", 8)
 
 
-def _short_name(header: bytes) -> bytes:
+def _read_short_name(header: bytes) -> bytes:
     name = header[:100].partition(b"\0")[0]
     prefix = header[345:500].partition(b"\0")[0] if header[257:263] == _POSIX else b""
     return prefix + b"/" + name if prefix else name
@@ -157,15 +157,15 @@ def _extend(longer: dict[str, bytes], kind: bytes, data: bytes) -> None:
     if kind in _LONG_NAMES:
         found = {_LONG_NAMES[kind]: data.removesuffix(b"\0")}
     else:
-        found = _pax_records(data)
+        found = _read_pax_records(data)
         if found and kind == _GLOBAL_PAX:
-            raise _broken("a header for all entries sets a name or size")
+            raise _make_broken_error("a header for all entries sets a name or size")
     if longer.keys() & found.keys():
-        raise _broken("an entry has two names or sizes")
+        raise _make_broken_error("an entry has two names or sizes")
     longer |= found
 
 
-def _pax_records(data: bytes) -> dict[str, bytes]:
+def _read_pax_records(data: bytes) -> dict[str, bytes]:
     """Return the records of an extended header that matter here: `path`, `size` and `linkpath`."""
     found: dict[str, bytes] = {}
     at = 0
@@ -173,13 +173,13 @@ def _pax_records(data: bytes) -> dict[str, bytes]:
         record = _RECORD.match(data, at, at + 600)
         end = at + int(record[1]) if record else 0
         if record is None or not record.end() < end <= len(data) or data[end - 1 : end] != b"\n":
-            raise _broken("an extended header is damaged")
+            raise _make_broken_error("an extended header is damaged")
         key, value = record[2], data[record.end() : end - 1]
         if key.startswith((b"GNU.sparse", b"SCHILY.realsize")):
             raise PackageError("the archive contains a sparse file", code="package-device")
         if key in (b"path", b"size", b"linkpath"):
             if key.decode() in found or (key == b"size" and not _SIZE.fullmatch(value)):
-                raise _broken("an extended header sets an invalid size, or two names or sizes")
+                raise _make_broken_error("an extended header sets an invalid size, or two names or sizes")
             found[key.decode()] = value
         at = end
     return found
@@ -191,19 +191,19 @@ def _check_kind(kind: bytes, size: int, name: str) -> None:
     if kind not in (*_FILE, _FOLDER):
         raise PackageError(f"the archive contains {name!r:.80}, which is not a regular file", code="package-device")
     if kind == _FOLDER and size:
-        raise _broken("a folder entry has data")
+        raise _make_broken_error("a folder entry has data")
 
 
-def _decoded(raw: bytes) -> str:
+def _decode_name(raw: bytes) -> str:
     try:
         return raw.decode("ascii")
     except UnicodeDecodeError:
         raise PackageError(f"the archive contains a non-ASCII name: {raw[:80]!r}", code="package-name") from None
 
 
-def _too_large() -> PackageError:
+def _make_too_large_error() -> PackageError:
     return PackageError(f"the unpacked archive has more than {MAX_PACKAGE_BYTES:,} bytes", code="package-too-large")
 
 
-def _broken(what: str) -> PackageError:
+def _make_broken_error(what: str) -> PackageError:
     return PackageError(f"invalid archive: {what}", code="package-broken")

@@ -156,7 +156,7 @@ class Registry:
         data = self._get(url, accept, MAX_MANIFEST_BYTES, str(self._reference))
         digest = digest_of(data)
         if self._reference.is_pinned and digest != version:
-            raise _mismatch("the manifest", version, digest)
+            raise _make_mismatch_error("the manifest", version, digest)
         return data, digest
 
     def get_blob(self, digest: str, size: int) -> bytes:
@@ -187,7 +187,7 @@ class Registry:
             return None, False
         if reply.status != 200:
             raise _unexpected("the registry did not list the signatures", reply)
-        return reply.body, bool(_header(reply, "link"))
+        return reply.body, bool(_get_header(reply, "link"))
 
     def list_names(self, path: str, key: str) -> tuple[list[str], bool]:
         """Return the names under a key of the list at a path and on its next pages, and whether there are more pages.
@@ -212,7 +212,7 @@ class Registry:
                     names += [name for name in page if isinstance(name, str)]
                 case _:
                     raise _unexpected(f"the registry's list of {key} has another form", reply)
-            found = _NEXT.match(_header(reply, "link"))
+            found = _NEXT.match(_get_header(reply, "link"))
             if found is None:
                 return names, False
             url = urljoin(url, found[1])
@@ -230,7 +230,7 @@ class Registry:
         if self._request("HEAD", f"{self._base}/blobs/{digest}").status == 200:
             return
         reply = self._request("POST", f"{self._base}/blobs/uploads/", body=b"")
-        location = urljoin(self._base, _header(reply, "location"))
+        location = urljoin(self._base, _get_header(reply, "location"))
         if reply.status != 202 or not self._is_own(location):
             raise _unexpected("the registry did not start an upload at its own address", reply)
         url = f"{location}{'&' if '?' in location else '?'}digest={digest}"
@@ -257,7 +257,7 @@ class Registry:
             message = f"the blob {digest} has a different size: expected {size} bytes, got {len(data)}"
             raise SourceError(message, code="size-mismatch", hint="ask the publisher to push the tool again")
         if (got := digest_of(data)) != digest:
-            raise _mismatch("a blob", digest, got)
+            raise _make_mismatch_error("a blob", digest, got)
         return data
 
     def _get(self, url: str, headers: Headers, max_bytes: int, label: str) -> bytes:
@@ -294,7 +294,7 @@ class Registry:
                 if own or reply.status == 200:
                     return reply
                 raise _unexpected("the host of a redirect did not send the content", reply)
-            url = urljoin(url, _header(reply, "location"))
+            url = urljoin(url, _get_header(reply, "location"))
         raise _unexpected(f"the registry sent more than {MAX_REGISTRY_REDIRECTS} redirects", reply)
 
     def _is_own(self, url: str) -> bool:
@@ -312,7 +312,7 @@ class Registry:
         """Set the Authorization header from the user's login, or with a token of the registry's realm."""
         host = self._reference.host
         login = self._find_login(host)
-        challenges = dict(_challenges(reply))
+        challenges = dict(_iter_challenges(reply))
         if "bearer" in challenges:
             self._authorization = f"Bearer {self._fetch_token(challenges['bearer'], login)}"
         elif "basic" in challenges and login is not None:
@@ -350,11 +350,11 @@ class Registry:
         return token
 
 
-def _header(reply: Reply, name: str) -> str:
+def _get_header(reply: Reply, name: str) -> str:
     return next((value for key, value in reply.headers if key.lower() == name), "")
 
 
-def _challenges(reply: Reply) -> Iterator[tuple[str, dict[str, str]]]:
+def _iter_challenges(reply: Reply) -> Iterator[tuple[str, dict[str, str]]]:
     """Yield the scheme and the parameters of each header with a challenge (RFC 9110, 11.6.1)."""
     for key, value in reply.headers:
         if key.lower() == "www-authenticate":
@@ -362,7 +362,7 @@ def _challenges(reply: Reply) -> Iterator[tuple[str, dict[str, str]]]:
             yield scheme.lower(), {name.lower(): text for name, text in _PARAMETER.findall(parameters)}
 
 
-def _mismatch(label: str, expected: str, got: str) -> SourceError:
+def _make_mismatch_error(label: str, expected: str, got: str) -> SourceError:
     message = f"{label} has a different digest: expected {expected}, got {got}"
     return SourceError(message, code="digest-mismatch", hint="do not use this registry until its operator explains it")
 

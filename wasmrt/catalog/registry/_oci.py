@@ -68,7 +68,7 @@ class OciSource:
             artifact = read_manifest(manifest)
             bundles = fetch_bundles(registry, digest) if self.finds_signatures else ()
             sidecar, warnings = _fetch_request(registry, artifact)
-            data = registry.get_blob(*_limited(artifact, max_bytes))
+            data = registry.get_blob(*_check_size(artifact, max_bytes))
         if self.sidecar is not None and (sidecar is not None or artifact.is_package):
             raise SourceError(
                 "the tool contains its capability file, so a separate one cannot be used",
@@ -131,7 +131,7 @@ def _push(url: str, access: Access, content: bytes, written: tuple[bytes, bytes]
         return str(replace(reference, version=registry.put_manifest(manifest)))
 
 
-def _limited(artifact: Artifact, max_bytes: int) -> tuple[str, int]:
+def _check_size(artifact: Artifact, max_bytes: int) -> tuple[str, int]:
     """Return the digest and the size of the content, which is refused before the download if it is too large."""
     most = MAX_ARCHIVE_BYTES if artifact.is_package else max_bytes
     if artifact.content.size > most:

@@ -32,7 +32,7 @@ def fetch_bundles(registry: Registry, digest: str) -> tuple[bytes, ...]:
             download failed.
     """
     found = []
-    for each in _candidates(_find_index(registry, digest)[0]):
+    for each in _list_candidates(_find_index(registry, digest)[0]):
         if each.size > MAX_REFERRER_BYTES:
             raise invalid_artifact(
                 f"a signature's manifest has {each.size:,} bytes, the limit is {MAX_REFERRER_BYTES:,}"
@@ -59,14 +59,14 @@ def attach_bundle(registry: Registry, manifest: bytes, bundle: bytes) -> None:
         "annotations": {_PREDICATE_TYPE: PREDICATE},
     }, separators=(",", ":")).encode()  # fmt: skip
     entry = Descriptor(MANIFEST_TYPE, digest_of(referrer), len(referrer)).as_dict() | {"artifactType": BUNDLE_TYPE}
-    index["manifests"] = [*(each for each in _listed(index) if each.get("digest") != entry["digest"]), entry]
-    _candidates(index)
+    index["manifests"] = [*(each for each in _list_manifests(index) if each.get("digest") != entry["digest"]), entry]
+    _list_candidates(index)
     registry.put_blob(EMPTY)
     registry.put_blob(bundle)
     registry.put_manifest(referrer, digest_of(referrer))
     if not has_api:
         data = json.dumps(index, separators=(",", ":")).encode()
-        registry.put_manifest(data, _fallback_tag(digest), INDEX_TYPE)
+        registry.put_manifest(data, _get_fallback_tag(digest), INDEX_TYPE)
 
 
 def _find_index(registry: Registry, digest: str) -> tuple[dict[str, Any], bool]:
@@ -74,19 +74,19 @@ def _find_index(registry: Registry, digest: str) -> tuple[dict[str, Any], bool]:
     data, is_cut = registry.find_index(f"referrers/{digest}")
     has_api = data is not None
     if data is None:
-        data, is_cut = registry.find_index(f"manifests/{_fallback_tag(digest)}")
+        data, is_cut = registry.find_index(f"manifests/{_get_fallback_tag(digest)}")
     if is_cut:
-        raise _flood()
+        raise _make_flood_error()
     if data is None:
         return {"schemaVersion": 2, "mediaType": INDEX_TYPE, "manifests": []}, has_api
     return read_tree(data, MAX_MANIFEST_BYTES, "the list of signatures"), has_api
 
 
-def _fallback_tag(digest: str) -> str:
+def _get_fallback_tag(digest: str) -> str:
     return digest.replace(":", "-")
 
 
-def _listed(index: dict[str, Any]) -> list[dict[str, Any]]:
+def _list_manifests(index: dict[str, Any]) -> list[dict[str, Any]]:
     listed = index.get("manifests")
     if listed is None:  # registries in Go send null instead of an empty list
         return []
@@ -95,15 +95,15 @@ def _listed(index: dict[str, Any]) -> list[dict[str, Any]]:
     return listed
 
 
-def _candidates(index: dict[str, Any]) -> list[Descriptor]:
+def _list_candidates(index: dict[str, Any]) -> list[Descriptor]:
     """Return the manifests in an index that may be signatures. Some registries list the config's type as their type."""
     found = [
         read_descriptor(each)
-        for each in _listed(index)
+        for each in _list_manifests(index)
         if str(each.get("artifactType", EMPTY_CONFIG.media_type)).startswith((_BUNDLE_TYPES, EMPTY_CONFIG.media_type))
     ]
     if len(found) > MAX_BUNDLES:
-        raise _flood()
+        raise _make_flood_error()
     return found
 
 
@@ -124,7 +124,7 @@ def _find_layer(data: bytes, digest: str) -> Descriptor | None:
     return found
 
 
-def _flood() -> SourceError:
+def _make_flood_error() -> SourceError:
     return SourceError(
         f"the registry lists more than {MAX_BUNDLES} signatures of the tool",
         code="referrers", hint="pass the publisher's signature with --signature FILE",

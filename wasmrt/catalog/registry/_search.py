@@ -62,7 +62,7 @@ def list_tools(source: str, access: Access, download: Download) -> Listing:
     try:
         return _read_index(read_source(Path(source), "index", max_bytes=MAX_MANIFEST_BYTES), source)
     except ComponentTooLargeError:
-        raise _unreadable(f"it has more than {MAX_MANIFEST_BYTES:,} bytes") from None
+        raise _make_unreadable_error(f"it has more than {MAX_MANIFEST_BYTES:,} bytes") from None
 
 
 def with_tag(tool: Listed, access: Access) -> Listed | None:
@@ -108,16 +108,16 @@ def _read_well_known(data: bytes) -> tuple[str, str]:
         case (_, {"ociRegistry": str(host), **others}):
             prefix = others.get("ociNamespacePrefix")
         case _:
-            raise _unreadable(f"{WELL_KNOWN} names no OCI registry")
+            raise _make_unreadable_error(f"{WELL_KNOWN} names no OCI registry")
     if prefix is not None and not isinstance(prefix, str):
-        raise _unreadable(f"{WELL_KNOWN} has a prefix that is not text")
+        raise _make_unreadable_error(f"{WELL_KNOWN} has a prefix that is not text")
     return host, prefix or ""
 
 
 def _read_index(data: bytes, source: str) -> Listing:
     entries = _read(data, source[-5:]).get("tools")
     if not isinstance(entries, list):
-        raise _unreadable('it has no list "tools"')
+        raise _make_unreadable_error('it has no list "tools"')
     problems: list[str] = []
     tools = tuple(_read_entries(entries, source, problems))
     others = f"; {len(problems) - 1} other entries are invalid, too" if len(problems) > 1 else ""
@@ -135,7 +135,7 @@ def _read_entries(entries: list[object], source: str, problems: list[str]) -> It
                     description = words[:_MAX_DESCRIPTION_CHARS] if isinstance(words, str) else ""
                     yield Listed(name, description, _pin(reference, others.get("digest")), source)
                 case _:
-                    raise _unreadable("expected texts as name and reference")
+                    raise _make_unreadable_error("expected texts as name and reference")
         except SourceError as error:
             problems.append(f"entry {at} is invalid: {error.message}")
 
@@ -147,7 +147,7 @@ def _pin(text: str, digest: object) -> str:
         SourceError: the reference or the digest is invalid, or the reference pins another digest.
     """
     if digest is not None and not (isinstance(digest, str) and DIGEST.fullmatch(digest)):
-        raise _unreadable("the digest must be sha256: and 64 hexadecimal digits in lower case")
+        raise _make_unreadable_error("the digest must be sha256: and 64 hexadecimal digits in lower case")
     if text.startswith(SCHEME):
         reference = parse_reference(text)
         pinned, version = reference.version if reference.is_pinned else None, digest or reference.version
@@ -158,7 +158,7 @@ def _pin(text: str, digest: object) -> str:
         pinned = pin and f"sha256:{pin}"
         resolved = f"{address}#sha256={digest.removeprefix('sha256:')}" if digest else text
     if digest and pinned not in (None, digest):
-        raise _unreadable("its reference pins another digest than its digest")
+        raise _make_unreadable_error("its reference pins another digest than its digest")
     return resolved
 
 
@@ -168,9 +168,9 @@ def _read(data: bytes, suffix: str) -> dict[str, Any]:
             return read_toml(data)
         tree = read_json(data, max_bytes=MAX_MANIFEST_BYTES, max_depth=16, max_parts=10_000, distinct=True)
     except (JsonError, TomlError) as error:
-        raise _unreadable(f"it is {error}" if suffix != ".toml" else f"it is not TOML: {error}") from None
+        raise _make_unreadable_error(f"it is {error}" if suffix != ".toml" else f"it is not TOML: {error}") from None
     if not isinstance(tree, dict):
-        raise _unreadable("it is not a JSON object")
+        raise _make_unreadable_error("it is not a JSON object")
     return tree
 
 
@@ -182,5 +182,5 @@ def _is_complete(reference: str) -> bool:
     return True
 
 
-def _unreadable(problem: str) -> SourceError:
+def _make_unreadable_error(problem: str) -> SourceError:
     return SourceError(problem, code="index", hint="ask the publisher of the index")

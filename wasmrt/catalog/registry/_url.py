@@ -38,7 +38,7 @@ class UrlSource:
     sidecar: bytes | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        name = _file_name(self.url)
+        name = _get_file_name(self.url)
         if not name.endswith((_COMPONENT_SUFFIX, *ARCHIVE_SUFFIXES)):
             raise SourceError(
                 f"the URL must end in .wasm, {', '.join(ARCHIVE_SUFFIXES)}, got {name!r:.80}",
@@ -53,7 +53,7 @@ class UrlSource:
     @property
     def is_package(self) -> bool:
         """True if the file is an archive."""
-        return _file_name(self.url).endswith(ARCHIVE_SUFFIXES)
+        return _get_file_name(self.url).endswith(ARCHIVE_SUFFIXES)
 
     def fetch(self, *, max_bytes: int) -> Fetched:
         """Download the file, and compare its digest with the pinned one.
@@ -68,7 +68,7 @@ class UrlSource:
         if self.is_package:
             fetched = fetch_archive(data, shown, max_bytes=max_bytes)
         else:
-            name = _file_name(self.url).removesuffix(_COMPONENT_SUFFIX).removesuffix(".component")
+            name = _get_file_name(self.url).removesuffix(_COMPONENT_SUFFIX).removesuffix(".component")
             signed = digests_to_sign(data, self.sidecar)
             digest = f"sha256:{signed[0]}"
             fetched = Fetched(data=data, name=name, origin=shown, sidecar=self.sidecar, digest=digest, signed=signed)
@@ -123,6 +123,6 @@ def _download_pinned(url: str, download: Download, max_bytes: int) -> bytes:
     return data
 
 
-def _file_name(url: str) -> str:
+def _get_file_name(url: str) -> str:
     address, _ = check_url(url)
     return unquote(address.partition("?")[0].rpartition("/")[2])

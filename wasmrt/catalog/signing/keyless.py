@@ -64,7 +64,7 @@ def find_root(configured: Path | None) -> Root:
         tree = read_json(data, max_bytes=MAX_TRUSTED_ROOT_BYTES, max_depth=16)
         newest = max(datetime.fromisoformat(text) for text in _iter_start_times(tree))
     except (ComponentTooLargeError, JsonError, AttributeError, KeyError, TypeError, ValueError):
-        raise _invalid_root(path) from None
+        raise _make_invalid_root_error(path) from None
     return Root(path, newest, is_packaged=configured is None)
 
 
@@ -80,7 +80,7 @@ def verify_keyless(data: bytes, signed: Sequence[str], root: Root) -> tuple[Sign
     try:
         verifier = Verifier(trusted_root=TrustedRoot.from_file(str(root.path)))
     except Exception:  # as below
-        raise _invalid_root(root.path) from None
+        raise _make_invalid_root_error(root.path) from None
     try:
         bundle = Bundle.from_json(data)
         covers = _verify_content(verifier, bundle, signed)
@@ -93,14 +93,14 @@ def verify_keyless(data: bytes, signed: Sequence[str], root: Root) -> tuple[Sign
 
 def _verify_content(verifier: Verifier, bundle: Bundle, signed: Sequence[str]) -> frozenset[str]:
     if bundle._inner.dsse_envelope is None:
-        verifier.verify_artifact(_digest_to_verify(signed), bundle, _AnyIdentity())
+        verifier.verify_artifact(_hash_for_verification(signed), bundle, _AnyIdentity())
         return frozenset(signed[:1])
     # SECURITY: the digests come from the verified bytes; another parser could have read other ones.
     _, statement = verifier.verify_dsse(bundle, _AnyIdentity())
     return read_statement(statement)
 
 
-def _digest_to_verify(signed: Sequence[str]) -> Hashed:
+def _hash_for_verification(signed: Sequence[str]) -> Hashed:
     if not signed:
         raise BundleError("the signature is for different content")
     return Hashed(algorithm=HashAlgorithm.SHA2_256, digest=bytes.fromhex(signed[0]))
@@ -143,7 +143,7 @@ def _iter_start_times(tree: Any) -> Iterator[str]:
         yield from (each["validFor"]["start"] for each in tree.get(kind, ()))
 
 
-def _invalid_root(path: Path) -> SourceError:
+def _make_invalid_root_error(path: Path) -> SourceError:
     return SourceError(
         f"{path.name!r} is not a trusted root of Sigstore",
         code="trusted-root", hint="set install.trusted_root to a trusted_root.json, or remove the setting",

@@ -49,7 +49,7 @@ def read_signer(path: Path) -> Signer:
         SourceError: the file cannot be read, or has no ECDSA P-256 public key.
     """
     try:
-        return _signer_of_key(_check_public_key(load_pem_public_key(read_key(path))))
+        return _make_signer(_check_public_key(load_pem_public_key(read_key(path))))
     except ValueError:
         raise SourceError(
             f"{path.name!r} is not a public key: expected ECDSA P-256 as PEM",
@@ -76,7 +76,7 @@ def sign(subjects: Mapping[str, str], pem: bytes, password: bytes | None = None)
     key = load_pem_private_key(pem, password)
     if not isinstance(key, EllipticCurvePrivateKey):
         raise ValueError("not an ECDSA key")
-    signer, statement = _signer_of_key(_check_public_key(key.public_key())), write_statement(subjects)
+    signer, statement = _make_signer(_check_public_key(key.public_key())), write_statement(subjects)
     return write_bundle(statement, key.sign(digest_to_sign(statement), _PREHASHED), signer.hint), signer
 
 
@@ -89,7 +89,7 @@ def is_signed(info: bytes, signature: bytes, digest: bytes) -> bool:
     return True
 
 
-def _signer_of_key(key: EllipticCurvePublicKey) -> Signer:
+def _make_signer(key: EllipticCurvePublicKey) -> Signer:
     return Signer(base64.b64encode(key.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)).decode())
 
 

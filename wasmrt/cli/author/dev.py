@@ -77,40 +77,40 @@ class _JsonEvents(_TextEvents):
         return confirm_with(yes=yes, as_json=True)
 
     def changed(self, files: tuple[str, ...]) -> None:
-        _line("changed", {"files": list(files)})
+        _print_line("changed", {"files": list(files)})
 
     @contextmanager
     def step(self, label: str) -> Iterator[None]:
         started = time.monotonic()
         yield
-        _line("step", {"doing": label, "seconds": time.monotonic() - started})
+        _print_line("step", {"doing": label, "seconds": time.monotonic() - started})
 
     def built(self, built: Built) -> None:
         component = built.project.component.relative_to(built.project.folder).as_posix()
         data = {"name": built.project.name, "component": component, "seconds": built.seconds}
-        _line("built", data | {"unchanged": built.unchanged} | built.report.as_dict())
+        _print_line("built", data | {"unchanged": built.unchanged} | built.report.as_dict())
 
     def tested(self, results: Iterable[TestResult]) -> None:
         passed = failed = 0
         for result in results:
             passed, failed = passed + result.passed, failed + (not result.passed)
-            _line("case", result.as_dict())
-        _line("tested", {"passed": passed, "failed": failed})
+            _print_line("case", result.as_dict())
+        _print_line("tested", {"passed": passed, "failed": failed})
 
     def result(self, output: ToolOutput) -> None:
-        _line("result", output.as_dict())
+        _print_line("result", output.as_dict())
 
     def failed(self, error: WasmrtError) -> None:
-        _line("failed", error.as_dict())
+        _print_line("failed", error.as_dict())
 
     def waiting(self) -> None:
-        _line("waiting", {})
+        _print_line("waiting", {})
 
     def ended(self) -> None:
         """Print nothing, because Ctrl-C is not an event."""
 
 
-def _line(event: str, data: dict[str, Any]) -> None:
+def _print_line(event: str, data: dict[str, Any]) -> None:
     show(json.dumps({"event": event} | data, ensure_ascii=False, allow_nan=False))
 
 

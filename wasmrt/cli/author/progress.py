@@ -79,7 +79,7 @@ def show_results(results: Iterable[TestResult], write: Callable[[str], None]) ->
     passed = failed = 0
     started = time.monotonic()
     waiting = iter(results)
-    while (result := _next(waiting)) is not None:
+    while (result := _take_next(waiting)) is not None:
         passed, failed = passed + result.passed, failed + (not result.passed)
         mark = "ok  " if result.passed else "FAIL"
         write(f"{mark} {result.case.name} ({result.seconds * 1000:.0f} ms)")
@@ -90,7 +90,7 @@ def show_results(results: Iterable[TestResult], write: Callable[[str], None]) ->
     return passed, failed
 
 
-def _next(results: Iterator[TestResult]) -> TestResult | None:
+def _take_next(results: Iterator[TestResult]) -> TestResult | None:
     with status("running the next case"):
         return next(results, None)
 

@@ -62,7 +62,7 @@ def push(
     """
     if key is not None and signature is not None:
         raise click.UsageError("pass either --sign or --signature")
-    sign = _signing(key, signature)
+    sign = _choose_signing(key, signature)
     if file.name.endswith(ARCHIVE_SUFFIXES):
         if capabilities is not None:
             raise ConfigurationError(
@@ -86,7 +86,7 @@ def push(
     print_message(f"next: wasmrt install {resolved}")
 
 
-def _signing(key: Path | None, signature: Path | None) -> Sign | None:
+def _choose_signing(key: Path | None, signature: Path | None) -> Sign | None:
     if key is not None:
         return lambda digest: sign_with(key, {"manifest": digest})[0]
     if signature is not None:

@@ -8,9 +8,9 @@ from wasmrt.agent.access import (
     AccessScope,
     AccessState,
     AccessStore,
-    access_lines,
     answer_access,
-    granted_words,
+    describe_answer,
+    format_access,
 )
 from wasmrt.agent.approvals import current_user_name
 from wasmrt.cli.shared.output import print_message, show, show_columns, show_json
@@ -47,9 +47,9 @@ def show_access(request: AccessRequest, *, as_json: bool) -> None:
     if as_json:
         show_json(request.as_dict())
     elif request.state is AccessState.PENDING:
-        show("\n".join(access_lines(request, whole=True)[0]))
+        show("\n".join(format_access(request, whole=True)[0]))
     else:
-        row = (request.id, request.caller.tool, request.caller.user, granted_words(request), request.by)
+        row = (request.id, request.caller.tool, request.caller.user, describe_answer(request), request.by)
         show_columns(("ENDED", "TOOL", "USER", "ACCESS", "BY"), [row])
 
 
@@ -73,4 +73,4 @@ def answer_access_request(request_id: str, choice: AccessChoice, *, user: str, a
         show_json(answered.as_dict())
         return
     line = (answered.granted or answered.denied.addition).hint
-    print_message(f"{granted_words(answered)} {request_id}: {answered.caller.tool}, {line}")
+    print_message(f"{describe_answer(answered)} {request_id}: {answered.caller.tool}, {line}")

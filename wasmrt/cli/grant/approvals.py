@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from wasmrt.agent.access import AccessChoice, AccessRequest, AccessScope, asked_words, granted_words
+from wasmrt.agent.access import AccessChoice, AccessRequest, AccessScope, describe_answer, describe_asking
 from wasmrt.agent.approvals import (
     ApprovalScope,
     ApprovalStore,
@@ -119,7 +119,7 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     """
     store = _store()
     waiting, answers = store.pending(), store.answers()
-    programs = _programs()
+    programs = _list_programs()
     access, refused = access_store().pending(), access_store().refused()
     ended, ended_access = (store.decided(), access_store().decided()) if decided else ([], [])
     if as_json:
@@ -141,27 +141,31 @@ def list_approvals(decided: bool, as_json: bool) -> None:
     rows: list[tuple[str, ...]]
     if access:
         rows = [
-            (r.id, r.caller.tool, r.caller.user, r.caller.client or "-", asked_words(r), r.denied.addition.hint)
+            (r.id, r.caller.tool, r.caller.user, r.caller.client or "-", describe_asking(r), r.denied.addition.hint)
             for r in access
         ]
         show_columns(("ACCESS", "TOOL", "USER", "CLIENT", "ASKED", "TO ALLOW IT"), rows)
     if waiting:
-        rows = [(q.id, headline_text(q.request), q.tool, q.user, q.client or "-", _time_left(q)) for q in waiting]
+        rows = [
+            (q.id, headline_text(q.request), q.tool, q.user, q.client or "-", _format_time_left(q)) for q in waiting
+        ]
         show_columns(("WAITS", "CALL", "TOOL", "USER", "CLIENT", "TIME LEFT"), rows)
     if programs:
         needs = (run.tool or ("-" if run.user else "cannot be read") for run in programs)
-        rows = [(r.id, next(needs), r.user, _request_of(r, waiting, access) or "-", _time_left(r)) for r in programs]
+        rows = [
+            (r.id, next(needs), r.user, _request_of(r, waiting, access) or "-", _format_time_left(r)) for r in programs
+        ]
         show_columns(("PROGRAM", "NEEDS", "USER", "REQUEST", "TIME LEFT"), rows)
     if answers:
-        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_row, answers))
+        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), map(_make_row, answers))
     if refused:
         rows = [(r.id, r.caller.tool, r.caller.user, "denied", r.denied.addition.hint) for r in refused]
         show_columns(("REMEMBERED", "TOOL", "USER", "ACCESS", "FOR"), rows)
     if ended:
-        rows = [(q.id, q.tool, q.user, _outcome(q), q.by) for q in ended]
+        rows = [(q.id, q.tool, q.user, _describe_outcome(q), q.by) for q in ended]
         show_columns(("ENDED", "TOOL", "USER", "ANSWER", "BY"), rows)
     if ended_access:
-        rows = [(r.id, r.caller.tool, r.caller.user, granted_words(r), r.by) for r in ended_access]
+        rows = [(r.id, r.caller.tool, r.caller.user, describe_answer(r), r.by) for r in ended_access]
         show_columns(("ENDED", "TOOL", "USER", "ACCESS", "BY"), rows)
 
 
@@ -190,10 +194,11 @@ def show_approval(request_id: str, as_json: bool) -> None:
         show("\n".join(request_lines(found.request, whole=True)[0]))
     elif found is not None:
         show_columns(
-            ("ENDED", "TOOL", "USER", "ANSWER", "BY"), [(found.id, found.tool, found.user, _outcome(found), found.by)]
+            ("ENDED", "TOOL", "USER", "ANSWER", "BY"),
+            [(found.id, found.tool, found.user, _describe_outcome(found), found.by)],
         )
     elif answer is not None:
-        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), [_row(answer)])
+        show_columns(("REMEMBERED", "TOOL", "USER", "ANSWER", "FOR"), [_make_row(answer)])
         show_json({} if answer.pattern is None else answer.pattern.params)
 
 
@@ -308,16 +313,16 @@ def forget(answer_id: str | None, every: bool, as_json: bool) -> None:
     show_json({"forgotten": count}) if as_json else print_message(f"forgot {count} answer{'s' * (count != 1)}")
 
 
-def _program_place() -> Path | Postgres | None:
+def _find_program_place() -> Path | Postgres | None:
     """Return where programs of code mode are stored, or None if none was stored."""
     folder = find_places().code_runs
     place = store_place(folder)
     return None if place == folder and not folder.is_dir() else place
 
 
-def _programs() -> list[WaitingRun]:
+def _list_programs() -> list[WaitingRun]:
     """Return the programs of code mode that await approval."""
-    if (place := _program_place()) is None:
+    if (place := _find_program_place()) is None:
         return []
     from wasmrt.agent.builtin.code_mode import waiting_runs
 
@@ -325,7 +330,7 @@ def _programs() -> list[WaitingRun]:
 
 
 def _drop_program(run_id: str) -> bool:
-    if (place := _program_place()) is None:
+    if (place := _find_program_place()) is None:
         return False
     from wasmrt.agent.builtin.code_mode import drop_run
 
@@ -379,16 +384,16 @@ def _unknown_id_error(request_id: str) -> ApprovalError:
     return ApprovalError(f"there is no request or answer {request_id!r:.40}", code="unknown", hint=hint)
 
 
-def _row(answer: Remembered) -> tuple[str, ...]:
+def _make_row(answer: Remembered) -> tuple[str, ...]:
     words = "any parameters" if answer.pattern is None else answer.pattern.words
     return answer.id, answer.tool, answer.user, "approved" if answer.approved else "denied", words
 
 
-def _outcome(request: QueuedRequest) -> str:
+def _describe_outcome(request: QueuedRequest) -> str:
     if request.approved is None:
         return f"{request.state} ({request.note})" if request.note else str(request.state)
     return f"{'approved' if request.approved else 'denied'} ({request.scope})"
 
 
-def _time_left(pending: QueuedRequest | WaitingRun) -> str:
+def _format_time_left(pending: QueuedRequest | WaitingRun) -> str:
     return f"{max(0.0, pending.expires_ms / 1000 - time.time()):.0f} s"

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from wasmrt.agent.builtin.extensions.installing import imports_of
-from wasmrt.capabilities import BY_SECTION, Capabilities, capabilities_of
+from wasmrt.capabilities import BY_SECTION, Capabilities, find_capabilities
 from wasmrt.capabilities.file import as_tree, format_file
 from wasmrt.capabilities.foreign import import_policy, import_sidecar
 from wasmrt.catalog.sources import read_capability_file
@@ -31,7 +31,7 @@ def init(tool: str, as_json: bool) -> None:
       wasmrt caps init search --json
     """
     draft = Capabilities.none()
-    needs = capabilities_of(import_names(tool))
+    needs = find_capabilities(import_names(tool))
     for capability, name in needs.items():
         if capability not in BY_SECTION:
             print_message(f"{name} will be denied: no capability file can allow it")

@@ -138,7 +138,7 @@ def _decide_http(
 ) -> tuple[Decision, str | None]:
     """Decide a request with the configured networks and host table, and note if they changed the decision."""
     file = find_places().config
-    opened, addresses = network.networks, resolves_to or _configured_addresses(network, url)
+    opened, addresses = network.networks, resolves_to or _find_configured_addresses(network, url)
     decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)
     note = None
     if decision.allowed:
@@ -149,7 +149,7 @@ def _decide_http(
     return decision, note
 
 
-def _configured_addresses(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
+def _find_configured_addresses(network: NetworkConfig, url: str) -> tuple[str, ...] | None:
     if not isinstance(network.resolver, HostsResolver):
         return None
     try:

@@ -11,7 +11,7 @@ from wasmrt.capabilities.file import format_file, parse
 from wasmrt.capabilities.sentences import diff
 from wasmrt.catalog import Catalog, ToolVersion
 from wasmrt.catalog.bundled import bundled_tool
-from wasmrt.catalog.granted import granted_to, only_tools, request_of
+from wasmrt.catalog.granted import read_granted, request_of, select_tools
 from wasmrt.catalog.sources import read_capability_file
 from wasmrt.catalog.trust import describe_origin, trust_changes
 from wasmrt.cli.shared.consent import (
@@ -100,7 +100,7 @@ def grant(
 
 def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: bool, as_json: bool) -> None:
     """Change whether the active version is offered to agents; ask for confirmation if it would be."""
-    name, asks = version.name, explain_grant(granted_to(version))
+    name, asks = version.name, explain_grant(read_granted(version))
     if for_agents and not version.for_agents and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
@@ -120,7 +120,7 @@ def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: boo
 
 def _amend(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
     """Return the grant of a version, first without the revocations and then with the additions."""
-    request, changed = request_of(version), granted_to(version)
+    request, changed = request_of(version), read_granted(version)
     for text in revoked:
         changed = revoke_from_grant(changed, Amendment.read(text))
     for text in added:
@@ -134,7 +134,7 @@ def _edit(version: ToolVersion) -> Capabilities:
     Raises:
         ConfigurationError: the file was not saved, or allows more than the tool requests.
     """
-    text = format_file(granted_to(version))
+    text = format_file(read_granted(version))
     while True:
         edited = click.edit(text, extension=".json")
         if edited is None:
@@ -165,7 +165,7 @@ def _regrant(
     `beyond` lists the --add values that exceed the request, and are therefore granted only in part.
     """
     name = version.name
-    changes = diff(granted_to(version), changed)
+    changes = diff(read_granted(version), changed)
     more, less = ([change.sentence for change in side] for side in (changes.widened, changes.narrowed))
     if beyond and not changes:
         raise ConfigurationError(
@@ -175,7 +175,7 @@ def _regrant(
     for text in () if as_json else beyond:
         print_message(f"the capability file requests only a part of {text:.120}; only this part is granted")
     if not as_json and changes:
-        new = [each for each in explain_more(granted_to(version), changed) if each not in more]
+        new = [each for each in explain_more(read_granted(version), changed) if each not in more]
         if more:
             print_message(describe_origin(version, version))
         print_difference(f"the grant of {name} would change:", [*more, *new], [f"no longer: {each}" for each in less])
@@ -189,7 +189,7 @@ def _regrant(
             )
         ask(name, for_agents=version.for_agents)
     # A value for a granted configuration key is a change, too, although the grant allows nothing more.
-    is_new = changed != granted_to(version)
+    is_new = changed != read_granted(version)
     if is_new:
         version = catalog.regrant(version, format_file(changed))
     if as_json:
@@ -214,9 +214,9 @@ def _grant_pending(
     if grant is not None:
         granted = merge(granted, parse(read_capability_file(grant)).capabilities)
     if only:
-        granted = only_tools(granted, only)
+        granted = select_tools(granted, only)
     active = catalog.get(name)
-    before = granted_to(active)
+    before = read_granted(active)
     changes, asks, sentences = diff(before, granted), explain_grant(granted), explain_more(before, granted)
     new = [*trust_changes(active, pending), *(f"new: {change.sentence}" for change in changes.widened)]
     gone = [f"no longer: {change.sentence}" for change in changes.narrowed]

@@ -130,7 +130,7 @@ def install(
     source = _check_usage(source, adapter, is_program=is_program, locking=locking)
     typed = TypedSource(source, capabilities, signature)
     chosen = open_source(typed)
-    chosen = _program(chosen, adapter, yes=yes, as_json=as_json) if is_program else chosen
+    chosen = _adapt_program_file(chosen, adapter, yes=yes, as_json=as_json) if is_program else chosen
     stored = None if is_program else make_absolute(typed)
     plan = installer.plan(chosen, name=name, grant=_read_grant(grant), only=only, key=_read_signer(key), typed=stored)
     report = apply_plan(installer, plan, yes=yes, offer=offer, is_named=name is not None, as_json=as_json)
@@ -147,12 +147,12 @@ def _finish(report: dict[str, Any], plan: InstallPlan, to_lock: TypedSource | No
 def open_installer(validator: WasmValidator | None = None) -> Installer:
     """Open the installer of this installation, with the operator's policy."""
     catalog = open_catalog(find_places().data)
-    return Installer(catalog, prepare=_component_info, validator=validator, policy=configured_policy())
+    return Installer(catalog, prepare=_describe_component, validator=validator, policy=configured_policy())
 
 
 def open_source(typed: TypedSource) -> Source:
     """Return a source that a user typed, with its signature if it has one of its own."""
-    chosen = _source(typed)
+    chosen = _open_source(typed)
     return chosen if typed.signature is None else WithSignature(chosen, _read_signature(typed.signature))
 
 
@@ -195,12 +195,12 @@ def _install_locked(
         show_json(reports)
 
 
-def _component_info(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
+def _describe_component(name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
     with open_runtime() as runtime:
         return component_info(prepare(runtime, name, component, tools=tools))
 
 
-def _source(typed: TypedSource) -> Source:
+def _open_source(typed: TypedSource) -> Source:
     text, capabilities, signature = typed
     if "://" in text:
         configured_policy().check_source(text)  # SECURITY: before any request
@@ -243,7 +243,7 @@ def _read_signature(text: str) -> bytes:
     return fetch_signature(text, download_with(configured_policy()))
 
 
-def _program(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
+def _adapt_program_file(file: Source, adapter: Path | None, *, yes: bool, as_json: bool) -> Source:
     inner = file.source if isinstance(file, WithSignature) else file
     if isinstance(inner, PackageSource) or (isinstance(inner, UrlSource) and inner.is_package):
         raise ConfigurationError("a package is not a program", hint="omit --command")

@@ -11,7 +11,7 @@ from wasmrt.agent.builtin.extensions.missing import MissingSecret
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import ToolVersion
 from wasmrt.catalog.bundled import bundled_names
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.cli.shared.consent import (
     NotGrantedError,
@@ -88,7 +88,7 @@ def apply_plan(
 
 def report_plan(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> dict[str, Any]:
     """Print that a plan was stored, with missing secrets; return a report for `--json`, which prints nothing."""
-    missing = _missing(plan)
+    missing = _list_missing(plan)
     outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
     report = version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]}
     if as_json:
@@ -125,7 +125,7 @@ def confirm_shadowing(name: str, *, may_ask: bool) -> None:
     )
 
 
-def _missing(plan: InstallPlan) -> list[MissingSecret]:
+def _list_missing(plan: InstallPlan) -> list[MissingSecret]:
     sidecar = plan.new.sidecar
     if sidecar is None:
         return []
@@ -149,7 +149,7 @@ def print_plan(plan: InstallPlan, warnings: Iterable[str]) -> None:
 
 
 def _new_sentences(plan: InstallPlan) -> tuple[str, ...]:
-    return () if plan.previous is None else explain_more(granted_to(plan.previous), plan.grant)
+    return () if plan.previous is None else explain_more(read_granted(plan.previous), plan.grant)
 
 
 def _decide(

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.flows import Label, picture
+from wasmrt.agent.flows import Label, draw_paths
 from wasmrt.agent.policy import Preset, ToolPolicy, ToolRule
 from wasmrt.agent.registry import Outcome, describe_declarations
 from wasmrt.catalog.bundled import TOOLS, bundled_names, shipped_names
@@ -54,7 +54,7 @@ def check(as_json: bool) -> int:
       wasmrt policy check --json
     """
     found = read_config_file(find_places().config).policy
-    known = _known(found)
+    known = _list_known_tools(found)
     shipped = tuple(shipped_names())
     if not find_places().mcp_servers.exists():  # the tools of servers may have any name
         others = {name.partition(".")[0] for name in known if name not in shipped}
@@ -86,7 +86,7 @@ def show_policy(as_json: bool) -> None:
     active = found.preset or "none (all tools that pass the filter)"
     show(f"policy {found.digest[:16]}\nactive preset: {active}")
     if found.presets:
-        rows = [_preset_row(preset) for preset in found.presets.values()]
+        rows = [_make_preset_row(preset) for preset in found.presets.values()]
         show_columns(("PRESET", "TOOLS", "NETWORK", "WRITES", "READ ONLY", "DIGEST"), rows)
     listed = ", ".join(found.filter.external_allow_list) or "all"
     allowed = {None: f"only tools that a user offered to agents: {listed}", True: f"allowed: {listed}"}
@@ -94,8 +94,8 @@ def show_policy(as_json: bool) -> None:
     guard = f"on, except for {', '.join(found.guard.allow_tools) or 'none'}" if found.guard.enabled else "off"
     show_section("External tools", [external])
     show_section("Exfiltration guard", [guard])
-    show_section("Rules", [_rule_line(rule) for rule in found.rules])
-    show_section("Flows", _flow_lines(found))
+    show_section("Rules", [_format_rule(rule) for rule in found.rules])
+    show_section("Flows", _format_flows(found))
     show_section("Approvals", [f"approver: {found.approver}, denied after {found.approval_seconds:g} s"])
 
 
@@ -126,7 +126,7 @@ def flows(name: str, svg: Path | None, workspace: Path | None, choice: ViewChoic
         found = choice.of(registry).flows()
         counted = any(tool.needs == "workspace" for tool in TOOLS if tool.name in registry.all_names())
     if svg is not None:
-        write_named(svg, picture(found))
+        write_named(svg, draw_paths(found))
     if as_json:
         show_json(found.as_dict() | {"file_tools_counted": counted})
         return
@@ -139,7 +139,7 @@ def flows(name: str, svg: Path | None, workspace: Path | None, choice: ViewChoic
         show("file tools were not included; to include them, pass their folder with --workspace DIR")
     changes = [f"{change.command}   # {change.breaks} of {found.count} open paths" for change in found.changes()]
     show_section("To break these paths, run", changes)
-    show_section("Rules over flows", _flow_lines(registry.policy))
+    show_section("Rules over flows", _format_flows(registry.policy))
     if svg is not None:
         print_message(f"wrote the diagram to {svg}")
 
@@ -219,7 +219,7 @@ def explain(
     return code
 
 
-def _known(found: ToolPolicy) -> list[str]:
+def _list_known_tools(found: ToolPolicy) -> list[str]:
     """Return the tool names that the policy may use; the names in an installed component are accepted unchecked."""
     installed = [tool.name for tool in open_catalog(find_places().data).tools()]
     plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
@@ -248,7 +248,7 @@ def as_data(found: ToolPolicy) -> dict[str, object]:
             "external_allow_list": list(found.filter.external_allow_list),
         },
         "exfiltration_guard": {"enabled": found.guard.enabled, "allow_tools": list(found.guard.allow_tools)},
-        "rules": [_rule_line(rule) for rule in found.rules],
+        "rules": [_format_rule(rule) for rule in found.rules],
         "flows": None
         if found.flows is None
         else {
@@ -264,7 +264,7 @@ def as_data(found: ToolPolicy) -> dict[str, object]:
     }
 
 
-def _preset_row(preset: Preset) -> tuple[str, ...]:
+def _make_preset_row(preset: Preset) -> tuple[str, ...]:
     return (
         preset.name,
         ", ".join(preset.tools) or "none",
@@ -275,7 +275,7 @@ def _preset_row(preset: Preset) -> tuple[str, ...]:
     )
 
 
-def _flow_lines(found: ToolPolicy) -> list[str]:
+def _format_flows(found: ToolPolicy) -> list[str]:
     if found.flows is None:
         return ["not configured: the preset default applies to traces that the program opens"]
     rules = ", ".join(f"{rule.name} {rule.action}" for rule in found.flows.rules) or "none"
@@ -283,7 +283,7 @@ def _flow_lines(found: ToolPolicy) -> list[str]:
     return [f"{found.flows.preset}: {rules}", f"known: {', '.join(found.flows.known) or 'none'}", *automation]
 
 
-def _rule_line(rule: ToolRule) -> str:
+def _format_rule(rule: ToolRule) -> str:
     parts = [f"permission {rule.permission}"] if rule.permission else []
     names = ("tier", "risk", "confirmation", "subagent_access")
     parts += [f"{name} {value}" for name in names if (value := getattr(rule.tightening, name)) is not None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from wasmrt.capabilities.sentences import diff
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.cli.shared.consent import print_offer
 from wasmrt.cli.shared.options import complete_tools, json_option
 from wasmrt.cli.shared.output import print_message, show_json
@@ -29,9 +29,9 @@ def rollback(name: str, number: int | None, as_json: bool) -> None:
       wasmrt rollback search --to 3
     """
     catalog = open_catalog(find_places().data)
-    before = granted_to(catalog.get(name))
+    before = read_granted(catalog.get(name))
     version = catalog.rollback(name, number)
-    wider = [change.sentence for change in diff(before, granted_to(version)).widened]
+    wider = [change.sentence for change in diff(before, read_granted(version)).widened]
     if as_json:
         found = {"name": name, "version": version.number, "digest": version.digest, "for_agents": version.for_agents}
         show_json(found | {"wider": wider})

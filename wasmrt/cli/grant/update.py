@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from wasmrt.catalog import ToolVersion, TypedSource
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.catalog.installer import Installer, InstallPlan
 from wasmrt.catalog.lock import LOCK_FILE, lock_entry, read_lock, write_lock
 from wasmrt.cli.grant.install import make_absolute, open_installer, open_source
@@ -72,7 +72,7 @@ def _plan(installer: Installer, version: ToolVersion) -> InstallPlan:
 
 
 def _show(plan: InstallPlan, version: ToolVersion, *, as_json: bool) -> dict[str, Any]:
-    new = explain_more(granted_to(version), plan.grant)
+    new = explain_more(read_granted(version), plan.grant)
     signer = plan.new.provenance.signer
     report = {
         "name": version.name,

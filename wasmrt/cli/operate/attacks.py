@@ -31,37 +31,37 @@ class AttackResult:
 
 def attack(as_json: bool) -> bool:
     """Run every attack, print the results, and return whether all attacks were stopped."""
-    results = list(_results())
+    results = list(_iter_results())
     if as_json:
         show_json([asdict(result) for result in results])
     else:
-        show_columns(("ATTACK", "STOPPED BY", "TIME", "RESULT"), [_row(result) for result in results])
+        show_columns(("ATTACK", "STOPPED BY", "TIME", "RESULT"), [_make_row(result) for result in results])
         held = sum(result.held for result in results)
         show(f"\n{held} of {len(results)} attacks were stopped, and the host still responds")
     return all(result.held for result in results)
 
 
-def _results() -> Iterator[AttackResult]:
+def _iter_results() -> Iterator[AttackResult]:
     total = len(ATTACKS) + len(HOST_ATTACKS)
     # Attacks are not stored in the compile cache.
     with status("starting the attacks") as line:
         with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:
             for done, one in enumerate(ATTACKS):
                 line.update(one.name, done, total)
-                yield _result(one, run(one, runtime))
+                yield _make_result(one, run(one, runtime))
         for done, attack in enumerate(HOST_ATTACKS, len(ATTACKS)):
             line.update(attack.name, done, total)
-            yield _host_result(attack)
+            yield _make_host_result(attack)
 
 
-def _result(one: Attack, outcome: Outcome) -> AttackResult:
+def _make_result(one: Attack, outcome: Outcome) -> AttackResult:
     late = outcome.as_expected and not outcome.in_time
     return AttackResult(
         one.name, one.about, outcome.stopped_by, outcome.seconds, one.limits.timeout_seconds, outcome.held, late
     )
 
 
-def _host_result(attack: HostAttack) -> AttackResult:
+def _make_host_result(attack: HostAttack) -> AttackResult:
     outcome = host_attacks.run(attack)
     is_late = outcome.seconds > host_attacks.DEADLINE_SECONDS
     return AttackResult(
@@ -70,7 +70,7 @@ def _host_result(attack: HostAttack) -> AttackResult:
     )  # fmt: skip
 
 
-def _row(result: AttackResult) -> tuple[str, str, str, str]:
+def _make_row(result: AttackResult) -> tuple[str, str, str, str]:
     time = f"{result.seconds:.3f} s of {result.deadline_seconds:g} s"
     ended = "held" if result.held else "late" if result.late else "BROKE OUT"
     return result.attack, result.stopped_by, time, ended
@@ -83,13 +83,13 @@ def attack_wall(as_json: bool) -> bool:
     if as_json:
         show_json([asdict(row) | {"proven": row.proven, "held": row.held} for row in rows])
     else:
-        show_columns(("ATTEMPT", "KIND", "USER", "BEFORE IT IS SEALED", "SEALED", "VERDICT"), map(_cells, rows))
+        show_columns(("ATTEMPT", "KIND", "USER", "BEFORE IT IS SEALED", "SEALED", "VERDICT"), map(_make_cells, rows))
         for kind in KINDS:
             show(_sum(kind, [row for row in rows if row.kind == kind]))
     return bool(rows) and all(row.held for row in rows)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _make_cells(row: Row) -> tuple[str, ...]:
     verdict = "held" if row.held else "BROKE OUT"
     return row.attempt, row.kind, str(row.user), row.control, row.outcome, verdict if row.proven else f"{verdict} *"
 

@@ -16,8 +16,8 @@ from wasmrt.cli.shared.logins import (
     check_login_storable,
     choose_login,
     find_with_login,
+    list_logins,
     login_file_option,
-    logins_of,
     open_gateway,
     print_instructions,
     settings,
@@ -83,7 +83,7 @@ def auth(
         raise click.UsageError("--port cannot be combined with --device")
     found = find_with_login(tool, capabilities)
     store = open_secrets()
-    section = choose_login(found.name, logins_of(found, hint=_set_instead(found, store, user)), vendor)
+    section = choose_login(found.name, list_logins(found, hint=_set_instead(found, store, user)), vendor)
     if section.oauth is None:
         if not as_json:
             print_instructions(found.name, author_instructions(section))
@@ -93,7 +93,7 @@ def auth(
             hint=store.hint_to_set(user, section.secret_name),
         )
     check_login_storable(store, user, section.secret_name)
-    oauth = _granted(found, section.secret_name, section.vendor, section.oauth)
+    oauth = _find_granted_login(found, section.secret_name, section.vendor, section.oauth)
     known = os.environ | settings(store, user, found.name, oauth)
     _check_client(found.name, oauth, known, store, user)
     state = login_state(oauth, known)
@@ -133,7 +133,7 @@ def _log_in_by_device(oauth: OAuthConfig, state: OAuthState) -> Tokens:
         return log_in_by_device(gateway, oauth, state, present=present)
 
 
-def _granted(found: FoundTool, secret_name: str, vendor: str, asked: OAuthConfig) -> OAuthConfig:
+def _find_granted_login(found: FoundTool, secret_name: str, vendor: str, asked: OAuthConfig) -> OAuthConfig:
     """Return the granted login; for a component file, which has no stored grant, the requested one.
 
     SECURITY: the address that receives the client secret and the authorization code comes from the grant of an

@@ -28,9 +28,9 @@ from wasmrt.cli.shared.output import (
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import replace_file
 from wasmrt.core.places import find_places
-from wasmrt.core.setting_commands import PLACEHOLDER, dotted, format_value, set_command
+from wasmrt.core.setting_commands import PLACEHOLDER, format_value, set_command, write_dotted_key
 from wasmrt.core.settings import Setting, find_setting, read_key
-from wasmrt.core.strict_toml import lines_of
+from wasmrt.core.strict_toml import find_lines
 from wasmrt.egress.leaks import Direction, LeakDetector
 from wasmrt.runtime.config_file import read_config_text
 
@@ -87,12 +87,12 @@ def _redact(value: Any, *, hidden: bool = False) -> Any:
     if hidden:
         return _HIDDEN
     if isinstance(value, str):
-        return _detector().redact(_USERINFO.sub(r"\1***@", value), direction=Direction.OUTWARD)
+        return _make_detector().redact(_USERINFO.sub(r"\1***@", value), direction=Direction.OUTWARD)
     return value
 
 
 @cache
-def _detector() -> LeakDetector:
+def _make_detector() -> LeakDetector:
     return LeakDetector()
 
 
@@ -124,7 +124,7 @@ def show_config(prefix: str, as_json: bool) -> None:
       wasmrt config show limits --json
     """
     file = _read()
-    rows = [each for each in _effective(file) if not prefix or f"{each.key}.".startswith(f"{prefix}.")]
+    rows = [each for each in _iter_effective(file) if not prefix or f"{each.key}.".startswith(f"{prefix}.")]
     if prefix and not rows and not any(f"{each.key}.".startswith(f"{prefix}.") for each in SETTINGS):
         find_setting(SETTINGS, read_key(prefix))  # raises an error with the most similar name
     if as_json:
@@ -132,7 +132,7 @@ def show_config(prefix: str, as_json: bool) -> None:
         return
     if file.data is None:
         print_message(f"there is no configuration file; wasmrt config set creates {file.path}")
-    show_columns(("SETTING", "VALUE", "SOURCE"), [(each.key, _text(each), each.source) for each in rows])
+    show_columns(("SETTING", "VALUE", "SOURCE"), [(each.key, _format_found(each), each.source) for each in rows])
 
 
 @config.command("get")
@@ -177,7 +177,7 @@ def set_setting(key: str, value: str, append: bool, as_json: bool) -> None:
     """
     path, file = read_key(key), _read()
     setting = find_setting(SETTINGS, path)
-    given = _appended(setting, path, file.tree, value) if append else read_value(setting, value)
+    given = _append_entry(setting, path, file.tree, value) if append else read_value(setting, value)
     write_config(file.path, file.data, with_setting(file.text, path, given))
     _report(_find(_read(), path), as_json=as_json)
 
@@ -195,7 +195,7 @@ def unset(key: str, as_json: bool) -> None:
     path, file = read_key(key), _read()
     find_setting(SETTINGS, path)
     if value_at(file.tree, path) is None:
-        raise ConfigurationError(f"{dotted(path)} is not set in {file.path}", code="not-set")
+        raise ConfigurationError(f"{write_dotted_key(path)} is not set in {file.path}", code="not-set")
     write_config(file.path, file.data, without_setting(file.text, path))
     _report(_find(_read(), path), as_json=as_json)
 
@@ -264,7 +264,7 @@ def explain(key: str, as_json: bool) -> None:
     show(f"{found.key}: {setting.text}")
     show_section("Type", [f"{setting.type}, in {setting.unit}" if setting.unit else setting.type])
     show_section("Default", ["none" if setting.default is None else format_value(setting.default)])
-    show_section("Now", [f"{_text(found)} ({found.source})"])
+    show_section("Now", [f"{_format_found(found)} ({found.source})"])
     show_section("To set it", [command])
 
 
@@ -281,17 +281,17 @@ def _read() -> ConfigText:
     data = read_config_text(path)
     try:
         text = (data or b"").decode()
-        return ConfigText(path, data, tomllib.loads(text), lines_of(text))
+        return ConfigText(path, data, tomllib.loads(text), find_lines(text))
     except (ValueError, RecursionError) as error:
         parse_config(path, data or b"")  # raises an error with the line
         raise ConfigFileError(str(path), "the file is not TOML", hint="wasmrt config edit") from error
 
 
-def _effective(file: ConfigText) -> Iterator[Effective]:
+def _iter_effective(file: ConfigText) -> Iterator[Effective]:
     """Yield all settings that the file sets, and the other settings that have a fixed name."""
     tree = file.tree
     for setting in SETTINGS:
-        paths = list(_paths(tree, setting.key.split(".")))
+        paths = list(_iter_paths(tree, setting.key.split(".")))
         for path in paths:
             if not isinstance(value_at(tree, path), dict) or isinstance(setting.example, dict):
                 yield _find(file, path)
@@ -299,14 +299,14 @@ def _effective(file: ConfigText) -> Iterator[Effective]:
             yield _find(file, tuple(setting.key.split(".")))
 
 
-def _paths(tree: Any, parts: list[str]) -> Iterator[tuple[str, ...]]:
+def _iter_paths(tree: Any, parts: list[str]) -> Iterator[tuple[str, ...]]:
     """Yield the paths in parsed TOML that match the parts of a setting's key."""
     if not parts:
         yield ()
     elif isinstance(tree, dict):
         for name in tree if parts[0].isupper() else [parts[0]]:
             if name in tree:
-                yield from ((name, *rest) for rest in _paths(tree[name], parts[1:]))
+                yield from ((name, *rest) for rest in _iter_paths(tree[name], parts[1:]))
 
 
 def _find(file: ConfigText, path: tuple[str, ...]) -> Effective:
@@ -316,7 +316,7 @@ def _find(file: ConfigText, path: tuple[str, ...]) -> Effective:
         ConfigurationError: there is no such setting.
     """
     setting = find_setting(SETTINGS, path)
-    key, value = dotted(path), value_at(file.tree, path)
+    key, value = write_dotted_key(path), value_at(file.tree, path)
     variable = _VARIABLES.get(key)
     if variable is not None and os.environ.get(variable):
         return Effective(key, setting, os.environ[variable], f"environment {variable}")
@@ -327,12 +327,12 @@ def _find(file: ConfigText, path: tuple[str, ...]) -> Effective:
     return Effective(key, setting, value, str(file.path) + ("" if line is None else f":{line}"))
 
 
-def _appended(setting: Setting, path: tuple[str, ...], tree: dict[str, Any], entry: str) -> list[Any]:
+def _append_entry(setting: Setting, path: tuple[str, ...], tree: dict[str, Any], entry: str) -> list[Any]:
     if not isinstance(setting.example, list):
-        raise ConfigurationError(f"{dotted(path)} is not a list", code="usage", hint="omit --append")
+        raise ConfigurationError(f"{write_dotted_key(path)} is not a list", code="usage", hint="omit --append")
     now = value_at(tree, path)
     if now is not None and not isinstance(now, list):
-        raise ConfigurationError(f"{dotted(path)} is not a list in the file", hint="omit --append")
+        raise ConfigurationError(f"{write_dotted_key(path)} is not a list in the file", hint="omit --append")
     entries = [*(now if now is not None else setting.default or [])]
     return entries if entry in entries else [*entries, entry]
 
@@ -347,8 +347,8 @@ def _report(found: Effective, *, as_json: bool) -> None:
     if as_json:
         show_json(found.as_dict())
     else:
-        print_message(f"{found.key} = {_text(found)} ({found.source})")
+        print_message(f"{found.key} = {_format_found(found)} ({found.source})")
 
 
-def _text(found: Effective) -> str:
+def _format_found(found: Effective) -> str:
     return "(not set)" if found.value is None else format_value(found.shown)

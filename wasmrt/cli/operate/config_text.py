@@ -11,7 +11,7 @@ import tomlkit
 from wasmrt.agent.config import parse_config
 from wasmrt.core.errors import ConfigFileError, ConfigurationError
 from wasmrt.core.files import replace_file
-from wasmrt.core.setting_commands import dotted
+from wasmrt.core.setting_commands import write_dotted_key
 from wasmrt.core.settings import Setting
 from wasmrt.runtime.config_file import read_config_text
 
@@ -52,7 +52,7 @@ def with_setting(text: str, path: KeyPath, value: Any) -> str:
             table.add(name, tomlkit.table(is_super_table=name != path[-2]))
         table = table[name]
     table[path[-1]] = value
-    return _checked(tomlkit.dumps(document), expected, path)
+    return _check_text(tomlkit.dumps(document), expected, path)
 
 
 def without_setting(text: str, path: KeyPath) -> str:
@@ -68,7 +68,7 @@ def without_setting(text: str, path: KeyPath) -> str:
     for name in path[:-1]:
         table = table[name]
     del table[path[-1]]
-    return _checked(tomlkit.dumps(document), expected, path)
+    return _check_text(tomlkit.dumps(document), expected, path)
 
 
 def write_config(path: Path, before: bytes | None, text: str) -> None:
@@ -94,11 +94,13 @@ def _set(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
     for at, name in enumerate(path[:-1], 1):
         tree = tree.setdefault(name, {})
         if not isinstance(tree, dict):
-            raise ConfigurationError(f"{dotted(path[:at])} is not a table", hint="remove it: wasmrt config edit")
+            raise ConfigurationError(
+                f"{write_dotted_key(path[:at])} is not a table", hint="remove it: wasmrt config edit"
+            )
     tree[path[-1]] = value
 
 
-def _checked(text: str, expected: dict[str, Any], path: KeyPath) -> str:
+def _check_text(text: str, expected: dict[str, Any], path: KeyPath) -> str:
     """Return the text if it parses to the expected data; comments alone must not change a setting."""
     try:
         found = tomllib.loads(text)
@@ -106,5 +108,5 @@ def _checked(text: str, expected: dict[str, Any], path: KeyPath) -> str:
         found = {}
     if found != expected:
         hint = "change it in your editor: wasmrt config edit"
-        raise ConfigurationError(f"cannot change {dotted(path)} without changing other settings", hint=hint)
+        raise ConfigurationError(f"cannot change {write_dotted_key(path)} without changing other settings", hint=hint)
     return text

@@ -62,7 +62,7 @@ def doctor(ctx: click.Context, attacking: bool, wall: bool, as_json: bool) -> No
     from wasmrt.core.places import find_places
 
     places = find_places()
-    checks = [*(_run_check(name, check, places) for name, check in _CHECKS.items()), *_isolation()]
+    checks = [*(_run_check(name, check, places) for name, check in _CHECKS.items()), *_check_isolation()]
     if as_json:
         show_json([asdict(check) for check in checks])
     else:
@@ -75,14 +75,14 @@ def _run_check(name: str, check: Callable[[Places], tuple[str, str]], places: Pl
     try:
         return Check(name, *check(places))
     except WasmrtError as error:
-        if isinstance(error, ConfigFileError) and check is not _configuration:  # that check reports the errors
+        if isinstance(error, ConfigFileError) and check is not _check_configuration:  # that check reports the errors
             return Check(name, "warning", "unknown, because the configuration file cannot be used")
         return Check(name, "failed", error.message + (f"; {error.hint}" if error.hint else ""))
     except Exception as error:
         return Check(name, "failed", f"{type(error).__name__}, please report it")
 
 
-def _isolation() -> list[Check]:
+def _check_isolation() -> list[Check]:
     """Check each layer that confines worker processes and programs."""
     from wasmrt.sandbox.isolation.confine import layers
 
@@ -104,7 +104,7 @@ def _check_versions(_: Places) -> tuple[str, str]:
     return "ok", f"wasmrt {version('wasmrt')}, wasmtime {VERSION}, Python {platform.python_version()}"
 
 
-def _wasm_tools(_: Places) -> tuple[str, str]:
+def _check_wasm_tools(_: Places) -> tuple[str, str]:
     """Find wasm-tools, which only `wasmrt build` and `inspect --wit` need."""
     from wasmrt.authoring.project import find_wasm_tools
 
@@ -142,7 +142,7 @@ def _check_engine(_: Places) -> tuple[str, str]:
     return "ok", f"a call of echo took {(time.perf_counter() - start) * 1000:.0f} ms"
 
 
-def _folders(places: Places) -> tuple[str, str]:
+def _check_folders(places: Places) -> tuple[str, str]:
     """Check that the data and cache folders can be written, by writing a file into each."""
     import tempfile
 
@@ -162,7 +162,7 @@ def _folders(places: Places) -> tuple[str, str]:
     return "ok", f"data: {places.data}; cache: {places.cache}"
 
 
-def _configuration(places: Places) -> tuple[str, str]:
+def _check_configuration(places: Places) -> tuple[str, str]:
     """Read the configuration file; its network settings are checked by `_check_network`."""
     from wasmrt.agent.config import read_config_file
 
@@ -226,7 +226,7 @@ def _check_catalog(places: Places) -> tuple[str, str]:
     return "ok", f"{len(tools)} installed, {waits}; valid components: {len(findings)} of {len(findings)}"
 
 
-def _signatures(places: Places) -> tuple[str, str]:
+def _check_signatures(places: Places) -> tuple[str, str]:
     """Read the trusted root for keyless signatures."""
     from wasmrt.agent.config import read_config_file
 
@@ -241,7 +241,7 @@ def _check_needed_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
     from wasmrt.capabilities.file import parse
     from wasmrt.catalog.bundled import WEB_SEARCH
-    from wasmrt.catalog.granted import granted_to
+    from wasmrt.catalog.granted import read_granted
     from wasmrt.cli.shared.consent import missing_secrets
     from wasmrt.runtime.stores import open_catalog
 
@@ -258,14 +258,14 @@ def _check_needed_secrets(places: Places) -> tuple[str, str]:
     for tool in tools:
         version = catalog.get(tool.name)
         if version.sidecar is not None:
-            missing = missing_secrets(parse(version.sidecar), granted=granted_to(version), tool=tool.name)
+            missing = missing_secrets(parse(version.sidecar), granted=read_granted(version), tool=tool.name)
             lacking += [f"{tool.name}: {secret.problem}; {secret.hint or 'set it again'}" for secret in missing]
     if lacking:
         return "warning", "; ".join(lacking[:3]) + (f"; and {len(lacking) - 3} more" if len(lacking) > 3 else "")
     return "ok", "every installed tool has the secrets that it needs"
 
 
-def _memory(places: Places) -> tuple[str, str]:
+def _check_memory(places: Places) -> tuple[str, str]:
     """Report how memory is searched."""
     from wasmrt.agent.builtin.memory import vector_problem
     from wasmrt.agent.config import read_config_file
@@ -282,7 +282,7 @@ def _memory(places: Places) -> tuple[str, str]:
     return "ok", f"text search and {settings.embedder.name}"
 
 
-def _database(places: Places) -> tuple[str, str]:
+def _check_database(places: Places) -> tuple[str, str]:
     """Check that the database of shared stores can be opened; return the check's result and detail."""
     from wasmrt.agent.access import AccessStore
     from wasmrt.agent.approvals import ApprovalStore, ConfirmationTokens
@@ -311,7 +311,7 @@ def _database(places: Places) -> tuple[str, str]:
     return "ok", f"{found}secret {file.database.key_secret}"
 
 
-def _shell(places: Places) -> tuple[str, str]:
+def _check_shell(places: Places) -> tuple[str, str]:
     """Report which back end runs the shell's commands, or why none can."""
     from wasmrt.agent.builtin.shell import ShellSettings, choose_backend
     from wasmrt.agent.config import read_config_file
@@ -326,7 +326,7 @@ def _shell(places: Places) -> tuple[str, str]:
     return "ok", f"commands run confined; back end: {backend}"
 
 
-def _desktop(places: Places) -> tuple[str, str]:
+def _check_desktop(places: Places) -> tuple[str, str]:
     """Report which desktop tools are on, and what they lack."""
     from wasmrt.agent.builtin.desktop import desktop_problem
     from wasmrt.agent.config import read_config_file
@@ -344,12 +344,12 @@ def _desktop(places: Places) -> tuple[str, str]:
 
 def _check_secrets(places: Places) -> tuple[str, str]:
     from wasmrt.agent.config import read_config_file
-    from wasmrt.egress.secrets import DEFAULT_USER, EntryStore, backend_of
+    from wasmrt.egress.secrets import DEFAULT_USER, EntryStore, name_backend
 
     store = read_config_file(places.config).open_secrets()
     if isinstance(store, EntryStore) and not store.lists_names:
-        return "ok", f"backend {backend_of(store)}, which cannot list secrets"
-    return "ok", f"backend {backend_of(store)}, {len(store.list(DEFAULT_USER))} of {DEFAULT_USER}"
+        return "ok", f"backend {name_backend(store)}, which cannot list secrets"
+    return "ok", f"backend {name_backend(store)}, {len(store.list(DEFAULT_USER))} of {DEFAULT_USER}"
 
 
 def _check_clock(_: Places) -> tuple[str, str]:
@@ -361,21 +361,21 @@ def _check_clock(_: Places) -> tuple[str, str]:
 
 _CHECKS: dict[str, Callable[[Places], tuple[str, str]]] = {
     "versions": _check_versions,
-    "wasm-tools": _wasm_tools,
+    "wasm-tools": _check_wasm_tools,
     "machine": _check_machine,
     "allocator": _check_allocator,
     "engine": _check_engine,
-    "folders": _folders,
-    "configuration": _configuration,
+    "folders": _check_folders,
+    "configuration": _check_configuration,
     "network": _check_network,
     "cache": _check_cache,
     "catalog": _check_catalog,
-    "signatures": _signatures,
+    "signatures": _check_signatures,
     "secrets": _check_secrets,
     "needed secrets": _check_needed_secrets,
-    "database": _database,
-    "memory": _memory,
-    "shell": _shell,
-    "desktop": _desktop,
+    "database": _check_database,
+    "memory": _check_memory,
+    "shell": _check_shell,
+    "desktop": _check_desktop,
     "clock": _check_clock,
 }

@@ -230,23 +230,23 @@ def _without_folder(attempt: Callable[[], str], _: Path) -> str:
     return attempt()
 
 
-def _all() -> Iterator[HostAttack]:
+def _iter_all() -> Iterator[HostAttack]:
     for family, about, attempt in input_attacks():
-        yield _named(family, about, partial(_without_folder, attempt))
+        yield _make_attack(family, about, partial(_without_folder, attempt))
     for about, (name, kind, data, link) in _ARCHIVES.items():
-        yield _named("package", about, partial(_install_archive, name, kind, data, link))
+        yield _make_attack("package", about, partial(_install_archive, name, kind, data, link))
     for about, damage in _DAMAGES.items():
-        yield _named("receipts", f"cut receipts and {about}", partial(_cut_receipts, damage))
+        yield _make_attack("receipts", f"cut receipts and {about}", partial(_cut_receipts, damage))
     for about, line in _LINES.items():
-        yield _named("shell", about, partial(_decide_line, line))
+        yield _make_attack("shell", about, partial(_decide_line, line))
     for about, script in _GIT.items():
-        yield _named("git", about, partial(_plant_git_setting, script))
+        yield _make_attack("git", about, partial(_plant_git_setting, script))
     for about, url in _SPELLINGS.items():
-        yield _named("flow", f"a private number sent {about}", partial(send_account, url))
+        yield _make_attack("flow", f"a private number sent {about}", partial(send_account, url))
 
 
-def _named(family: str, about: str, attempt: Callable[[Path], str]) -> HostAttack:
+def _make_attack(family: str, about: str, attempt: Callable[[Path], str]) -> HostAttack:
     return HostAttack(f"{family}-{about.removeprefix('a ').replace(' ', '-')}", about, attempt)
 
 
-HOST_ATTACKS = tuple(_all())
+HOST_ATTACKS = tuple(_iter_all())

@@ -49,7 +49,7 @@ def _check_params(make: Callable[[], tuple[Mapping[str, Any], Any]]) -> str:
     return ""
 
 
-def _name_address(host: str) -> str:
+def _explain_unreachable(host: str) -> str:
     """Return why no request reaches a private address; `""` if a URL with this spelling of it is sent."""
     try:
         found = parse_url(f"http://{host}/").host
@@ -86,21 +86,21 @@ def _hold_connections(sent: bytes) -> str:
     return ""
 
 
-def _items(schema: Mapping[str, Any]) -> dict[str, Any]:
+def _make_items_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": {"type": "array", "items": schema}}}
 
 
-def _choices() -> dict[str, Any]:
-    return _items({"anyOf": [{"oneOf": [{"const": -n} for n in range(1, 1_500)]}, {}]})
+def _make_choices_schema() -> dict[str, Any]:
+    return _make_items_schema({"anyOf": [{"oneOf": [{"const": -n} for n in range(1, 1_500)]}, {}]})
 
 
-def _references() -> dict[str, Any]:
+def _make_references_schema() -> dict[str, Any]:
     """Return a schema of 2 to the power of 24 parts, in which each definition refers to the next one twice."""
     parts = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(24)}
     return {"$ref": "#/$defs/d0", "$defs": parts | {"d24": {"type": "object"}}}
 
 
-def _nested() -> dict[str, Any]:
+def _make_nested_schema() -> dict[str, Any]:
     deep: dict[str, Any] = {}
     for _ in range(500):
         deep = {"properties": {"a": deep}}
@@ -108,9 +108,9 @@ def _nested() -> dict[str, Any]:
 
 
 _SCHEMAS: Mapping[str, Callable[[], tuple[Mapping[str, Any], Any]]] = {
-    "choices for each of many values": lambda: (_choices(), {"x": list(range(30_000))}),
-    "references that double": lambda: (_references(), {}),
-    "a large automaton": lambda: (_items({"pattern": "(a{1000}){1000}"}), {"x": ["a"]}),
+    "choices for each of many values": lambda: (_make_choices_schema(), {"x": list(range(30_000))}),
+    "references that double": lambda: (_make_references_schema(), {}),
+    "a large automaton": lambda: (_make_items_schema({"pattern": "(a{1000}){1000}"}), {"x": ["a"]}),
     "unique numbers of many digits": lambda: (
         {"properties": {"x": {"uniqueItems": True}}},
         {"x": [10**400 + n for n in range(9_000)]},
@@ -119,7 +119,7 @@ _SCHEMAS: Mapping[str, Callable[[], tuple[Mapping[str, Any], Any]]] = {
         {"properties": {"x": {"maxItems": 1}}},
         {"x": [{"a": n} for n in range(90_000)]},
     ),
-    "deep nesting": lambda: (_nested(), {}),
+    "deep nesting": lambda: (_make_nested_schema(), {}),
 }
 _TOML = {
     "a key of 16,000 parts": b"a" + b".a" * 16_000 + b" = 1",
@@ -157,6 +157,6 @@ def input_attacks() -> Iterator[tuple[str, str, Attempt]]:
     for about, make_both in _SCHEMAS.items():
         yield "schema", about, partial(_check_params, make_both)
     for host in _ADDRESSES:
-        yield "address", host.encode("ascii", "backslashreplace").decode(), partial(_name_address, host)
+        yield "address", host.encode("ascii", "backslashreplace").decode(), partial(_explain_unreachable, host)
     for about, sent in _CONNECTIONS.items():
         yield "connections", about, partial(_hold_connections, sent)

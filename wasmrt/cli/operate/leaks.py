@@ -59,7 +59,7 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
 
     Example: git diff | wasmrt advanced leaks scan -
     """
-    detector = _detector(rule_files, as_json=as_json)
+    detector = _make_detector(rule_files, as_json=as_json)
     data = file.read(_MAX_FILE_BYTES + 1)
     if len(data) > _MAX_FILE_BYTES:
         _fail(
@@ -72,7 +72,7 @@ def scan(file: BinaryIO, rule_files: Sequence[Path], direction: str, as_json: bo
 
 
 def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
-    found = _by_span(report)
+    found = _group_by_span(report)
     if as_json:
         matches = [match.as_dict() | {"also": also} for match, also in found]
         show(json.dumps({"should_block": report.should_block, "matches": matches}))
@@ -85,7 +85,7 @@ def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
     print_message(f"{len(found)} found" if found else "no secrets found")
 
 
-def _by_span(report: LeakReport) -> list[tuple[LeakMatch, list[str]]]:
+def _group_by_span(report: LeakReport) -> list[tuple[LeakMatch, list[str]]]:
     """Return each span once: its most severe match, and the other rules that matched it."""
     spans: dict[tuple[int, int], list[LeakMatch]] = {}
     for match in report.matches:
@@ -105,9 +105,9 @@ def list_rules(rule_files: Sequence[Path], as_json: bool) -> None:
 
     Example: wasmrt advanced leaks rules --json
     """
-    found = _detector(rule_files, as_json=as_json).rules
+    found = _make_detector(rule_files, as_json=as_json).rules
     if as_json:
-        show(json.dumps([_described(rule) for rule in found]))
+        show(json.dumps([_describe_rule(rule) for rule in found]))
         return
     for rule in found:
         click.echo("\t".join(map(to_single_line, (rule.id, rule.provider, rule.severity, rule.source))))
@@ -125,7 +125,7 @@ def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
 
     Example: wasmrt advanced leaks test acme-key --rules acme.toml
     """
-    rules = {rule.id: rule for rule in _detector(rule_files, as_json=as_json).rules}
+    rules = {rule.id: rule for rule in _make_detector(rule_files, as_json=as_json).rules}
     if rule_id not in rules:
         _fail(
             ConfigurationError(
@@ -141,11 +141,11 @@ def test_rule(rule_id: str, rule_files: Sequence[Path], as_json: bool) -> None:
         raise SystemExit(_FOUND) from error
     matching, not_matching = len(rule.matching), len(rule.not_matching)
     if as_json:
-        show(json.dumps(_described(rule) | {"matching": matching, "not_matching": not_matching}))
+        show(json.dumps(_describe_rule(rule) | {"matching": matching, "not_matching": not_matching}))
     print_message(f"{rule.id}: linear time, matches {matching} examples and none of {not_matching} false positives")
 
 
-def _described(rule: Rule) -> dict[str, object]:
+def _describe_rule(rule: Rule) -> dict[str, object]:
     return {
         "id": rule.id,
         "provider": rule.provider,
@@ -155,7 +155,7 @@ def _described(rule: Rule) -> dict[str, object]:
     }
 
 
-def _detector(rule_files: Sequence[Path], *, as_json: bool) -> LeakDetector:
+def _make_detector(rule_files: Sequence[Path], *, as_json: bool) -> LeakDetector:
     try:
         return LeakDetector(rules=[rule for path in rule_files for rule in read_rule_file(path)])
     except WasmrtError as error:

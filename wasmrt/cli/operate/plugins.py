@@ -44,7 +44,7 @@ def check(ctx: click.Context, folder: Path, as_json: bool) -> None:
     with load_plugins(folder, unsafe_native_plugins=True) as found:
         if as_json:
             refused = [{"name": name} | error.as_dict() for name, error in found.refused.items()]
-            show_json({"plugins": [_described(tool) for tool in found], "refused": refused})
+            show_json({"plugins": [_describe_tool(tool) for tool in found], "refused": refused})
         else:
             _show(list(found), found.refused)
     if found.refused:
@@ -78,7 +78,7 @@ def adapt(module: Path, component: Path, adapter: Path | None, yes: bool, as_jso
         print_message(f"wrote {component.name} ({len(data):,} bytes)")
 
 
-def _described(tool: PluginTool) -> dict[str, Any]:
+def _describe_tool(tool: PluginTool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "kind": tool.kind,

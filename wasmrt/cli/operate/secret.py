@@ -20,7 +20,14 @@ from wasmrt.cli.shared.secrets import (
 )
 from wasmrt.core.errors import ConfigurationError, SecretError
 from wasmrt.core.limits import MAX_ENV_FILE_BYTES, MAX_SECRET_BYTES
-from wasmrt.egress.secrets import Secret, SecretInfo, backend_of, normalize_secret_name, parse_env_file, replace_secret
+from wasmrt.egress.secrets import (
+    Secret,
+    SecretInfo,
+    name_backend,
+    normalize_secret_name,
+    parse_env_file,
+    replace_secret,
+)
 
 _DAY = 86400.0
 
@@ -55,7 +62,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
       pass show example | wasmrt secret set example_token --json
     """
     name = normalize_secret_name(name)
-    text = _prompt(name) if is_interactive() else _read_stdin()
+    text = _prompt_for(name) if is_interactive() else _read_stdin()
     if not text:
         hint = f"enter it on a terminal, or pipe it in: pass show example | wasmrt secret set {name}"
         raise SecretError("no value was given", code="secret-value", hint=hint)
@@ -73,7 +80,7 @@ def set_secret(name: str, user: str, expires_in_days: float | None, as_json: boo
         print_message(f"{name} is set for {user}")
 
 
-def _prompt(name: str) -> str:
+def _prompt_for(name: str) -> str:
     value: str = click.prompt(f"value of {name}", hide_input=True, confirmation_prompt=True, err=True)
     return value
 
@@ -107,7 +114,7 @@ def list_secrets(user: str, as_json: bool) -> None:
     store = open_secrets()
     infos = store.list(user)
     if as_json:
-        backend = {"backend": backend_of(store)}
+        backend = {"backend": name_backend(store)}
         show_json([{slot: getattr(info, slot) for slot in info.__slots__} | backend for info in infos])
         return
     print_message(f"backend: {describe_backend(store)}")
@@ -115,21 +122,23 @@ def list_secrets(user: str, as_json: bool) -> None:
         print_message(describe_no_secrets(store, user))
         return
     now = time.time()
-    show_columns(("NAME", "AGE", "EXPIRES"), [(info.name, _age(info, now), _expiry(info, now)) for info in infos])
+    show_columns(
+        ("NAME", "AGE", "EXPIRES"), [(info.name, _format_age(info, now), _format_expiry(info, now)) for info in infos]
+    )
 
 
-def _age(info: SecretInfo, now: float) -> str:
-    return _span(max(0.0, now - info.created_at))
+def _format_age(info: SecretInfo, now: float) -> str:
+    return _format_span(max(0.0, now - info.created_at))
 
 
-def _expiry(info: SecretInfo, now: float) -> str:
+def _format_expiry(info: SecretInfo, now: float) -> str:
     if info.expires_at is None:
         return "never"
     left = info.expires_at - now
-    return f"in {_span(left)}" if left > 0 else "expired"
+    return f"in {_format_span(left)}" if left > 0 else "expired"
 
 
-def _span(seconds: float) -> str:
+def _format_span(seconds: float) -> str:
     for size, unit in ((_DAY, "d"), (3600.0, "h"), (60.0, "min")):
         if seconds >= size:
             return f"{seconds / size:.0f} {unit}"

@@ -13,8 +13,8 @@ from wasmrt.cli.shared.logins import (
     author_instructions,
     call_for,
     find_with_login,
+    list_logins,
     login_file_option,
-    logins_of,
     open_gateway,
     print_instructions,
 )
@@ -82,7 +82,7 @@ def _find_validation(found: FoundTool, name: str, tool: str) -> tuple[AuthSectio
         ConfigurationError: the tool has no auth section for this secret, or the section has no validation request.
     """
     example = f'"auth": {{"secret_name": "{name}", {_VALIDATION}}}'
-    logins = logins_of(found, hint=f"add one with a request that checks the secret: {example}")
+    logins = list_logins(found, hint=f"add one with a request that checks the secret: {example}")
     auth = next((login for login in logins if login.secret_name == name), None)
     if auth is None:
         known = [login.secret_name for login in logins]

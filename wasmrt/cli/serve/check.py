@@ -48,7 +48,7 @@ class _Client:
                 result: dict[str, Any] = answer["result"]
                 return result
             if answer.get("id") == self._number:
-                raise _error(f"the response to {method} is an error: {answer.get('error')}")
+                raise _make_error(f"the response to {method} is an error: {answer.get('error')}")
 
     def send(self, message: dict[str, Any]) -> None:
         with suppress(BrokenPipeError):  # the server has exited; the next read reports it
@@ -64,7 +64,7 @@ class _Client:
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
-            raise _error("the server did not exit when its input was closed") from None
+            raise _make_error("the server did not exit when its input was closed") from None
         finally:
             self._output.close()
         return time.monotonic() - started
@@ -76,7 +76,7 @@ class _Client:
             data = self._output.read1(65536) if ready else b""  # type: ignore[attr-defined]  # a buffered reader
             if not data:
                 what = "did not respond to" if not ready else "exited at"
-                raise _error(f"the server {what} {method}")
+                raise _make_error(f"the server {what} {method}")
             self._buffer += data
         line, _, self._buffer = self._buffer.partition(b"\n")
         return line
@@ -103,13 +103,13 @@ def check_server(options: Sequence[str], *, as_json: bool) -> int:
         end_seconds = client.end()
     names = [tool["name"] for tool in modern]
     if names != [tool["name"] for tool in legacy]:
-        raise _error("the old and the new protocol version do not list the same tools")
+        raise _make_error("the old and the new protocol version do not list the same tools")
     if as_json:
         eras = {"modern": MODERN[0], "legacy": opened["protocolVersion"], "supported": found["supportedVersions"]}
         show_json({"tools": modern, "start_seconds": start_seconds, "end_seconds": end_seconds} | eras)
         return 0
     if modern:
-        show_columns(("TOOL", "TITLE", "CHANGES"), [(t["name"], t["title"], _changes(t)) for t in modern])
+        show_columns(("TOOL", "TITLE", "CHANGES"), [(t["name"], t["title"], _describe_changes(t)) for t in modern])
     else:
         print_message("no tool is offered; for the reason: wasmrt policy explain NAME")
     show(
@@ -130,9 +130,9 @@ def _list_tools(client: _Client, **params: Any) -> list[dict[str, Any]]:
         cursor = {"cursor": page["nextCursor"]}
 
 
-def _changes(tool: dict[str, Any]) -> str:
+def _describe_changes(tool: dict[str, Any]) -> str:
     return "nothing" if tool["annotations"]["readOnlyHint"] else "something"
 
 
-def _error(message: str) -> WasmrtError:
+def _make_error(message: str) -> WasmrtError:
     return WasmrtError(message, code="mcp-server", hint="to check what the server needs, run: wasmrt doctor")

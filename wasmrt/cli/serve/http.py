@@ -78,7 +78,7 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
     metrics = None if options.metrics is None else PrometheusMetrics()
     mounted = MountedHandler(_PAGES, pages.gate, pages)
     async with AsyncExitStack() as stack:
-        access, origin = _access(config, stack)
+        access, origin = _open_access(config, stack)
         transport = serve_http(
             server, Entrance(users, access), host=host, port=port, ended=ended, started=started, mounted=mounted,
             origin=origin,
@@ -92,7 +92,7 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
         )
 
 
-def _access(config: OperatorConfig, stack: AsyncExitStack) -> tuple[Access | None, str | None]:
+def _open_access(config: OperatorConfig, stack: AsyncExitStack) -> tuple[Access | None, str | None]:
     """Return the check of OAuth access tokens and the origin that they are for, if the section [serve] is set.
 
     `stack` closes the gateway that fetches the issuer's keys.

@@ -66,7 +66,7 @@ def list_servers(as_json: bool) -> None:
       wasmrt mcp list --json
     """
     servers, known = load_servers(find_places())
-    rows = [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
+    rows = [_make_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
     if as_json:
         show_json_list(rows)
     elif rows:
@@ -153,7 +153,7 @@ def trust(name: str, level: str | None, offer: bool | None, yes: bool, user: str
             raise click.UsageError("--offer and --no-offer can only be combined with --yes and --json")
         entry = mcp_servers.change_offer(server, entry, for_agents=offer, yes=yes, as_json=as_json)
         keep_server(find_places(), server, entry)
-        show_json(_row(server, entry)) if as_json else mcp_servers.print_server_offer(server, entry)
+        show_json(_make_row(server, entry)) if as_json else mcp_servers.print_server_offer(server, entry)
         return
     if level is not None:
         server = replace(server, trust=Trust(level))
@@ -259,7 +259,7 @@ def remove(name: str, user: str, as_json: bool) -> None:
     show_json({"removed": name}) if as_json else print_message(f"removed {name}")
 
 
-def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
+def _make_row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
     state = "ready" if entry.covers(server) else "not trusted"
     return {
         "name": server.name,

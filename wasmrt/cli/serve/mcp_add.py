@@ -67,14 +67,14 @@ def add(
       wasmrt mcp add github --host api.github.com -- mcp-server-github
       wasmrt mcp add time -- uvx mcp-server-time
     """
-    options["hosts"] = _hosts(host)
-    server = _server(name, target, env, secret_env, options)
+    options["hosts"] = _read_hosts(host)
+    server = _make_server(name, target, env, secret_env, options)
     added = add_server(server, replace=replace, connect=not no_connect, offer=offer, yes=yes, as_json=as_json)
     if as_json:
         show_json(added)
 
 
-def _server(
+def _make_server(
     name: str, target: tuple[str, ...], env: tuple[str, ...], secret_env: tuple[str, ...], options: dict[str, object]
 ) -> McpServerConfig:
     is_url = len(target) == 1 and target[0].startswith(_URLS)
@@ -83,8 +83,8 @@ def _server(
         name=name,
         url=target[0] if is_url else "",
         command=() if is_url else tuple(target),
-        env=_pairs(env, "--env"),
-        secret_env=_pairs(secret_env, "--secret-env"),
+        env=_read_pairs(env, "--env"),
+        secret_env=_read_pairs(secret_env, "--secret-env"),
         workspace="" if workspace is None else str(workspace),
         read=tuple(map(str, options["read"])),  # type: ignore[call-overload]
         write=tuple(map(str, options["write"])),  # type: ignore[call-overload]
@@ -98,7 +98,7 @@ def _server(
     )
 
 
-def _hosts(given: tuple[str, ...]) -> tuple[EndpointPattern, ...]:
+def _read_hosts(given: tuple[str, ...]) -> tuple[EndpointPattern, ...]:
     entries: list[object] = []
     for text in given:
         host, mark, port = text.rpartition(":")
@@ -107,7 +107,7 @@ def _hosts(given: tuple[str, ...]) -> tuple[EndpointPattern, ...]:
     return read_program_network(entries)
 
 
-def _pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
+def _read_pairs(given: tuple[str, ...], option: str) -> dict[str, str]:
     found = {}
     for text in given:
         name, mark, value = text.partition("=")

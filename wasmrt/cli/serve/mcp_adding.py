@@ -128,7 +128,7 @@ def prepare_server(server: McpServerConfig) -> McpServerConfig:
     program = command[0]
     if program == "python" and shutil.which(program) is None:
         program = "python3"
-    index = _script_index(command)
+    index = _find_script(command)
     if index is None:
         return with_changes(server, command=(program, *command[1:]))
     script = Path(command[index]).expanduser().absolute()
@@ -143,7 +143,7 @@ def prepare_server(server: McpServerConfig) -> McpServerConfig:
     return with_changes(server, command=(program, *command[1:index], str(script), *command[index + 1 :]), read=read)
 
 
-def _script_index(command: Sequence[str]) -> int | None:
+def _find_script(command: Sequence[str]) -> int | None:
     """Return the position of the script in an interpreter's command, or None if its options name a module or code."""
     for index, word in enumerate(command[1:], 1):
         if word in ("-m", "-c", "-e", "-p", "--eval", "--print", "-"):

@@ -67,7 +67,7 @@ def _import(entry: ForeignServer, *, replace: bool, offer: bool | None, yes: boo
             return result | {"state": "unchanged"}
         store = open_secrets()
         _check_inputs(entry, store)
-        with _stored(entry, store):
+        with _store_secrets(entry, store):
             added = add_server(entry.server, replace=replace, offer=offer, yes=yes, as_json=as_json)
     except WasmrtError as error:
         print_message(f"{entry.name} was not added: {error.message}" + (f"; {error.hint}" if error.hint else ""))
@@ -105,7 +105,7 @@ def _is_set(store: SecretsStore, secret: str) -> bool:
 
 
 @contextmanager
-def _stored(entry: ForeignServer, store: SecretsStore) -> Iterator[None]:
+def _store_secrets(entry: ForeignServer, store: SecretsStore) -> Iterator[None]:
     """Store the secrets of a server. If the block fails, secrets that were not set before are removed again."""
     new = [secret for secret in entry.secrets if not _is_set(store, secret)]
     for secret, value in entry.secrets.items():

@@ -21,11 +21,11 @@ from wasmrt.interop.mcp.client import (
     McpTool,
     ServerFacts,
     Trusted,
-    claim_of,
     consent_lines,
     default_parts,
-    difference,
+    describe_claim,
     find_program,
+    list_differences,
     offer_of,
     refused_tools,
     tool_name,
@@ -141,12 +141,12 @@ def describe_tools(server: McpServerConfig, tools: list[Definition], entry: Trus
             "problem": refused.get(tool.name),
             "digest": tool.digest,
             "can": "" if shown is None else in_words(shown.traits.effects),
-            "claim": "" if shown is None else claim_of(tool),
+            "claim": "" if shown is None else describe_claim(tool),
             "declared": shown is not None and shown.declaration is not None and shown.declaration.matches,
             "description": "" if shown is None else shown.description,
         }
         if state == "changed":
-            row["difference"] = difference(known, tool)
+            row["difference"] = list_differences(known, tool)
         rows.append(row)
     now = {tool.name for tool in tools}
     for name, known in entry.tools.items():

@@ -53,13 +53,13 @@ def operator_pages(base: str = "/") -> OperatorPages:
         access=AccessStore(store_place(places.access)),
         jobs=JobStore(store_place(places.jobs)),
         routines=RoutineStore(store_place(places.routines)),
-        flows=_flows,
+        flows=_draw_flows,
         receipt=_write_receipt,
     )
     return OperatorPages(sources, by=current_user_name(), command="wasmrt approvals --web", base=base)
 
 
-def _flows() -> FlowMap:
+def _draw_flows() -> FlowMap:
     """Return the flow map of the current configuration, as `wasmrt policy flows` draws it."""
     with open_registry() as registry:
         return registry.flows()

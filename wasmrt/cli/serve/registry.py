@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.agent.approvals import ApprovalStore, ParkedRequests
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.loading import announcer, load_registry
+from wasmrt.agent.loading import load_registry, make_announcer
 from wasmrt.agent.policy import ApproverKind, fits
 from wasmrt.agent.registry import ToolRegistry, ToolView, absent_tools
 from wasmrt.catalog.bundled import SHELL_NAME
@@ -48,11 +48,11 @@ def open_served(
     """
     settings: dict[str, Any] = {} if options.workspace is None else {"workspace": options.workspace}
     runtime = stack.enter_context(WasmToolRuntime(WasmRuntimeConfig.load(**settings)))
-    registry, parked = _registry(runtime, _find_pages(options.user, own_pages), metrics)
+    registry, parked = _make_registry(runtime, _find_pages(options.user, own_pages), metrics)
     stack.enter_context(registry)
     register_configured_servers(registry)
     _remove_managing_tools(options, registry)
-    view = _view_of(options, registry)
+    view = _make_view(options, registry)
     file = read_config_file(find_places().config)
     tools = ServedTools(view, parked, file.database.state_key(file.read_secret))
     print_problems(registry.problems)
@@ -84,7 +84,7 @@ def _remove_managing_tools(options: ServeOptions, registry: ToolRegistry) -> Non
         print_message(f"{text} {commands}")
 
 
-def _view_of(options: ServeOptions, registry: ToolView) -> ToolView:
+def _make_view(options: ServeOptions, registry: ToolView) -> ToolView:
     view = registry if options.preset is None else registry.under(options.preset)
     view = view.read_only() if options.read_only else view
     return view.only(options.patterns) if options.patterns else view
@@ -107,7 +107,7 @@ def _find_pages(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
     return find
 
 
-def _registry(
+def _make_registry(
     runtime: WasmToolRuntime, pages_of: PagesOf, metrics: PrometheusMetrics | None
 ) -> tuple[ToolRegistry, ParkedRequests | None]:
     places = find_places()
@@ -120,7 +120,7 @@ def _registry(
         return load_registry(runtime, policy=policy, telemetry=telemetry), None
     if policy.approver is ApproverKind.TERMINAL:  # a terminal would belong to the client
         print_message('approver = "terminal" does not work in a server; approvals use wasmrt approvals instead')
-    store = ApprovalStore(store_place(places.approvals), announce=announcer(policy))
+    store = ApprovalStore(store_place(places.approvals), announce=make_announcer(policy))
     if metrics is not None:
         metrics.add_gauge(PENDING_APPROVALS, lambda: len(store.pending()))
     parked = ParkedRequests(store)

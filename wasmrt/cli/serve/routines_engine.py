@@ -12,7 +12,7 @@ from contextlib import AsyncExitStack, contextmanager
 from wasmrt.agent.approvals import ApprovalStore, QueueApprover
 from wasmrt.agent.config import read_config_file
 from wasmrt.agent.jobs import SANDBOX, CommandRunner, Jobs
-from wasmrt.agent.loading import announcer, load_registry
+from wasmrt.agent.loading import load_registry, make_announcer
 from wasmrt.agent.routines import Routine, RoutineEngine, RoutineStore, Run, RunState
 from wasmrt.cli.serve.http import read_address
 from wasmrt.cli.shared.output import print_message, show
@@ -48,7 +48,7 @@ def open_engine(*, as_json: bool = False) -> Iterator[RoutineEngine]:
     modes = {SANDBOX: CommandRunner(config.jobs.command, config.jobs.as_shell_settings(config.shell))}
     with WasmToolRuntime(WasmRuntimeConfig.load()) as runtime:
         with status("preparing the tools"):
-            store = ApprovalStore(store_place(places.approvals), announce=announcer(config.policy))
+            store = ApprovalStore(store_place(places.approvals), announce=make_announcer(config.policy))
             registry = load_registry(runtime, approver=QueueApprover(store))
         with registry:
             register_configured_servers(registry)

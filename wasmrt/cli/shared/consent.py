@@ -23,19 +23,19 @@ from wasmrt.core.url import Network
 
 def explain_grant(capabilities: Capabilities) -> tuple[str, ...]:
     """Describe capabilities in sentences, with the services and exempted networks of the configuration file."""
-    services, networks = _configured_services()
+    services, networks = _load_services()
     return explain(capabilities, services=services, networks=networks)
 
 
 def explain_more(before: Capabilities, after: Capabilities) -> tuple[str, ...]:
     """Return the sentences on permissions of `after` that are new, as `capabilities.sentences.explain_added` does."""
-    services, networks = _configured_services()
+    services, networks = _load_services()
     return explain_added(before, after, services=services, networks=networks)
 
 
 def explain_groups(capabilities: Capabilities) -> dict[tuple[str, ...], list[str]]:
     """Group a package's tools by their permissions, as `capabilities.sentences.tool_groups` does."""
-    services, networks = _configured_services()
+    services, networks = _load_services()
     return tool_groups(capabilities, services=services, networks=networks)
 
 
@@ -45,7 +45,7 @@ def describe_tool(name: str, description: str | None) -> str:
     return f"{name}, in its author's words: {words}" if words else name
 
 
-def _configured_services() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
+def _load_services() -> tuple[tuple[Service, ...], tuple[Network, ...]]:
     """Return the known services, configured ones first, and the exempted networks."""
     path = find_places().config
     if not path.exists():
@@ -151,7 +151,7 @@ def print_offer(what: str, tools: Iterable[str], offer: Offer) -> None:
 
     `what` is a name for all of them.
     """
-    rule = _configured_filter()
+    rule = _load_filter()
     decisions = [decide_filter(rule, name, external=True, offer=offer) for name in tools]
     found = [decision for decision in decisions if decision is not None]
     denials = [decision for decision in found if not decision.allowed]
@@ -163,7 +163,7 @@ def print_offer(what: str, tools: Iterable[str], offer: Offer) -> None:
         print_message(f"agents can use {what}" + (changing if offer.agreed else f": {found[0].rule}"))
 
 
-def _configured_filter() -> ExternalFilter:
+def _load_filter() -> ExternalFilter:
     path = find_places().config
     if not path.exists():
         return ExternalFilter()

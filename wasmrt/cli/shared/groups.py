@@ -48,7 +48,7 @@ class CommandGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the commands with their summaries, except hidden commands."""
         found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, summary(command)) for name, command in found if command is not None and not command.hidden]
+        rows = [(name, get_summary(command)) for name, command in found if command is not None and not command.hidden]
         if rows:
             with formatter.section("Commands"):
                 formatter.write_dl(rows)
@@ -106,7 +106,7 @@ class LazyGroup(CommandGroup):
             raise
 
 
-def summary(command: click.Command) -> str:
+def get_summary(command: click.Command) -> str:
     """Return the first sentence of a command's help."""
     first = " ".join(cleandoc(command.help or "").partition("\n\n")[0].split())
     return f"{first.partition('. ')[0].rstrip('.')}."

@@ -29,7 +29,7 @@ def open_gateway() -> EgressGateway:
     return EgressGateway(config.network, rates=config.rate_limiter())
 
 
-def logins_of(found: FoundTool, *, hint: str) -> tuple[AuthSection, ...]:
+def list_logins(found: FoundTool, *, hint: str) -> tuple[AuthSection, ...]:
     """Return the logins of a tool's capability file.
 
     Raises:
@@ -142,7 +142,7 @@ def author_instructions(auth: AuthSection) -> dict[str, str]:
     """
     written = {"setup_url": auth.setup_url, "instructions": auth.instructions, "token_hint": auth.token_hint}
     return {
-        key: _printable_line(text, _MAX_URL_CHARS if key == "setup_url" else _MAX_SHOWN_CHARS)
+        key: _to_printable_line(text, _MAX_URL_CHARS if key == "setup_url" else _MAX_SHOWN_CHARS)
         for key, text in written.items()
         if text
     }
@@ -157,7 +157,7 @@ def print_instructions(tool: str, instructions: dict[str, str]) -> None:
         print_message(f"  {key}: {text}")
 
 
-def _printable_line(text: str, most: int) -> str:
+def _to_printable_line(text: str, most: int) -> str:
     visible = "".join(char if char.isprintable() else " " for char in text)
     line = " ".join(visible.split())
     return line if len(line) <= most else line[:most] + " [cut]"

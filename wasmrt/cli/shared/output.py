@@ -43,7 +43,7 @@ def has_colours(stream: TextIO | None) -> bool:
 
 def print_message(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None:
     """Print a message on stderr as a single line; on a terminal it is wrapped between words."""
-    print_lines(_wrapped(sys.stderr, to_single_line(text), indent), style)
+    print_lines(_wrap_line(sys.stderr, to_single_line(text), indent), style)
 
 
 def print_lines(text: str, style: Style = Style.PLAIN) -> None:
@@ -52,7 +52,7 @@ def print_lines(text: str, style: Style = Style.PLAIN) -> None:
         _write(sys.stderr, printable(text), style)
 
 
-def _wrapped(stream: TextIO | None, text: str, indent: int) -> str:
+def _wrap_line(stream: TextIO | None, text: str, indent: int) -> str:
     """Indent a line; on a terminal, also wrap it between words with a hanging indent."""
     margin = " " * indent
     if stream is None or not stream.isatty():
@@ -78,7 +78,7 @@ def show_line(text: str, style: Style = Style.PLAIN, *, indent: int = 0) -> None
     Raises:
         WasmrtError: as `show`.
     """
-    show(_wrapped(sys.stdout, to_single_line(text), indent), style)
+    show(_wrap_line(sys.stdout, to_single_line(text), indent), style)
 
 
 def show(text: str, style: Style = Style.PLAIN) -> None:

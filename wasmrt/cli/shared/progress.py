@@ -61,10 +61,10 @@ class StatusLine:
                     self._write("" if self._shown else f"{text} ...\n")
                 else:
                     line = f"{text} ... {time.monotonic() - self._started:.0f} s"
-                    self._write(_ERASE + line[: self._columns() - 1])
+                    self._write(_ERASE + line[: self._count_columns() - 1])
                 self._shown = True
 
-    def _columns(self) -> int:
+    def _count_columns(self) -> int:
         assert self._stream is not None
         return os.get_terminal_size(self._stream.fileno()).columns
 

@@ -18,7 +18,7 @@ from wasmrt.agent.approvals import (
 )
 from wasmrt.agent.builtin.shell import ShellTool
 from wasmrt.agent.config import read_config_file
-from wasmrt.agent.loading import announcer, approver_of, load_registry
+from wasmrt.agent.loading import load_registry, make_announcer, make_approver
 from wasmrt.agent.policy import NO_TIGHTENING, ApproverKind, Permission, ToolPolicy, flow_policy
 from wasmrt.agent.registry import Tool, ToolRegistry
 from wasmrt.cli.shared.output import print_message
@@ -57,7 +57,7 @@ class TypedCallApprover:
         self._tool = tool
         self._approver = approver
         self._ruled = (
-            policy.permission_for(tool.name) is Permission.ASK or policy.tightening_for(tool.name) != NO_TIGHTENING
+            policy.find_permission(tool.name) is Permission.ASK or policy.find_restrictions(tool.name) != NO_TIGHTENING
         )
         flows = (policy.flows, *(preset.flows for preset in policy.presets.values()))
         self._asks = self._ruled or tool.default_permission == Permission.ASK or any(flows)
@@ -83,8 +83,8 @@ class _NoTerminalApprover(DenyApprover):
 
 def command_approver(policy: ToolPolicy) -> Approver:
     """Return the configured approver for one command; a queue prints its requests."""
-    store = ApprovalStore(store_place(find_places().approvals), announce=announcer(policy))
-    approver = approver_of(policy.approver, store)
+    store = ApprovalStore(store_place(find_places().approvals), announce=make_announcer(policy))
+    approver = make_approver(policy.approver, store)
     if isinstance(approver, QueueApprover):
         return AnnouncingApprover(approver)
     is_without_terminal = policy.approver is ApproverKind.AUTO and isinstance(approver, DenyApprover)

@@ -104,7 +104,7 @@ class Root(LazyGroup):
         except ConfigurationError as error:
             if error.code != "missing-extra":
                 raise
-            return _help_only_command(cmd_name, error)
+            return _make_help_only_command(cmd_name, error)
 
     def main(
         self,
@@ -134,7 +134,7 @@ class Root(LazyGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-def _help_only_command(name: str, error: ConfigurationError) -> click.Command:
+def _make_help_only_command(name: str, error: ConfigurationError) -> click.Command:
     """Return a replacement for a command that cannot be imported; its help and its error name the missing extra."""
 
     def raise_error() -> None:
@@ -156,7 +156,7 @@ def _as_option(arguments: list[str]) -> list[str]:
     return ["--version"] if arguments == ["version"] else arguments
 
 
-def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
+def _print_version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     if value and not ctx.resilient_parsing:
         from importlib.metadata import version  # slow to import
 
@@ -174,7 +174,12 @@ def _version(ctx: click.Context, _: click.Parameter, value: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Show the version and exit."
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version and exit.",
 )
 def cli() -> None:
     """Run untrusted tools safely: WebAssembly components with only the capabilities that you grant.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from wasmrt.cli.shared.output import print_message
 from wasmrt.core.errors import SecretError
 from wasmrt.core.places import find_places
-from wasmrt.egress.secrets import EntryStore, FileSecrets, Secret, SecretsStore, backend_of, check_usable, open_store
+from wasmrt.egress.secrets import EntryStore, FileSecrets, Secret, SecretsStore, check_usable, name_backend, open_store
 
 _MAX_NAMED = 8
 
@@ -28,7 +28,7 @@ def open_secrets() -> SecretsStore:
 
 def describe_backend(store: SecretsStore) -> str:
     """Return the name of the backend, with its file and key if it has them."""
-    name = backend_of(store)
+    name = name_backend(store)
     if name == "environment":
         return f"{name}, the variables WASMRT_SECRET_*"
     if not isinstance(store, FileSecrets):

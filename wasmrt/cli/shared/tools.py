@@ -45,7 +45,7 @@ def find_named(name_or_path: str, *, capabilities: Path | None = None, number: i
     if is_path or capabilities is None:
         return found
     if found.origin == "bundled" and found.sidecar is not None:
-        return found._replace(grant=merge(found.grant, _granted(capabilities)))
+        return found._replace(grant=merge(found.grant, _read_grant(capabilities)))
     if found.origin == "bundled":
         raise ConfigurationError(
             f"{found.name} comes with wasmrt and needs no grant", hint="omit --capabilities, which is for files"
@@ -140,7 +140,7 @@ def find_host_tool(name: str, part: str | None, capabilities: Path | None) -> Ow
 
 def _from_name(name: str, number: int | None) -> FoundTool:
     try:
-        return find_tool(name, open_catalog(find_places().data), number=number, **_settings(name))
+        return find_tool(name, open_catalog(find_places().data), number=number, **_read_settings(name))
     except NotInstalledError as error:
         # Unlike pathlib, os.path raises no error for names that are too long for a file.
         kind = "file" if os.path.isfile(name) else "folder" if os.path.isdir(name) else None  # noqa: PTH112, PTH113
@@ -149,7 +149,7 @@ def _from_name(name: str, number: int | None) -> FoundTool:
         raise
 
 
-def _settings(name: str) -> dict[str, Any]:
+def _read_settings(name: str) -> dict[str, Any]:
     """Return the settings of a tool for the web, as arguments of `find_tool`."""
     tool = bundled_tool(name)
     if tool is None or tool.name not in (WEB_FETCH, WEB_SEARCH) or not find_places().config.exists():
@@ -169,7 +169,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
         fetched = PackageSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
     else:
         fetched = FileSource(path).fetch(max_bytes=COMPONENT_MAX_BYTES)
-    grant = Capabilities.none() if capabilities is None else _granted(capabilities)
+    grant = Capabilities.none() if capabilities is None else _read_grant(capabilities)
     name, component = installed_name(fetched.name), ComponentBytes(fetched.data)
     sidecar = None if fetched.sidecar is None else fetched.sidecar.decode("utf-8", "replace")
     return FoundTool(
@@ -183,7 +183,7 @@ def _from_file(path: Path, capabilities: Path | None) -> FoundTool:
     )
 
 
-def _granted(path: Path) -> Capabilities:
+def _read_grant(path: Path) -> Capabilities:
     from wasmrt.capabilities.file import parse
     from wasmrt.catalog.sources import read_capability_file
 
@@ -212,6 +212,6 @@ def _invoked_by(found: FoundTool) -> tuple[str, ...]:
 
 def _find_invoked(name: str) -> FoundTool | None:
     try:
-        return find_tool(name, open_catalog(find_places().data), **_settings(name))
+        return find_tool(name, open_catalog(find_places().data), **_read_settings(name))
     except NotInstalledError:
         return None

@@ -36,7 +36,7 @@ def run_host_tool(own: OwnTool, call: CallOptions) -> int:
     """
     file = read_config_file(find_places().config)
     with open_runtime(workspace=call.workspace, receipts=True) as runtime, ExitStack() as stack:
-        tools = _tools(own, runtime, file)
+        tools = _load_tools(own, runtime, file)
         approver = command_approver(file.policy)
         if own.needs != "memory":
             approver = TypedCallApprover(tools[0], file.policy, approver)
@@ -71,9 +71,9 @@ def run_host_tool(own: OwnTool, call: CallOptions) -> int:
     return 0
 
 
-def _tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequence[Tool]:
+def _load_tools(own: OwnTool, runtime: WasmToolRuntime, file: OperatorConfig) -> Sequence[Tool]:
     if own.needs == "memory":
-        settings = runtime.config.memory_settings()
+        settings = runtime.config.get_memory_settings()
         if settings is None:
             hint = set_command("memory.enabled", True)
             raise ConfigurationError("memory is disabled", hint=hint)

@@ -16,7 +16,7 @@ from wasmrt.capabilities import (
     Capability,
     LoginCapability,
     asks_for,
-    capabilities_of,
+    find_capabilities,
     uses_section,
 )
 from wasmrt.capabilities.file import parse
@@ -89,7 +89,7 @@ def inspect(
             with status("measuring the limits that it needs to start"):
                 report["limits"] = _measure(found, runtime)
     if part is not None:
-        tool_report = _tool_report(report, part)
+        tool_report = _report_tool(report, part)
         show_json(tool_report) if as_json else show_tool(tool_report)
         return
     if not as_json:
@@ -133,31 +133,31 @@ def _report(found: FoundTool, prepared: PreparedTool) -> dict[str, Any]:
         "exports": exports_of(prepared),
         "built_with": producers(found.component.data),
         "tools": [spec.as_dict() for spec in prepared.tools],
-        "groups": _groups(prepared, request if found.origin == "file" else found.grant),
+        "groups": _group_tools(prepared, request if found.origin == "file" else found.grant),
         "not_callable": _not_callable(prepared),
         "sidecar": None if found.sidecar is None else json.loads(found.sidecar),
         "capabilities": listed,
         "asks": [] if request is None else list(explain_grant(request)),
         "granted": list(explain_grant(found.grant)),
         "kept": [kept.as_dict() for kept in (version.kept if version else ()) if asks_for(found.grant, kept.addition)],
-        "logins": list(explain_logins(_logins(found, request))),
+        "logins": list(explain_logins(_list_logins(found, request))),
         "refused": refusals(listed),
-        "missing_secrets": _missing(found),
+        "missing_secrets": _list_missing(found),
         "version": None if version is None else version.number,
-        "versions": [] if version is None else _versions(version.name),
+        "versions": [] if version is None else _list_versions(version.name),
         "installed_at": None if version is None else version.installed_at,
         "source": None if version is None else f"{version.origin}, {describe_signer(version, version)}",
     }
 
 
-def _logins(found: FoundTool, request: Capabilities | None) -> tuple[LoginCapability, ...]:
+def _list_logins(found: FoundTool, request: Capabilities | None) -> tuple[LoginCapability, ...]:
     """Return the granted logins, or for a component file the requested ones."""
     if found.origin != "file":
         return found.grant.logins
     return () if request is None else request.logins
 
 
-def _groups(prepared: PreparedTool, capabilities: Capabilities | None) -> list[dict[str, Any]]:
+def _group_tools(prepared: PreparedTool, capabilities: Capabilities | None) -> list[dict[str, Any]]:
     """Group the tools of a package by kind and capabilities."""
     if capabilities is None or capabilities.tools is None:
         return []
@@ -174,7 +174,7 @@ def _groups(prepared: PreparedTool, capabilities: Capabilities | None) -> list[d
     return list(groups.values())
 
 
-def _tool_report(report: dict[str, Any], name: str) -> dict[str, Any]:
+def _report_tool(report: dict[str, Any], name: str) -> dict[str, Any]:
     tool = next((tool for tool in report["tools"] if tool["name"] == name), None)
     if tool is None:
         near = did_you_mean(name, [tool["name"] for tool in report["tools"]])
@@ -196,7 +196,7 @@ def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
     ]
 
 
-def _missing(found: FoundTool) -> list[dict[str, Any]]:
+def _list_missing(found: FoundTool) -> list[dict[str, Any]]:
     """Return the secrets that are not set; a component file has no grant, so all requested ones count."""
     if found.sidecar is None:
         return []
@@ -204,7 +204,7 @@ def _missing(found: FoundTool) -> list[dict[str, Any]]:
     return [secret._asdict() for secret in missing_secrets(parse(found.sidecar), granted=granted, tool=found.name)]
 
 
-def _versions(name: str) -> list[dict[str, Any]]:
+def _list_versions(name: str) -> list[dict[str, Any]]:
     kept = ("number", "digest", "installed_at", "active")
     versions = open_catalog(find_places().data).versions(name)
     return [{slot: getattr(v, slot) for slot in kept} | {"pending": v.pending} for v in versions]
@@ -228,47 +228,51 @@ def list_capabilities(
     The last entry, under None, has the imports that every tool may use. If the grant lacks the capability, `refused` is
     the line that would allow it.
     """
-    grouped = _by_capability(imports)
+    grouped = _group_by_capability(imports)
     names = [name for name in grouped if name]
     names += [
         name
         for name in (*BY_SECTION, _LIMITS)
-        if name not in grouped and (_sentences(asked, name) or _sentences(grant, name))
+        if name not in grouped and (_describe_section(asked, name) or _describe_section(grant, name))
     ]
     listed: list[dict[str, Any]] = []
     for name in names:
         replaced = any(part.replaces == name for part in grant.parts)
-        refused = name in grouped and _section(grant, name) is None and not replaced
+        refused = name in grouped and _find_section(grant, name) is None and not replaced
         listed.append({
             "capability": name,
-            "imports": grouped.get(name) or _usable(name, grouped),
-            "asks": _sentences(asked, name),
-            "granted": _sentences(grant, name),
-            "refused": _hint(name, asked) if refused else None,
+            "imports": grouped.get(name) or _list_usable(name, grouped),
+            "asks": _describe_section(asked, name),
+            "granted": _describe_section(grant, name),
+            "refused": _make_hint(name, asked) if refused else None,
         })  # fmt: skip
     if None in grouped:
         listed.append({"capability": None, "imports": grouped[None]})
     return listed
 
 
-def _usable(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
+def _list_usable(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
     """Return the imports of the capability that `name` replaces which can also use `name`."""
     replaced = BY_SECTION[name].replaces if name in BY_SECTION else ""
     return {each: functions for each, functions in grouped.get(replaced, {}).items() if uses_section(name, [each])}
 
 
-def _section(capabilities: Capabilities | None, name: str) -> Capability | None:
+def _find_section(capabilities: Capabilities | None, name: str) -> Capability | None:
     return None if capabilities is None else capabilities.section(name)
 
 
-def _hint(name: str, asked: Capabilities | None) -> str:
+def _make_hint(name: str, asked: Capabilities | None) -> str:
     if name not in BY_SECTION:
         return "no capability can allow it"
-    return "wasmrt install asks you to grant it" if _section(asked, name) else f"add {BY_SECTION[name].example_line()}"
+    return (
+        "wasmrt install asks you to grant it"
+        if _find_section(asked, name)
+        else f"add {BY_SECTION[name].format_example()}"
+    )
 
 
-def _by_capability(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
-    needed = capabilities_of([*imports, *qualified_names(imports)])
+def _group_by_capability(imports: dict[str, list[str]]) -> dict[str | None, dict[str, list[str]]]:
+    needed = find_capabilities([*imports, *qualified_names(imports)])
     packages = {import_name.partition("/")[0]: name for name, import_name in needed.items()}
     grouped: dict[str | None, dict[str, list[str]]] = {}
     for interface, functions in imports.items():
@@ -277,12 +281,12 @@ def _by_capability(imports: dict[str, list[str]]) -> dict[str | None, dict[str, 
         otherwise = packages.get(package) if package.startswith("wasi:") else None
         for function in functions or [""]:
             import_name = f"{interface}#{function}" if interface and function else interface or function
-            name = next(iter(capabilities_of([import_name])), otherwise)
+            name = next(iter(find_capabilities([import_name])), otherwise)
             grouped.setdefault(name, {}).setdefault(interface, []).extend([function] if function else [])
     return grouped
 
 
-def _sentences(capabilities: Capabilities | None, name: str) -> list[str]:
+def _describe_section(capabilities: Capabilities | None, name: str) -> list[str]:
     if capabilities is None:
         return []
     if name == _LIMITS:
@@ -300,7 +304,7 @@ def refusals(listed: list[dict[str, Any]]) -> list[dict[str, str]]:
     for entry in listed:
         if entry.get("refused"):
             imports = entry["imports"]
-            needed = capabilities_of([*imports, *qualified_names(imports)])
+            needed = find_capabilities([*imports, *qualified_names(imports)])
             name = next(iter(needed.values()))
             found.append({"capability": entry["capability"], "import": name, "hint": entry["refused"]})
     return found

@@ -20,7 +20,7 @@ def show_report(report: dict[str, Any]) -> None:
     show(f"{report['name']}{number} ({origin}): {report['world']}, {format_size(report['size_bytes'])}")
     _show_origin(report)
     if len(report["versions"]) > 1:
-        show_section("versions", [_version(version) for version in report["versions"]])
+        show_section("versions", [_format_version(version) for version in report["versions"]])
     if report["groups"]:
         _show_groups(report)
     else:
@@ -28,33 +28,35 @@ def show_report(report: dict[str, Any]) -> None:
     if any(tool["schema_problem"] for tool in report["tools"]):
         print_message("it cannot be installed: models could not learn its parameters from this schema")
     for refused in report["not_callable"][:_MAX_TOOLS]:
-        show(_wrapped(f"not a tool: {refused['function'].partition(': ')[0]}: {refused['problem']}", 2))
+        show(_wrap_text(f"not a tool: {refused['function'].partition(': ')[0]}: {refused['problem']}", 2))
     if len(report["not_callable"]) > _MAX_TOOLS:
         show(f"  not a tool: {len(report['not_callable']) - _MAX_TOOLS} more functions")
     if not report["groups"]:
         _show_capabilities(report["capabilities"])
     for kept in report["kept"]:
         line = f"{kept['to']}: {json.dumps(kept['entry'])}"
-        show(_wrapped(f"granted by {kept['by']} beyond the capability file, {kept['at']}: {line}", 0))
+        show(_wrap_text(f"granted by {kept['by']} beyond the capability file, {kept['at']}: {line}", 0))
     for login in report["logins"]:
-        show(_wrapped(login, 0))
+        show(_wrap_text(login, 0))
     for secret in report["missing_secrets"]:
-        show(_wrapped(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
+        show(_wrap_text(f"{secret['problem']}; {secret['hint'] or 'set it again'}", 0))
     if "limits" in report:
-        show_section("limits", [_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()])
+        show_section(
+            "limits", [_format_limit(name, row["limit"], row["to_start"]) for name, row in report["limits"].items()]
+        )
     show("for more: --json shows the schemas, --wit all imports and exports")
 
 
 def _show_origin(report: dict[str, Any]) -> None:
     if summary := _summarize(report["sidecar"] or {}):
-        show(_wrapped(summary, 0))
+        show(_wrap_text(summary, 0))
     show(f"digest: {report['digest']}")
     for warning in report["warnings"]:
         print_message(f"warning: {warning}")
     if report["installed_at"]:
         show(f"from: {report['source']}, {report['installed_at']}")
     if report["built_with"]:
-        show(_wrapped("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
+        show(_wrap_text("built with: " + "; ".join(", ".join(values) for values in report["built_with"].values()), 0))
 
 
 def _summarize(sidecar: dict[str, Any]) -> str:
@@ -68,14 +70,14 @@ def show_tool(tool: dict[str, Any]) -> None:
     """Print the report on one tool of a package."""
     notes = [note.replace("_", "-") for note, is_so in tool["annotations"].items() if is_so]
     show(f"{tool['name']}" + (f" ({', '.join(notes)})" if notes else ""))
-    show(_wrapped(" ".join(tool["description"].split()), 2, lines=12))
-    show(_wrapped(f"params: {_params(tool['schema'])}", 2, lines=12))
+    show(_wrap_text(" ".join(tool["description"].split()), 2, lines=12))
+    show(_wrap_text(f"params: {_format_params(tool['schema'])}", 2, lines=12))
     for sentence in tool["may"]:
-        show(_wrapped(sentence, 2))
+        show(_wrap_text(sentence, 2))
     for problem in tool["problems"]:
-        show(_wrapped(f"problem: {problem}", 2))
+        show(_wrap_text(f"problem: {problem}", 2))
     for line in tool.get("prompt", "").splitlines():
-        show(_wrapped(line, 4, lines=20) if line.strip() else "")
+        show(_wrap_text(line, 4, lines=20) if line.strip() else "")
 
 
 def _show_groups(report: dict[str, Any]) -> None:
@@ -85,17 +87,17 @@ def _show_groups(report: dict[str, Any]) -> None:
     for group in report["groups"]:
         kind = ["writes" if group["writes"] else "only reads", admitted.get(group["permission"], group["permission"])]
         kind += ["hidden from models"] if group["hidden"] else []
-        show(_wrapped(f"{', '.join(kind)}: {', '.join(group['tools'])}", 2, lines=12))
+        show(_wrap_text(f"{', '.join(kind)}: {', '.join(group['tools'])}", 2, lines=12))
         for sentence in group["may"] or ["may not do anything outside the sandbox"]:
-            show(_wrapped(sentence, 6))
+            show(_wrap_text(sentence, 6))
     for tool in report["tools"]:
         for problem in tool["problems"][:1]:
-            show(_wrapped(f"problem of {tool['name']}: {problem}", 2, lines=1))
+            show(_wrap_text(f"problem of {tool['name']}: {problem}", 2, lines=1))
 
 
 def _show_tools(tools: list[dict[str, Any]]) -> None:
     if len(tools) > _MAX_TOOLS:
-        show(_wrapped(f"tools: {', '.join(tool['name'] for tool in tools)}", 0, lines=6))
+        show(_wrap_text(f"tools: {', '.join(tool['name'] for tool in tools)}", 0, lines=6))
     else:
         show("tools:")
     for tool in tools:
@@ -104,47 +106,52 @@ def _show_tools(tools: list[dict[str, Any]]) -> None:
             show(f"  {tool['name']}" + (f" ({notes})" if notes else ""))
             description = " ".join(tool["description"].split())
             if description:
-                show(_wrapped(description, 4))
+                show(_wrap_text(description, 4))
             if ": func(" not in description:  # a signature already has the params
-                show(_wrapped(f"params: {_params(tool['schema'])}", 4))
+                show(_wrap_text(f"params: {_format_params(tool['schema'])}", 4))
         for problem in tool["problems"]:
-            show(_wrapped(f"problem of {tool['name']}: {problem}", 4))
+            show(_wrap_text(f"problem of {tool['name']}: {problem}", 4))
 
 
-def _params(schema: dict[str, Any]) -> str:
+def _format_params(schema: dict[str, Any]) -> str:
     """Format the parameters of a schema: `path: string, depth?: integer`."""
     properties = schema.get("properties")
     forms = [form for choice in ("oneOf", "anyOf") for form in schema.get(choice) or () if isinstance(form, dict)]
     if forms:
-        return _union(schema, forms)
+        return _format_union(schema, forms)
     if not isinstance(properties, dict) or not properties:
         return "none"
     required = schema.get("required", [])
     return ", ".join(
-        f"{' '.join(name.split())}{'' if name in required else '?'}: {_kind(part)}" for name, part in properties.items()
+        f"{' '.join(name.split())}{'' if name in required else '?'}: {_format_kind(part)}"
+        for name, part in properties.items()
     )
 
 
-def _union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
+def _format_union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
     """Format a choice of forms, by the field that distinguishes them: `action is one of: create (title), list, ...`."""
-    constants = [{name for name, part in _fields(form).items() if _constant(part) is not None} for form in forms]
+    constants = [
+        {name for name, part in _get_fields(form).items() if _find_constant(part) is not None} for form in forms
+    ]
     tag = next(iter(sorted(set.intersection(*constants))), None)
     if tag is None:
-        own = _params(schema | {"oneOf": None, "anyOf": None})
+        own = _format_params(schema | {"oneOf": None, "anyOf": None})
         return f"{own}, in one of {len(forms)} forms" if own != "none" else f"one of {len(forms)} forms"
     listed = []
     for form in forms:
         needed = [name for name in form.get("required", []) if name != tag]
-        listed.append(f"{_constant(_fields(form)[tag])}" + (f" ({', '.join(map(str, needed))})" if needed else ""))
+        listed.append(
+            f"{_find_constant(_get_fields(form)[tag])}" + (f" ({', '.join(map(str, needed))})" if needed else "")
+        )
     return f"{tag} is one of: {', '.join(listed)}"
 
 
-def _fields(form: dict[str, Any]) -> dict[str, Any]:
+def _get_fields(form: dict[str, Any]) -> dict[str, Any]:
     fields = form.get("properties")
     return fields if isinstance(fields, dict) else {}
 
 
-def _constant(part: Any) -> str | None:
+def _find_constant(part: Any) -> str | None:
     if isinstance(part, dict):
         options = [part["const"]] if "const" in part else part.get("enum")
         if isinstance(options, list) and len(options) == 1 and isinstance(options[0], str):
@@ -152,7 +159,7 @@ def _constant(part: Any) -> str | None:
     return None
 
 
-def _kind(schema: Any) -> str:
+def _format_kind(schema: Any) -> str:
     if not isinstance(schema, dict):
         return "any"
     if isinstance(schema.get("enum"), list) or "const" in schema:
@@ -162,15 +169,15 @@ def _kind(schema: Any) -> str:
     if isinstance(kind, list):
         return " | ".join(map(str, kind))
     if kind == "array":
-        return f"array of {_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "array"
+        return f"array of {_format_kind(schema['items'])}" if isinstance(schema.get("items"), dict) else "array"
     if kind == "object" and isinstance(fields, dict) and fields:
-        tag = f"tag: {_kind(fields['tag'])}" if "tag" in fields else ""
+        tag = f"tag: {_format_kind(fields['tag'])}" if "tag" in fields else ""
         return f"{{{', '.join([*([tag] if tag else []), *(name for name in fields if name != 'tag')])}}}"
     if isinstance(kind, str):
         return kind
     for choice in ("anyOf", "oneOf"):
         if isinstance(schema.get(choice), list):
-            return " | ".join(dict.fromkeys(map(_kind, schema[choice])))
+            return " | ".join(dict.fromkeys(map(_format_kind, schema[choice])))
     return "any"
 
 
@@ -180,20 +187,20 @@ def _show_capabilities(listed: list[dict[str, Any]]) -> None:
     for entry in needed:
         unused = "" if entry["capability"] == "limits" else ": none of its imports uses this"
         uses = f": {_describe_imports(entry['imports'])}" if entry["imports"] else unused
-        show(_wrapped(f"{entry['capability']}{uses}", 2))
+        show(_wrap_text(f"{entry['capability']}{uses}", 2))
         _show_requests(entry["asks"], entry["granted"], entry["refused"])
     for entry in listed:
         if not entry["capability"]:
-            show(_wrapped(f"available to every tool: {_describe_imports(entry['imports'])}", 2))
+            show(_wrap_text(f"available to every tool: {_describe_imports(entry['imports'])}", 2))
 
 
 def _show_requests(asks: list[str], granted: list[str], refused: str | None) -> None:
     shown = [("requested and granted", asks)] if asks == granted else [("requested", asks), ("granted", granted)]
     for title, sentences in shown:
         for sentence in sentences:
-            show(_wrapped(f"{title}: {sentence}", 4))
+            show(_wrap_text(f"{title}: {sentence}", 4))
     if refused:
-        show(_wrapped(f"{'not granted yet' if asks else 'will be denied'}: {refused}", 4))
+        show(_wrap_text(f"{'not granted yet' if asks else 'will be denied'}: {refused}", 4))
 
 
 def _describe_imports(imports: dict[str, list[str]]) -> str:
@@ -213,19 +220,19 @@ def _describe_imports(imports: dict[str, list[str]]) -> str:
     return "; ".join(shown)
 
 
-def _version(version: dict[str, Any]) -> str:
+def _format_version(version: dict[str, Any]) -> str:
     state = ", active" * version["active"] + ", awaits a grant" * version["pending"]
     return f"{version['number']}: {version['digest'][:12]}, {version['installed_at']}{state}"
 
 
-def _limit(name: str, limit: int, to_start: int) -> str:
+def _format_limit(name: str, limit: int, to_start: int) -> str:
     words = format_size if name.endswith("_bytes") else "{:,}".format
     if to_start > limit:
         return f"{name}: {words(limit)}, too low: it needs {words(to_start)} to start"
     return f"{name}: {words(limit)}, of which it needs {words(to_start)} to start and describe itself"
 
 
-def _wrapped(text: str, indent: int, lines: int = 3) -> str:
+def _wrap_text(text: str, indent: int, lines: int = 3) -> str:
     blank = " " * indent
     width = min(max(get_terminal_size().columns, 60), _MAX_WIDTH)
     return textwrap.fill(

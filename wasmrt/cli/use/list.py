@@ -94,10 +94,10 @@ def _find_others() -> _ToolGroups:
         plugins = () if folder is None else tuple(sorted(path.stem for path in folder.glob("*.toml")))
     on = tuple(sorted(tool.name for tool in SHIPPED if missing_part(tool, has) is None))
     off = tuple(sorted(tool.name for tool in SHIPPED if missing_part(tool, has) is not None))
-    return _ToolGroups(on, off, tuple(_server_tools()), plugins)
+    return _ToolGroups(on, off, tuple(_iter_server_tools()), plugins)
 
 
-def _server_tools() -> Iterator[str]:
+def _iter_server_tools() -> Iterator[str]:
     places = find_places()
     if not places.mcp_servers.exists():
         return

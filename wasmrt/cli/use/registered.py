@@ -53,14 +53,14 @@ def run_registered(name: str, call: CallOptions) -> int:
     """
     with open_registry(workspace=call.workspace, called=name, typed=True) as registry:
         end_with_call(registry)
-        name = _server_tool(name, registry)
+        name = _find_server_tool(name, registry)
         _prepare_interpreter(name, registry)
         if call.as_model:
             return answer_model(registry, name, call)
         view = call.choice.of(registry)
         try:
             output = run_interruptible(
-                _runtime(registry).close,
+                _get_runtime(registry).close,
                 lambda: view.execute(
                     name, call.params, user=call.user, trace=call.trace, data=call.context, token=call.token,
                     on_progress=call.show_progress,
@@ -85,13 +85,13 @@ def answer_model(registry: ToolRegistry, name: str, call: CallOptions) -> int:
     view = call.choice.of(registry)
     asked: dict[str, Any] = {"id": "call-1", "name": name, "arguments": call.params}
     answer = run_interruptible(
-        _runtime(registry).close, lambda: view.answer(asked, user=call.user, trace=call.trace, data=call.context)
+        _get_runtime(registry).close, lambda: view.answer(asked, user=call.user, trace=call.trace, data=call.context)
     )
     show_json(answer.message()) if call.as_json else show(answer.text)
     return 0 if answer.error is None else exit_code(answer.error)
 
 
-def _server_tool(name: str, registry: ToolRegistry) -> str:
+def _find_server_tool(name: str, registry: ToolRegistry) -> str:
     """Return the registry's name of `SERVER.TOOL`; other names are returned unchanged."""
     server, _, tool = name.partition(".")
     if not tool or not find_places().mcp_servers.exists():
@@ -106,10 +106,10 @@ def _server_tool(name: str, registry: ToolRegistry) -> str:
 def _prepare_interpreter(name: str, registry: ToolRegistry) -> None:
     """Compile the interpreter of code mode with a status before its call, because the first time takes seconds."""
     if name == RUN_CODE.name and name in registry.all_names():
-        prepare(_runtime(registry), name, bundled_component(RUN_CODE))
-        _runtime(registry).forget(name)  # no component may invoke it
+        prepare(_get_runtime(registry), name, bundled_component(RUN_CODE))
+        _get_runtime(registry).forget(name)  # no component may invoke it
 
 
-def _runtime(registry: ToolRegistry) -> WasmToolRuntime:
+def _get_runtime(registry: ToolRegistry) -> WasmToolRuntime:
     assert registry.runtime is not None
     return registry.runtime

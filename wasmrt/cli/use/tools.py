@@ -46,7 +46,7 @@ def list_tools(workspace: Path | None, choice: ViewChoice, as_json: bool) -> Non
     """
     with open_registry(workspace=workspace) as registry:
         view = choice.of(registry)
-        rows = [_row(registry.source(name), name, view) for name in view.tool_names()]
+        rows = [_make_row(registry.source(name), name, view) for name in view.tool_names()]
         refusals = view.refusals()
     if as_json:
         show_json_list(rows)
@@ -73,7 +73,7 @@ def describe(name: str, workspace: Path | None, choice: ViewChoice, as_json: boo
     with open_registry(workspace=workspace, called=name) as registry:
         view = choice.of(registry)
         tool, traits = view.get(name), view.traits(name)
-        row = _row(registry.source(name), name, view)
+        row = _make_row(registry.source(name), name, view)
     data = row | {
         "description": tool.description,
         "prompt": view.document(name),
@@ -94,7 +94,7 @@ def describe(name: str, workspace: Path | None, choice: ViewChoice, as_json: boo
          f"sub-agents: {row['subagent_access']}"],
     )  # fmt: skip
     show_section("Actions", [f"{each.name}: {in_words(each.effects)}" for each in traits.actions])
-    show_section("Params", _params(tool.schema))
+    show_section("Params", _list_params(tool.schema))
     show_section("Document for models", data["prompt"].splitlines())
 
 
@@ -103,21 +103,21 @@ _run.hidden = True
 tools.add_command(_run)
 
 
-def _row(source: object, name: str, view: ToolView) -> dict[str, Any]:
+def _make_row(source: object, name: str, view: ToolView) -> dict[str, Any]:
     traits = view.traits(name)
     return {
         "name": name,
         "source": str(source),
         "tier": str(traits.tier()),
         "risk": str(traits.risk()),
-        "confirmation": _confirmation(name, view),
+        "confirmation": _describe_confirmation(name, view),
         "subagent_access": str(traits.subagent_access),
         "network_outbound": traits.network_outbound,
         "can": in_words(traits.effects),
     }
 
 
-def _confirmation(name: str, view: ToolView) -> str:
+def _describe_confirmation(name: str, view: ToolView) -> str:
     """Return when approval is required: by the policy's rule, else by the tool's default, else by its effects."""
     permission = view.permission(name)
     if permission is Permission.ALLOW:
@@ -126,7 +126,7 @@ def _confirmation(name: str, view: ToolView) -> str:
     return "always" if Permission.ASK in (permission, default) else str(view.traits(name).confirmation())
 
 
-def _params(schema: dict[str, Any]) -> list[str]:
+def _list_params(schema: dict[str, Any]) -> list[str]:
     required = schema.get("required", ())
     lines = []
     for name, part in schema.get("properties", {}).items():

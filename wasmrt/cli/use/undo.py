@@ -42,7 +42,7 @@ def undo(call_id: str | None, listing: bool, force: bool, yes: bool, as_json: bo
     if listing:
         _list(journal, as_json=as_json)
         return
-    chosen = call_id or _last(journal)
+    chosen = call_id or _find_last(journal)
     plans = plan_undo_all(journal, journal.calls_of(chosen))
     for plan in plans:
         if not as_json:
@@ -81,7 +81,7 @@ def _print_done(done: UndoPlan) -> None:
             print_message(f"  left unchanged: {conflict.path} {conflict.problem}")
 
 
-def _last(journal: UndoJournal) -> str:
+def _find_last(journal: UndoJournal) -> str:
     known = journal.call_ids()
     if not known:
         raise UndoError(
@@ -104,10 +104,10 @@ def _list(journal: UndoJournal, *, as_json: bool) -> None:
     elif not plans:
         print_message("there is nothing to undo")
     else:
-        show_columns(("CALL", "TIME (UTC)", "TOOL", "FILES AND FOLDERS", "WORKSPACE"), map(_row, plans))
+        show_columns(("CALL", "TIME (UTC)", "TOOL", "FILES AND FOLDERS", "WORKSPACE"), map(_make_row, plans))
 
 
-def _row(plan: UndoPlan) -> tuple[str, ...]:
+def _make_row(plan: UndoPlan) -> tuple[str, ...]:
     head = plan.head
     return head.call_id, format_time(head.started_ms), head.tool, str(len(plan.steps) + len(plan.conflicts)), head.root
 

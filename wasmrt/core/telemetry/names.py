@@ -18,7 +18,7 @@ class Name(NamedTuple):
     meaning: str
 
 
-def _attribute(name: str, meaning: str) -> Name:
+def _make_attribute(name: str, meaning: str) -> Name:
     return Name(name, "attribute", meaning)
 
 
@@ -27,21 +27,21 @@ SERVE_REQUEST = Name(
     "{mcp.method.name} {gen_ai.tool.name}", "span", "a request to `wasmrt serve`, shared with its call"
 )
 
-OPERATION_NAME = _attribute("gen_ai.operation.name", "`execute_tool`")
-TOOL_NAME = _attribute("gen_ai.tool.name", "the name that the model called; absent if no tool has it")
-TOOL_TYPE = _attribute("gen_ai.tool.type", "`function`")
-TOOL_SOURCE = _attribute("wasmrt.tool.source", "the source of the tool: `builtin`, `installed` and others")
-CALL_ID = _attribute("gen_ai.tool.call.id", "the call's id in its receipt")
-CONVERSATION_ID = _attribute("gen_ai.conversation.id", "the trace id that the program passed")
-ERROR_TYPE = _attribute(
+OPERATION_NAME = _make_attribute("gen_ai.operation.name", "`execute_tool`")
+TOOL_NAME = _make_attribute("gen_ai.tool.name", "the name that the model called; absent if no tool has it")
+TOOL_TYPE = _make_attribute("gen_ai.tool.type", "`function`")
+TOOL_SOURCE = _make_attribute("wasmrt.tool.source", "the source of the tool: `builtin`, `installed` and others")
+CALL_ID = _make_attribute("gen_ai.tool.call.id", "the call's id in its receipt")
+CONVERSATION_ID = _make_attribute("gen_ai.conversation.id", "the trace id that the program passed")
+ERROR_TYPE = _make_attribute(
     "error.type", "the error code; `tool_error` if the tool chose the code, or reported it in a result"
 )
-METHOD_NAME = _attribute("mcp.method.name", "the method; `_OTHER` if it is unknown")
-PROTOCOL_VERSION = _attribute("mcp.protocol.version", "the negotiated protocol version")
-STATUS_CODE = _attribute("rpc.response.status_code", "the code of a JSON-RPC error")
-TRANSPORT = _attribute("network.transport", "`pipe` or `tcp`")
-SERVER_ADDRESS = _attribute("server.address", "the host of the called MCP server")
-SERVER_PORT = _attribute("server.port", "the port of the called MCP server")
+METHOD_NAME = _make_attribute("mcp.method.name", "the method; `_OTHER` if it is unknown")
+PROTOCOL_VERSION = _make_attribute("mcp.protocol.version", "the negotiated protocol version")
+STATUS_CODE = _make_attribute("rpc.response.status_code", "the code of a JSON-RPC error")
+TRANSPORT = _make_attribute("network.transport", "`pipe` or `tcp`")
+SERVER_ADDRESS = _make_attribute("server.address", "the host of the called MCP server")
+SERVER_PORT = _make_attribute("server.port", "the port of the called MCP server")
 
 EXECUTE_TOOL_DURATION = Name(
     "gen_ai.execute_tool.duration", "metric", "seconds of a call, including the wait for approval"

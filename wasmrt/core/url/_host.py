@@ -187,13 +187,13 @@ _IPV6 = (
 )
 
 
-def _table(rows: tuple[tuple[str, AddressClass], ...]) -> tuple[tuple[int, int, AddressClass], ...]:
+def _make_table(rows: tuple[tuple[str, AddressClass], ...]) -> tuple[tuple[int, int, AddressClass], ...]:
     networks = ((ip_network(text), kind) for text, kind in rows)
     return tuple((int(net.network_address), int(net.netmask), kind) for net, kind in networks)
 
 
-_IPV4_TABLE = _table(_IPV4)
-_IPV6_TABLE = _table(_IPV6)
+_IPV4_TABLE = _make_table(_IPV4)
+_IPV6_TABLE = _make_table(_IPV6)
 
 
 def classify_address(address: str | IPv4Address | IPv6Address) -> AddressClass:
@@ -245,14 +245,14 @@ def parse_networks(networks: Iterable[Network | str]) -> tuple[Network, ...]:
         # These types are iterable, but iterating them does not give networks.
         raise ConfigurationError("unsafe_allowed_networks must be a list of networks", hint='write ["10.1.0.0/16"]')
     try:
-        return tuple(net if isinstance(net, _NETWORKS) else ip_network(_text(net)) for net in networks)
+        return tuple(net if isinstance(net, _NETWORKS) else ip_network(_format_network(net)) for net in networks)
     except ValueError as problem:
         raise ConfigurationError(
             f"unsafe_allowed_networks contains an invalid network: {problem}", hint='write it like "10.1.0.0/16"'
         ) from None
 
 
-def _text(network: object) -> str:
+def _format_network(network: object) -> str:
     if isinstance(network, str):
         return network
     raise ValueError(f"{network!r:.80} is not a string")  # ip_network would read a number as an address

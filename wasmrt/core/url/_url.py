@@ -40,7 +40,7 @@ def split_path(path: str) -> tuple[str, ...]:
     return tuple(decode(segment) for segment in path[1:].split("/"))
 
 
-def ambiguity(path: str) -> str | None:
+def find_ambiguity(path: str) -> str | None:
     """Return the part of a path that some server might read differently, or None if the path is unambiguous.
 
     SECURITY: servers differ. Some decode twice; some split at `\\` or at a decoded `%2F`; some accept overlong UTF-8,
@@ -52,7 +52,7 @@ def ambiguity(path: str) -> str | None:
     if _BROKEN_ESCAPE.search(path):
         return "an invalid percent escape"
     for _ in range(_MAX_DECODINGS):
-        if any(_is_dots(piece) for piece in _SEPARATORS.split(_lenient_reading(path))):
+        if any(_is_dots(piece) for piece in _SEPARATORS.split(_read_leniently(path))):
             return DOT_SEGMENT
         decoded = decode(path)
         if decoded == path:
@@ -66,11 +66,11 @@ def ambiguity(path: str) -> str | None:
 def is_plain_segment(segment: str) -> bool:
     """Return whether every server reads a decoded segment as one segment with a name that is not empty or only dots.
 
-    SECURITY: the servers are those of `ambiguity`. A segment that some server splits, ends or drops would move the
+    SECURITY: the servers are those of `find_ambiguity`. A segment that some server splits, ends or drops would move the
     segments after it to other positions.
     """
     for _ in range(_MAX_DECODINGS):
-        read = _lenient_reading(segment)
+        read = _read_leniently(segment)
         if _ENDS_SEGMENT.search(read) or not _read_name(read).strip("."):
             return False
         decoded = decode(segment)
@@ -80,7 +80,7 @@ def is_plain_segment(segment: str) -> bool:
     return False
 
 
-def _lenient_reading(path: str) -> str:
+def _read_leniently(path: str) -> str:
     path = _U_ESCAPE.sub(lambda m: chr(int(m[1], 16)), path)
     if path.isascii():
         return path
@@ -165,7 +165,7 @@ class ParsedUrl(NamedTuple):
             InvalidUrlError: the value would create a dot segment.
         """
         path = self.path.replace(f"{{{placeholder}}}", quote(value, safe=""))
-        if ambiguity(path) is not None:
+        if find_ambiguity(path) is not None:
             raise InvalidUrlError("the credential cannot be part of a URL path")
         return self._replace(path=path, segments=split_path(path))
 
@@ -203,7 +203,7 @@ def parse_url(text: object) -> ParsedUrl:
         raise InvalidUrlError("the URL contains an '@' that some readers treat as the end of a user name")
     host, port = _read_authority(found[2], scheme)
     path = found[3] or "/"
-    if (unclear := ambiguity(path)) is not None:
+    if (unclear := find_ambiguity(path)) is not None:
         raise InvalidUrlError(f"the URL's path contains {unclear}")
     query = found[4]
     return ParsedUrl(scheme, host, port, path, None if query is None else query[1:], split_path(path))

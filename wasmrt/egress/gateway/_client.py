@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import h11
 
 from wasmrt.core.limits import MAX_CONNECT_ATTEMPTS, MAX_HEADER_BYTES, MAX_HEADERS
-from wasmrt.egress.gateway._codings import CodingError, Decoder, decoders_for
+from wasmrt.egress.gateway._codings import CodingError, Decoder, make_decoders
 from wasmrt.egress.gateway._connection import Connection, DeadConnectionError, UnreachableError, content_length
 from wasmrt.egress.gateway._exchange import ExchangeBudget, WireRequest, WireResponse
 from wasmrt.egress.gateway._headers import header_bytes
@@ -36,8 +36,8 @@ class StreamedBody:
     ) -> None:
         headers = head.headers.raw_items()
         if len(headers) > MAX_HEADERS or header_bytes(headers) > MAX_HEADER_BYTES:
-            raise budget.too_large_failure()
-        self._decoders = _decoders(headers, budget)
+            raise budget.fail_too_large()
+        self._decoders = _make_decoders(headers, budget)
         if identity and self._decoders:
             raise _coding_failure(CodingError("the body has a content coding, but none was requested"), budget)
         self._pool = pool
@@ -66,7 +66,7 @@ class StreamedBody:
     def check_length(self) -> None:
         """Raise `HttpFailure` if the Content-Length exceeds the limit, before anything is read."""
         if not self._decoders and content_length(self._head) > self._room:
-            raise self._budget.too_large_failure()
+            raise self._budget.fail_too_large()
 
     def close(self) -> None:
         """Release the connection. It is reused only if this response was read completely."""
@@ -86,10 +86,10 @@ class StreamedBody:
                 raise _coding_failure(error, self._budget) from None
             if len(piece) > self._room:
                 # SECURITY: checked after every coding, so that a nested compression bomb stays small.
-                raise self._budget.too_large_failure()
+                raise self._budget.fail_too_large()
         self._room -= len(piece)
         if self._room < 0:
-            raise self._budget.too_large_failure()
+            raise self._budget.fail_too_large()
         return piece
 
     def _finish(self) -> None:
@@ -100,10 +100,10 @@ class StreamedBody:
                 raise _coding_failure(error, self._budget) from None
 
 
-def _decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[Decoder]:
+def _make_decoders(headers: Sequence[tuple[bytes, bytes]], budget: ExchangeBudget) -> list[Decoder]:
     codings = [value.decode("latin-1") for name, value in headers if name.lower() == b"content-encoding"]
     try:
-        return decoders_for(codings, budget.wait_seconds)
+        return make_decoders(codings, budget.wait_seconds)
     except CodingError as error:
         raise _coding_failure(error, budget) from None
 
@@ -162,5 +162,5 @@ class Client:
                 if not isinstance(error, DeadConnectionError):
                     raise
             if not reused or request.method not in _IDEMPOTENT:
-                raise budget.connection_failure()
+                raise budget.make_connection_failure()
             # Each round uses up an idle connection. When none is left, a new connection is opened in the last round.

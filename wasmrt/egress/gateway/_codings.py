@@ -158,7 +158,7 @@ if _is_installed(_ZSTD):
 ACCEPT_ENCODING = ", ".join(name for name in _DECODERS if name != "x-gzip")
 
 
-def decoders_for(codings: list[str], check: Callable[[], object]) -> list[Decoder]:
+def make_decoders(codings: list[str], check: Callable[[], object]) -> list[Decoder]:
     """Return one decoder for each coding in the values of Content-Encoding.
 
     SECURITY: a body in any other coding is refused, because it could not be searched for secrets.

@@ -143,7 +143,7 @@ def dial(
         except OSError:
             raise UnreachableError from None
         if tls is not None:
-            sock = _handshake(sock, tls, host, budget)
+            sock = _shake_hands(sock, tls, host, budget)
     except BaseException:
         sock.close()
         raise
@@ -165,7 +165,7 @@ def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudge
         raise OSError(code, "not connected")
 
 
-def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:
+def _shake_hands(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:
     budget.begin(Wait.CONNECT)
     with ExitStack() as stack:
         try:
@@ -181,7 +181,7 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
                 stack.pop_all()
                 return wrapped
         except ssl.SSLCertVerificationError as error:
-            problem, hint = _certificate_problem(error.verify_code)
+            problem, hint = _explain_certificate(error.verify_code)
             message = f"the certificate of {budget.origin} {problem}"
             failure = budget.failure(FailureKind.OPERATION_FAILED, "tls-certificate", message, hint)
         except (OSError, ValueError):
@@ -190,7 +190,7 @@ def _handshake(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: Exch
     raise failure  # outside of `except`, so that it has no context: OpenSSL's error may quote the certificate
 
 
-def _certificate_problem(code: int) -> tuple[str, str | None]:
+def _explain_certificate(code: int) -> tuple[str, str | None]:
     """Return the problem of a certificate and the suggested fix, from OpenSSL's error number alone."""
     if code in _UNKNOWN_AUTHORITY:
         trust = set_command("network.ca_file", "FILE")
@@ -238,7 +238,7 @@ class Connection:
             while True:
                 event = self._next_event(budget)
                 if isinstance(event, h11.Response):
-                    self._stays_open = _stays_open(event)
+                    self._stays_open = _is_reusable(event)
                     return event
                 if not isinstance(event, h11.InformationalResponse) or event.status_code == 101:
                     raise h11.RemoteProtocolError("no response")  # pragma: no cover - h11 rejects it first
@@ -350,7 +350,7 @@ class Connection:
 
     def _to_failure(self, error: Exception, budget: ExchangeBudget) -> Exception:
         if isinstance(error, OSError) or self._http.trailing_data[1]:
-            return budget.connection_failure()
+            return budget.make_connection_failure()
         message = f"the response of {budget.origin} is not valid HTTP"
         return budget.failure(FailureKind.OPERATION_FAILED, "protocol", message)
 
@@ -370,7 +370,7 @@ def content_length(head: h11.Response) -> int:
     return int(named.get(b"content-length", 0)) if b"transfer-encoding" not in named else 0
 
 
-def _stays_open(head: h11.Response) -> bool:
+def _is_reusable(head: h11.Response) -> bool:
     """Return whether the connection can carry another exchange after this response (RFC 9112 9.3)."""
     names = {name for name, _ in head.headers}
     # SECURITY: with a length and chunks, a proxy may have used the length, so the rest may be anything (RFC 9112 6.3).

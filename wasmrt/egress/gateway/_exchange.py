@@ -96,7 +96,7 @@ class ExchangeBudget:
         if now >= self._call_deadline:
             raise self.failure(FailureKind.EXECUTOR, "deadline-exceeded", "the call passed its deadline")
         if now >= self.ends_at:
-            raise self._timeout_failure()
+            raise self._make_timeout_failure()
         self.check_wait(now)
         return min(self.ends_at, self._wait_ends_at) - now
 
@@ -136,9 +136,9 @@ class ExchangeBudget:
         if self._call is not None:
             self._call.charge_http_bytes(sent=0, received=count)
         if self.received > self._max_received:
-            raise self.too_large_failure()
+            raise self.fail_too_large()
 
-    def too_large_failure(self) -> HttpFailure:
+    def fail_too_large(self) -> HttpFailure:
         """Record that a response exceeds its limit, and return the failure."""
         most = self.max_response_bytes
         hint = None if self._http is None else f"raise http.max_response_bytes, now {most}"
@@ -149,7 +149,7 @@ class ExchangeBudget:
         message = f"the response of {self.origin} has more than {most} bytes"
         return self.failure(FailureKind.OUTPUT_TOO_LARGE, "response-too-large", message, hint)
 
-    def connection_failure(self) -> HttpFailure:
+    def make_connection_failure(self) -> HttpFailure:
         """Return the failure for a connection that ended too early."""
         message = f"the connection to {self.origin} broke before the response was complete"
         return self.failure(FailureKind.OPERATION_FAILED, "connection", message)
@@ -165,7 +165,7 @@ class ExchangeBudget:
         """Return a failure that records whether the request was sent."""
         return HttpFailure(kind, code, message, request_sent=self.sent > 0, hint=hint)
 
-    def _timeout_failure(self) -> HttpFailure:
+    def _make_timeout_failure(self) -> HttpFailure:
         seconds, http = self._seconds, self._http
         hint = None
         if http is not None and seconds < http.timeout_seconds:

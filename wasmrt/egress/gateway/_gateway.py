@@ -177,7 +177,7 @@ class EgressGateway:
         self, plan: PlannedRequest, injected: Injected, addresses: tuple[str, ...], budget: ExchangeBudget
     ) -> WireResponse:
         request = plan.request
-        wire = _wire_request(
+        wire = _make_wire_request(
             injected.url, request.method.upper(), injected.headers, request.body, identity=request.identity
         )
         return self._open_transport().send(wire, addresses, budget)
@@ -203,7 +203,7 @@ class EgressGateway:
         addresses, decision = checked_addresses(parsed, self.networks, self._resolver, budget.ends_at)
         if not decision.allowed:
             raise HttpFailure(FailureKind.NETWORK_DENIED, str(decision.reason), decision.rule, decision=decision)
-        response = self._open_transport().send(_wire_request(parsed, method, headers, body), addresses, budget)
+        response = self._open_transport().send(_make_wire_request(parsed, method, headers, body), addresses, budget)
         try:
             whole = b"".join(response.body)
         finally:
@@ -215,7 +215,7 @@ class EgressGateway:
         )
 
 
-def _wire_request(
+def _make_wire_request(
     url: ParsedUrl, method: str, headers: Headers, body: bytes | None, *, identity: bool = False
 ) -> WireRequest:
     lines = wire_headers(headers, authority=url.authority, method=method, body=body, identity=identity)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from urllib.parse import unquote_plus
 
-from wasmrt.capabilities import AllowlistValidator, folded_header, is_host_header
+from wasmrt.capabilities import AllowlistValidator, fold_header, is_host_header
 from wasmrt.core.limits import MAX_HEADER_BYTES, MAX_HEADERS
 from wasmrt.core.model import Decision
 from wasmrt.core.url import ParsedUrl
@@ -36,13 +36,13 @@ def find_header_problem(headers: Headers, body_bytes: int, owned_by_injector: It
         return f"a request may have at most {MAX_HEADERS} headers"
     if header_bytes(headers) > MAX_HEADER_BYTES:
         return f"the headers of a request may have at most {MAX_HEADER_BYTES} bytes"
-    owned = {folded_header(name) for name in owned_by_injector}
+    owned = {fold_header(name) for name in owned_by_injector}
     for name, value in headers:
         if not _TOKEN.match(name):
             return "a header name contains an invalid character"
         if not _VALUE.match(value):
             return f"the value of the header {name} contains a control character"
-        folded = folded_header(name)
+        folded = fold_header(name)
         if folded in owned:
             return f"the header {name} is set from a secret and cannot be set by the tool"
         if folded == "content-length" and value.strip() == str(body_bytes):
@@ -54,13 +54,13 @@ def find_header_problem(headers: Headers, body_bytes: int, owned_by_injector: It
 
 def partial_header(headers: Headers) -> str | None:
     """Return the name of a header that requests a partial response, or None."""
-    return next((name for name, _ in headers if folded_header(name) in _PARTIAL), None)
+    return next((name for name, _ in headers if fold_header(name) in _PARTIAL), None)
 
 
 def remove_headers(headers: Headers, names: Iterable[str]) -> Headers:
     """Return `headers` without the headers that are named in `names`, in any spelling."""
-    dropped = {folded_header(name) for name in names}
-    return tuple((name, value) for name, value in headers if folded_header(name) not in dropped)
+    dropped = {fold_header(name) for name in names}
+    return tuple((name, value) for name, value in headers if fold_header(name) not in dropped)
 
 
 def wire_headers(
@@ -71,13 +71,13 @@ def wire_headers(
     Content-Length and Accept-Encoding are always set by the gateway, which also decodes responses.
     """
     wire = [(b"Host", authority.encode()), (b"Accept-Encoding", b"identity" if identity else ACCEPT_ENCODING.encode())]
-    names = {folded_header(name) for name, _ in headers}
+    names = {fold_header(name) for name, _ in headers}
     if "user-agent" not in names:
         wire.append((b"User-Agent", b"wasmrt"))
     if "accept" not in names:
         wire.append((b"Accept", b"*/*"))
     for name, value in headers:
-        if folded_header(name) not in ("content-length", "accept-encoding"):
+        if fold_header(name) not in ("content-length", "accept-encoding"):
             wire.append((name.encode(), value.strip(" \t").encode("utf-8", "replace")))
     # RFC 9110 8.6: methods with a defined meaning for content send a length even if it is 0. Several APIs respond with
     # 411 if it is missing.
@@ -114,7 +114,7 @@ def is_sensitive(name: str) -> bool:
     Doubtful names are treated as sensitive: `WWW-Authenticate` may contain a part of a handshake (RFC 4559 5), and
     `X-Vendor-Auth` may contain a token.
     """
-    lowered = folded_header(name)
+    lowered = fold_header(name)
     if "ratelimit" in lowered or "rate-limit" in lowered:
         return False  # `x-ratelimit-remaining-tokens` counts a language model's tokens
     words = lowered.split("-")
@@ -159,12 +159,12 @@ def check_method_override(
         return None
     denials = (allowlist.check(url, other) for other in _OTHERS)
     denial = next((denial for denial in denials if not denial.allowed), None)
-    if denial is None or not any(may_be_read_as(name, _OVERRIDE) for name in _parameter_names(url, headers, body)):
+    if denial is None or not any(may_be_read_as(name, _OVERRIDE) for name in _iter_parameter_names(url, headers, body)):
         return None
     return denial
 
 
-def _parameter_names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str]:
+def _iter_parameter_names(url: ParsedUrl, headers: Headers, body: bytes | None) -> Iterator[str]:
     yield from query_names(url.query)
     kinds = [value.lower() for name, value in headers if name.lower() == "content-type"]
     form, parts = not kinds or any(_FORM in kind for kind in kinds), any("multipart/" in kind for kind in kinds)

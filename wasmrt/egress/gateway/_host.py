@@ -92,7 +92,7 @@ class HostClient:
         self._user = user
         self._name = name
         self._on_decision = on_decision
-        self._watched = WatchedSecrets(_detector())
+        self._watched = WatchedSecrets(_make_detector())
 
     def new_call(self) -> HostCall:
         """Return a new call for one request."""
@@ -105,7 +105,7 @@ class HostClient:
 
 
 @cache
-def _detector() -> LeakDetector:
+def _make_detector() -> LeakDetector:
     """Return the detector for the host's requests. It allows token formats in responses, but no injected secret."""
     formats = {rule.id: {Direction.INWARD: Action.WARN} for rule in LeakDetector().rules}
     return LeakDetector(overrides=formats)
@@ -139,7 +139,7 @@ def read_host(text: str) -> EndpointPattern:
 
 def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | None:
     """Return the denial of a URL that a model wrote, or None if the operator allowed its host in `section`."""
-    decision = Capabilities.none().with_http(_capability(hosts)).explain_http("GET", url)
+    decision = Capabilities.none().with_http(_make_capability(hosts)).explain_http("GET", url)
     if decision.allowed:
         return None
     hint = f"an operator can allow its host: {append_command(f'{section}.hosts', 'HOST')}"
@@ -168,7 +168,7 @@ def download(
     Raises:
         SourceError: the host is not allowed, its address is not public, or the download failed.
     """
-    grant = Capabilities.none().with_http(_capability(hosts, max_bytes))
+    grant = Capabilities.none().with_http(_make_capability(hosts, max_bytes))
     # SECURITY: a model wrote the URL, so check it like a guest's request, which is searched for secrets.
     return _get(gateway, HostCall(name, user, grant, None, WatchedSecrets(LeakDetector())), url, Face.GUEST, check)
 
@@ -192,7 +192,7 @@ def download_for_user(
         InvalidUrlError: the URL is ambiguous or malformed.
         SourceError: an address is not public, or the download failed.
     """
-    call = _user_call(url, ("GET",), name=name, user=user, max_bytes=max_bytes, timeout_seconds=timeout_seconds)
+    call = _make_user_call(url, ("GET",), name=name, user=user, max_bytes=max_bytes, timeout_seconds=timeout_seconds)
     return _get(gateway, call, url, Face.HOST, check)
 
 
@@ -215,7 +215,7 @@ def send_for_user(
         SourceError: the request was denied or failed, or the body has more than `max_bytes`.
     """
     most = max(max_bytes, _MIN_RESPONSE_BYTES)
-    call = _user_call(origin, ("GET", "HEAD"), name=name, user=user, max_bytes=most)
+    call = _make_user_call(origin, ("GET", "HEAD"), name=name, user=user, max_bytes=most)
     is_own = parse_url(request.url).origin == origin
     try:
         if is_own and request.method in ("POST", "PUT"):
@@ -243,9 +243,9 @@ def send_for_model(
     """
     if (denial := decide_download(request.url, hosts, "extensions")) is not None:
         raise SourceError(f"the download failed: {denial.rule}", code=str(denial.reason), hint=denial.hint)
-    grant = Capabilities.none().with_http(_capability(hosts, max(max_bytes, _MIN_RESPONSE_BYTES)))
+    grant = Capabilities.none().with_http(_make_capability(hosts, max(max_bytes, _MIN_RESPONSE_BYTES)))
     # SECURITY: a model wrote the registry's name, so the request is searched for secrets. A login header is not.
-    call = HostCall(name, user, grant, None, WatchedSecrets(_detector()))
+    call = HostCall(name, user, grant, None, WatchedSecrets(_make_detector()))
     try:
         return _read_response(gateway, call, request, max_bytes)
     except HttpFailure as failure:
@@ -271,7 +271,7 @@ def _read_response(
         return HttpResponse(response.status, response.headers, body.getvalue())
 
 
-def _user_call(
+def _make_user_call(
     origin: str, methods: tuple[str, ...], *, name: str, user: str, max_bytes: int, timeout_seconds: float = _SECONDS
 ) -> HostCall:
     """Return a call for requests to the host and port of `origin`, and for GET requests to public hosts."""
@@ -307,6 +307,6 @@ def _get(gateway: EgressGateway, call: HostCall, url: str, face: Face, check: Ch
     raise SourceError(f"the download failed: more than {_MAX_REDIRECTS} redirects", hint="use the final address")
 
 
-def _capability(hosts: Iterable[str], max_bytes: int = 1) -> HttpCapability:
+def _make_capability(hosts: Iterable[str], max_bytes: int = 1) -> HttpCapability:
     allowed = tuple(map(read_host, hosts))
     return HttpCapability(allowlist=allowed, max_response_bytes=max_bytes, timeout_seconds=_SECONDS)

@@ -68,7 +68,7 @@ class Family:
         error: dict[str, Any] = {
             "type": "wasmrt_denied",
             "code": failure.code,
-            "message": _message_with_hint(failure),  # with the hint, for clients that only show the message
+            "message": _format_message(failure),  # with the hint, for clients that only show the message
             "hint": failure.hint,
             "request_sent": failure.request_sent,
         }
@@ -88,11 +88,11 @@ class Family:
             name = "ReadTimeout" if failure.request_sent else "ConnectTimeout"
         if name is None and not in_body:
             return None
-        exception: Exception = getattr(self._module, name or "ReadError")(_message_with_hint(failure))
+        exception: Exception = getattr(self._module, name or "ReadError")(_format_message(failure))
         return exception
 
 
-def _message_with_hint(failure: HttpFailure) -> str:
+def _format_message(failure: HttpFailure) -> str:
     return f"{failure.message}; {failure.hint}" if failure.hint else failure.message
 
 
@@ -130,17 +130,17 @@ class _AsyncMethods:
         self._close()
 
 
-def family_of(request: Any) -> Family:
+def find_family(request: Any) -> Family:
     """Return the classes of the library that a client's request belongs to. Subclasses of its requests are accepted."""
     for kind in type(request).__mro__:
         module = sys.modules.get(kind.__module__.partition(".")[0])
         if hasattr(module, "SyncByteStream"):
-            return _family(module)
+            return _make_family(module)
     raise TypeError(f"{type(request).__name__} is not a request of httpx or httpx2")
 
 
 @cache
-def _family(module: Any) -> Family:
+def _make_family(module: Any) -> Family:
     return Family(module)
 
 

@@ -30,17 +30,17 @@ class Credential:
     hint_to_set: str
     """The step with which the user sets the secret."""
 
-    def wire_forms(self) -> Iterator[tuple[str, str]]:
+    def iter_wire_forms(self) -> Iterator[tuple[str, str]]:
         """Yield a name and a value for every form of the secret that must be recognised in responses."""
         yield self.mapping.secret_name, self.value
         if self.mapping.location.type is LocationType.BASIC:
-            yield f"{self.mapping.secret_name}.basic", self.basic_pair()
+            yield f"{self.mapping.secret_name}.basic", self.get_basic_pair()
         if self.mapping.location.type is LocationType.AWS_SIGV4 and (key := AwsKey.read(self.value)) is not None:
             yield f"{self.mapping.secret_name}.key", key.secret
             if key.session:
                 yield f"{self.mapping.secret_name}.session", key.session
 
-    def basic_pair(self) -> str:
+    def get_basic_pair(self) -> str:
         """Return the credentials for basic authentication (RFC 7617 2)."""
         return base64.b64encode(f"{self.mapping.location.username}:{self.value}".encode()).decode()
 
@@ -63,7 +63,7 @@ class CredentialInjector:
 
     def __init__(self, http: HttpCapability, url: ParsedUrl) -> None:
         self._url = url
-        self._mappings = http.credentials_for(url)
+        self._mappings = http.list_credentials(url)
         self._placed = tuple(mapping for mapping in self._mappings if mapping.has_place(url))
 
     @property
@@ -174,7 +174,7 @@ def _insert(credential: Credential, url: ParsedUrl, headers: Headers) -> tuple[P
             # RFC 7617 2: a password can have any character except control characters.
             if any(ord(c) < 32 or ord(c) == 127 for c in credential.value):
                 raise _unusable_error(credential)
-            return url, (*headers, ("Authorization", f"Basic {credential.basic_pair()}"))
+            return url, (*headers, ("Authorization", f"Basic {credential.get_basic_pair()}"))
         case LocationType.HEADER:
             return url, (*headers, (location.name, location.prefix + _check_header_value(credential)))
         case LocationType.QUERY_PARAM:

@@ -40,7 +40,7 @@ class Pool:
     """
 
     def __init__(self, *, ca_file: Path | None, max_connections: int, connect_timeout_seconds: float) -> None:
-        self._tls = _tls_context(ca_file)
+        self._tls = _make_tls_context(ca_file)
         self._max_connections = max_connections
         self._connect_timeout = connect_timeout_seconds
         self._lock = threading.Lock()
@@ -133,7 +133,7 @@ def _close(connections: list[Connection]) -> None:
         connection.close()
 
 
-def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+def _make_tls_context(ca_file: Path | None) -> ssl.SSLContext:
     # No setting disables the checks of certificates and of their host names.
     try:
         context = ssl.create_default_context(cafile=None if ca_file is None else str(ca_file))

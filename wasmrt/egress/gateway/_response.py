@@ -88,7 +88,7 @@ class Response:
         body = gathered.getvalue()
         if not body or self._is_plain(scanner):
             return body
-        report = self._checked_report(scanner.scan_bytes(body, direction=Direction.INWARD))
+        report = self._check_report(scanner.scan_bytes(body, direction=Direction.INWARD))
         return cut_out(body, report.matches)
 
     def read(self) -> bytes:
@@ -115,7 +115,7 @@ class Response:
             self._record(self._stream.unscanned, self._stream.secret)
         return shown
 
-    def _checked_report(self, report: LeakReport) -> LeakReport:
+    def _check_report(self, report: LeakReport) -> LeakReport:
         """Return `report` with the matches to redact; record redacted secrets and content that was not scanned.
 
         Raises:

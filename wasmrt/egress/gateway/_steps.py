@@ -71,7 +71,7 @@ def check_allowlist(
     if face is Face.HOST:
         # A client library always sets its login header; the credential of the grant replaces it.
         request = replace(request, headers=remove_headers(request.headers, injector.owned_headers))
-    exempt = allowlist.networks_for(url, request.method)
+    exempt = allowlist.get_networks(url, request.method)
     return PlannedRequest(call, request, url, http, allowlist, injector, face, exempt)
 
 
@@ -153,7 +153,7 @@ def inject_credentials(plan: PlannedRequest, renewed: Mapping[str, SecretValue] 
             plan.call.decide(failure.decision)
         raise
     for credential in credentials:
-        for name, value in credential.wire_forms():
+        for name, value in credential.iter_wire_forms():
             _watch(plan.call, credential, name, value)
     return plan.injector.place(credentials, plan.request.headers, plan.request.method, plan.request.body)
 

@@ -30,7 +30,7 @@ from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_ASYNC_HTTP_THREADS
 from wasmrt.egress.gateway._gateway import EgressGateway
 from wasmrt.egress.gateway._host import HostCall, HostClient, OnDecision
-from wasmrt.egress.gateway._httpx_family import family_of, read_request
+from wasmrt.egress.gateway._httpx_family import find_family, read_request
 from wasmrt.egress.gateway._model import Face, HttpFailure, HttpRequest, SecretsView
 from wasmrt.egress.gateway._network import NetworkConfig
 from wasmrt.egress.gateway._response import Response
@@ -95,7 +95,7 @@ class GuardedTransport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Return a denial as a response; raise a network failure as an exception of the library."""
-        family = family_of(request)
+        family = find_family(request)
         body = bytearray()
         for piece in request.stream:  # type: ignore[union-attr]
             body += piece
@@ -144,7 +144,7 @@ class AsyncGuardedTransport(httpx.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
         """Send one request. Return a denial as a response; raise a network failure as an exception of the library."""
-        family = family_of(request)
+        family = find_family(request)
         body = bytearray()
         async for piece in request.stream:  # type: ignore[union-attr]
             body += piece

@@ -82,7 +82,7 @@ class Unpacked(NamedTuple):
 
 
 @lru_cache(maxsize=1)
-def _magic_expression() -> Any:
+def _compile_magic() -> Any:
     return compile_linear(magic_pattern())
 
 
@@ -127,7 +127,7 @@ def _find_raw_deflate(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
 def _find_formats(data: bytes, budget: DecodeBudget) -> Iterator[Unpacked]:
     position = 0
     broken: set[bytes] = set()
-    while (found := _magic_expression().search(data, position)) is not None:
+    while (found := _compile_magic().search(data, position)) is not None:
         start, position = found.start(), found.start() + 2
         head = data[position : position + _FIRST_BYTES] if data[start:position] in _ZLIB else b""
         if head in broken:
@@ -154,7 +154,7 @@ def find_first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
     if from_beginning and start == 0 and data[:_FIRST_BYTES].translate(None, _TEXT) and _may_start(data, 0):
         return 0
     position = max(0, start)
-    while (found := _magic_expression().search(data, position)) is not None:
+    while (found := _compile_magic().search(data, position)) is not None:
         at: int = found.start()
         if data[at : at + 2] in _ZLIB:
             if _may_start(data, at + 2):
@@ -210,7 +210,7 @@ def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
         return _StreamStart(at, open_bzip2)
     if head == _XZ or head[:3] == b"]\0\0" or data[at + 5 : at + 13] == b"\xff" * 8:
         return _StreamStart(at, open_xz)
-    if head[:5] == _LZIP and (size := _lzip_window(head)) <= LZMA_MEMORY_BYTES:
+    if head[:5] == _LZIP and (size := _read_lzip_window(head)) <= LZMA_MEMORY_BYTES:
         return _StreamStart(at + 6, partial(open_lzma, 93, size)) if size else None
     return _find_zip_member(data, at) if head[:4] == _ZIP else None
 
@@ -219,10 +219,10 @@ def _is_closed(data: bytes, at: int) -> bool:
     """Return whether a valid header is at `at`, of content that cannot be decompressed."""
     if data.startswith(_ZIP, at):
         return is_closed_zip_member(data, at)
-    return _lzip_window(data[at : at + 6]) > 0 if data.startswith(_LZIP, at) else is_closed_header(data, at)
+    return _read_lzip_window(data[at : at + 6]) > 0 if data.startswith(_LZIP, at) else is_closed_header(data, at)
 
 
-def _lzip_window(head: bytes) -> int:
+def _read_lzip_window(head: bytes) -> int:
     """Return the window size of an lzip header, or 0 if it is invalid."""
     power, share = head[5] & 0x1F if len(head) > 5 else 0, head[5] >> 5 if len(head) > 5 else 0
     return (1 << power) - (1 << power >> 4) * share if 12 <= power <= 29 else 0

@@ -23,7 +23,7 @@ def is_closed_header(data: bytes, at: int) -> bool:
     if head.startswith(_ZSTD):
         return _is_zstd(data, at)
     if head.startswith(_SEVEN_ZIP):  # version 0.x, and the offset and the size of the last header
-        offset, size = _number(head, 12, 8), _number(head, 20, 8)
+        offset, size = _read_number(head, 12, 8), _read_number(head, 20, 8)
         return len(head) >= 32 and head[6] == 0 and offset < 1 << 48 and 0 < size < 1 << 40
     if head.startswith(_RAR):
         return _is_rar(head)
@@ -31,18 +31,18 @@ def is_closed_header(data: bytes, at: int) -> bool:
         flags, most = head[4:5], head[5:6]
         first = 7 + (8 if flags and flags[0] & 8 else 0) + (4 if flags and flags[0] & 1 else 0)
         valid = len(head) >= first + 4 and flags[0] & 0xC2 == 0x40 and most[0] & 0x8F == 0 and most[0] >= 0x40
-        return valid and 0 < _number(head, first, 4) & 0x7FFFFFFF <= _MAX_LZ4_BYTES
+        return valid and 0 < _read_number(head, first, 4) & 0x7FFFFFFF <= _MAX_LZ4_BYTES
     if head.startswith(_LZ4_LEGACY):
-        return 0 < _number(head, 4, 4) <= _MAX_LEGACY_BYTES
+        return 0 < _read_number(head, 4, 4) <= _MAX_LEGACY_BYTES
     if head.startswith(_SNAPPY):
-        return head[10:11] in (b"\0", b"\1") and 0 < _number(head, 11, 3) <= _MAX_SNAPPY_BYTES
+        return head[10:11] in (b"\0", b"\1") and 0 < _read_number(head, 11, 3) <= _MAX_SNAPPY_BYTES
     return _is_compress(head[: 3 + _CODES * _CODE_BITS // 8])
 
 
 def is_closed_zip_member(data: bytes, at: int) -> bool:
     """Return whether the local header at `at` is valid, and its member is encrypted or has a closed method."""
-    version, flags, method = (_number(data, at + low, 2) for low in (4, 6, 8))
-    name, extra = _number(data, at + 26, 2), _number(data, at + 28, 2)
+    version, flags, method = (_read_number(data, at + low, 2) for low in (4, 6, 8))
+    name, extra = _read_number(data, at + 26, 2), _read_number(data, at + 28, 2)
     if len(data) < at + 31 or version & 0xFF > 100 or flags & 0xD000 or not 0 < name <= 4096:
         return False
     if min(data[at + 30 : at + 30 + name], default=0) < 32:
@@ -52,7 +52,7 @@ def is_closed_zip_member(data: bytes, at: int) -> bool:
     )
 
 
-def _number(data: bytes, at: int, size: int) -> int:
+def _read_number(data: bytes, at: int, size: int) -> int:
     return int.from_bytes(data[at : at + size], "little")
 
 
@@ -64,7 +64,7 @@ def _is_zstd(data: bytes, at: int) -> bool:
     single = head[4] & 0x20
     block = at + 5 + (0 if single else 1) + (0, 1, 2, 4)[head[4] & 3] + (1 if single else 0, 2, 4, 8)[head[4] >> 6]
     for number in range(_BLOCKS):
-        header = _number(data, block, 3)
+        header = _read_number(data, block, 3)
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
         if block + 3 > len(data):
             return number > 0
@@ -83,7 +83,7 @@ def _is_rar(head: bytes) -> bool:
         while at < 14 and head[at : at + 1] >= b"\x80":
             at += 1
         return head[at + 1 : at + 2] in (b"\x01", b"\x04")
-    return head[6:7] == b"\0" and head[9:10] == b"\x73" and _number(head, 12, 2) >= 13
+    return head[6:7] == b"\0" and head[9:10] == b"\x73" and _read_number(head, 12, 2) >= 13
 
 
 def _is_compress(head: bytes) -> bool:

@@ -6,7 +6,13 @@ import re
 from collections.abc import Callable
 from itertools import pairwise
 
-from wasmrt.egress.leaks._value_checks import CHECKS, decode_unpadded_base64, entropy, has_sequence, is_placeholder
+from wasmrt.egress.leaks._value_checks import (
+    CHECKS,
+    decode_unpadded_base64,
+    has_sequence,
+    is_placeholder,
+    measure_entropy,
+)
 
 _QUOTES = frozenset(b"\"'`")
 _ENDS = frozenset(b" \t\r\n\"'`,;)}]&<>|\\")
@@ -63,7 +69,7 @@ def looks_random(value: bytes) -> bool:
     floor = 3.0 if len(value) < 16 else 3.3 if len(value) < 24 else 3.5
     if re.fullmatch(_HEX, value):
         floor = 2.8
-    return entropy(value) >= floor and count_transitions(value) >= max(3, len(value) // 5)
+    return measure_entropy(value) >= floor and count_transitions(value) >= max(3, len(value) // 5)
 
 
 _STRONG_NAMES = (
@@ -163,7 +169,7 @@ def looks_chosen(value: bytes) -> bool:
         + any(97 <= c <= 122 for c in value)
         + any(c < 48 or 57 < c < 65 or 90 < c < 97 or c > 122 for c in value if c not in b"_.-")
     )
-    return kinds >= 3 and entropy(value) >= 2.75
+    return kinds >= 3 and measure_entropy(value) >= 2.75
 
 
 _NAME_END = re.compile(rb"[\"'`\])>\\]*\s*(=>|[:?.+]*=|:|,|>|\(|\|)")
@@ -242,7 +248,7 @@ def is_curl_header(data: bytes, begin: int, start: int, end: int) -> bool:
     inner = decode_unpadded_base64(value) if len(value) < 40 else None
     if inner is not None and inner.isascii() and b":" in inner:
         return True
-    return any(48 <= c <= 57 for c in value) and entropy(value) >= 2.75
+    return any(48 <= c <= 57 for c in value) and measure_entropy(value) >= 2.75
 
 
 def is_kubernetes_data(data: bytes, begin: int, start: int, end: int) -> bool:
@@ -284,7 +290,7 @@ def is_bare_key(data: bytes, begin: int, start: int, end: int) -> bool:
         return False  # the last line of a longer base64 text
     if (decode_unpadded_base64(data[start:end]) or b"").isascii():
         return False  # encoded text, such as the address of a link
-    return entropy(data[start:end]) >= 4.8 and not is_placeholder(data[start:end])
+    return measure_entropy(data[start:end]) >= 4.8 and not is_placeholder(data[start:end])
 
 
 def has_secret_name(data: bytes, begin: int, start: int, end: int) -> bool:

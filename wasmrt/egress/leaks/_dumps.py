@@ -22,7 +22,7 @@ _MOST_OF_A_LINE = (16, 8, 32, 20)
 
 
 @lru_cache(maxsize=1)
-def _line_expression() -> Any:
+def _compile_line() -> Any:
     return compile_linear(rb"(?m)^" + _OFFSET + _WORDS + rb"(?:[^0-9A-Fa-f\n][^\n]*)?$", captures=True)
 
 
@@ -32,7 +32,7 @@ def _dump_expression() -> Any:
 
 
 @lru_cache(maxsize=1)
-def _column_expressions() -> tuple[Any, Any]:
+def _compile_columns() -> tuple[Any, Any]:
     """Compile an expression for the first line of a dump of numbers, and one for each line."""
     first = rb"(?m)^" + _MARGIN + rb"0{4,16}[:|>]?[ \t|]{1,8}[0-9]{3}"
     return compile_linear(first), compile_linear(rb"(?m)^" + _COLUMNS, captures=True)
@@ -40,7 +40,7 @@ def _column_expressions() -> tuple[Any, Any]:
 
 def find_columns(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield the place and the numbers of a dump of octal, decimal or binary numbers, without the offsets."""
-    first, line = _column_expressions()
+    first, line = _compile_columns()
     if (start := first.search(data)) is not None:
         lines = list(line.finditer(data, start.start()))
         if lines:
@@ -52,7 +52,7 @@ def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and bytes of dumps. Each dump is yielded as printed and with the bytes of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
-    for found in _line_expression().finditer(data) if _dump_expression().search(data) is not None else ():
+    for found in _compile_line().finditer(data) if _dump_expression().search(data) is not None else ():
         check()
         if lines and found.start() > end + 2:
             yield from _decode_dump(start, end, lines)

@@ -81,7 +81,7 @@ _WIDE = _PRINTABLE + b"\0\xff\xfe"
 
 
 @lru_cache(maxsize=8)
-def _compiled(expression: bytes) -> Any:
+def _compile_on_first_use(expression: bytes) -> Any:
     return compile_linear(expression)
 
 
@@ -89,7 +89,7 @@ def may_hold_encoded(data: bytes) -> bool:
     """Return quickly whether a text may contain a run, a list or a dump."""
     if len(data) >= _LEAST_PREFILTERED_BYTES and _PREFILTER.rules_out(data):
         return False
-    return _compiled(LEAST_ENCODED).search(data) is not None
+    return _compile_on_first_use(LEAST_ENCODED).search(data) is not None
 
 
 class Decoded(NamedTuple):
@@ -114,14 +114,14 @@ def decode(
         for found in _decode_readable(data, budget, least_run, every=every, known_runs=known_runs):
             if budget.charge(len(found.data)):
                 yield found
-    for narrow in _narrow(data):
+    for narrow in _iter_narrow(data):
         if budget.charge(len(narrow)):
             sound = len(narrow) >= _LEAST_TEXT and not narrow.translate(None, _PRINTABLE)
             yield Decoded(0, len(data), narrow, sound)
     yield from (Decoded(start, len(data), inner, sound) for start, inner, sound in find_archives(data, budget))
 
 
-def _narrow(data: bytes) -> Iterator[bytes]:
+def _iter_narrow(data: bytes) -> Iterator[bytes]:
     """Yield the text without zero bytes if it may be UTF-16 or UTF-32, and bytes that were encoded as characters."""
     if b"\0" in data and (zeros := data.count(0)) < len(data) <= zeros * _MOST_OF_WIDE:
         yield data.translate(None, b"\0")
@@ -132,7 +132,7 @@ def _narrow(data: bytes) -> Iterator[bytes]:
     if not data.isascii():
         with contextlib.suppress(UnicodeError):
             narrow = data.decode().encode("latin-1")  # fails early if the text is something else
-            if _compiled(_CONTROL_CHARACTER).search(data) is not None:
+            if _compile_on_first_use(_CONTROL_CHARACTER).search(data) is not None:
                 yield narrow
 
 
@@ -185,7 +185,7 @@ def find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]
         end = marked.find(b" ", start)
         if end < 0:
             end = len(data)
-        elif data[end] in b"\r\n" and (found := _compiled(_RUN).match(data, start)) is not None:
+        elif data[end] in b"\r\n" and (found := _compile_on_first_use(_RUN).match(data, start)) is not None:
             end = found.end()
         yield start, end
         start = marked.find(mark, end)
@@ -193,7 +193,7 @@ def find_runs(data: bytes, least: int, check: Check) -> Iterator[tuple[int, int]
 
 def _find_lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and bytes of lists of decimal or hexadecimal numbers."""
-    for match in _compiled(_LIST).finditer(data):
+    for match in _compile_on_first_use(_LIST).finditer(data):
         low, end = match.span()
         inner = bytearray()
         while low < end:
@@ -210,7 +210,7 @@ def _find_lists(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
 
 def _find_pairs(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and digits of hexadecimal bytes with separators between them."""
-    for match in _compiled(_PAIRS).finditer(data):
+    for match in _compile_on_first_use(_PAIRS).finditer(data):
         check()
         start, end = match.span()
         digits = data[start:end].translate(None, _PAIR_SEPARATORS)

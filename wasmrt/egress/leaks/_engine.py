@@ -12,12 +12,12 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.egress.leaks._context_checks import CONTEXT_CHECKS
-from wasmrt.egress.leaks._keywords import Keywords, keywords_of
+from wasmrt.egress.leaks._keywords import Keywords, map_keywords
 from wasmrt.egress.leaks._linear import ExpressionError, compile_linear
 from wasmrt.egress.leaks._model import Check, WorkBudget, no_check
 from wasmrt.egress.leaks._rules import Rule
 from wasmrt.egress.leaks._token_prefixes import LONGEST_WORD, KnownWords, TokenPrefixes
-from wasmrt.egress.leaks._value_checks import CHECKS, CHECKSUMS, entropy, is_documented, is_placeholder
+from wasmrt.egress.leaks._value_checks import CHECKS, CHECKSUMS, is_documented, is_placeholder, measure_entropy
 
 _COLOUR = re.compile(rb"\x1b\[[0-9;]*[A-Za-z]\Z")
 """An expression for an ANSI sequence that ends directly before a candidate."""
@@ -45,7 +45,7 @@ def classify(rule: Rule, data: bytes, begin: int, start: int, end: int) -> bool 
         return None
     if not rule.placeholders and is_placeholder(value):
         return None
-    if rule.entropy and entropy(value) < rule.entropy:
+    if rule.entropy and measure_entropy(value) < rule.entropy:
         return None
     return None if is_documented(value) else False
 
@@ -113,13 +113,13 @@ class RuleEngine:
 
     def __init__(self, rules: Sequence[Rule], keywords: Keywords | None = None) -> None:
         self.rules = rules
-        self._keywords = keywords or Keywords(keywords_of(rules))
+        self._keywords = keywords or Keywords(map_keywords(rules))
         self._compiled: list[Any] = [None] * len(rules)
         self._prefixes: TokenPrefixes | None = None
 
     def rules_out(self, data: bytes) -> bool:
         """Return, at low cost, whether it is certain that no rule matches in a text."""
-        return self._keywords.rules_out_text(data)
+        return self._keywords.excludes_text(data)
 
     def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:
         """Yield the findings in a text, chunk by chunk.
@@ -135,10 +135,10 @@ class RuleEngine:
             end = min(start + _CHUNK_BYTES, len(data))
             scan.budget.refill(end - start)
             window = view[start : end + _KEYWORD_OVERLAP_BYTES]
-            if large and self._keywords.rules_out_chunk(window):
+            if large and self._keywords.excludes_chunk(window):
                 skipping = True
             elif skipping:  # after a chunk without keywords, test the next chunk at once before its blocks
-                skipping = not self._keywords.in_text(window)
+                skipping = not self._keywords.find_in_text(window)
             if not skipping:
                 blocks, cost = self._find_candidates(scan, start, end)
                 skipping = not cost
@@ -150,7 +150,7 @@ class RuleEngine:
         blocks: list[tuple[int, set[int]]] = []
         cost = 0
         for low in range(start, end, _BLOCK_BYTES):
-            hits = keywords.in_text(scan.data[low : low + _BLOCK_BYTES + _KEYWORD_OVERLAP_BYTES])
+            hits = keywords.find_in_text(scan.data[low : low + _BLOCK_BYTES + _KEYWORD_OVERLAP_BYTES])
             # Tokens cost half, because they start with a literal.
             cost += sum(_BLOCK_BYTES // 2 if keywords.cased[hit] else _BLOCK_BYTES for hit in hits)
             blocks.append((low, {index for hit in hits for index in keywords.rules[hit]}))
@@ -187,7 +187,7 @@ class RuleEngine:
 
     def _apply(self, index: int, scan: _Scan, low: int, high: int) -> Iterator[Finding]:
         """Yield the findings of one rule that start in `low..high`."""
-        rule, expression, data = self.rules[index], self._compiled_expression(index), scan.data
+        rule, expression, data = self.rules[index], self._compile_expression(index), scan.data
         limit = min(high + rule.reach, len(data))
         position = low
         while match := expression.search(data, position, limit):
@@ -228,11 +228,11 @@ class RuleEngine:
 
     def _match_token(self, index: int, data: bytes, start: int) -> Finding | None:
         rule = self.rules[index]
-        match = self._compiled_expression(index).match(data, start, min(start + rule.reach, len(data)))
+        match = self._compile_expression(index).match(data, start, min(start + rule.reach, len(data)))
         certain = classify(rule, data, start, start, match.end()) if match else None
         return None if match is None or certain is None else Finding(rule, start, match.end(), certain)
 
-    def _compiled_expression(self, index: int) -> Any:
+    def _compile_expression(self, index: int) -> Any:
         expression = self._compiled[index]
         if expression is None:
             expression = self._compiled[index] = compile_rule(self.rules[index])

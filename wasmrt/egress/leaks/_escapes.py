@@ -24,7 +24,7 @@ _LONGEST = 600
 
 
 @lru_cache(maxsize=2)
-def _markup_expression(only_tags: bool) -> re.Pattern[bytes]:
+def _compile_markup(only_tags: bool) -> re.Pattern[bytes]:
     """Compile the expression for markup, on first use. An expression for tags only is faster."""
     return re.compile(_TAG if only_tags else _TAG + b"|" + _SEQUENCE)
 
@@ -37,7 +37,7 @@ def remove_markup(data: bytes, check: Check) -> bytes | None:
     for piece in _split_text(data):
         check()
         only_tags = b"\x1b" not in piece and b"\xc2\x9b" not in piece
-        bare.append(_markup_expression(only_tags).sub(b"", piece))
+        bare.append(_compile_markup(only_tags).sub(b"", piece))
     text = b"".join(bare)
     return None if len(text) == len(data) else text
 
@@ -63,7 +63,7 @@ def remove_markup_mapped(data: bytes) -> Unescaped:
     """Return a text without its markup, with a mapping of offsets back to `data`."""
     out, src, pieces = [0], [0], []
     position = length = 0
-    for found in _markup_expression(False).finditer(data):
+    for found in _compile_markup(False).finditer(data):
         plain = data[position : found.start()]
         pieces.append(plain)
         length += len(plain)
@@ -180,12 +180,12 @@ def _holds_family(data: bytes, family: bytes) -> bool:
     if family == b"U":
         return b"U+" in data
     if family in _ALPHABETS:  # letters of an alphabet only count in a word with Latin letters or digits
-        return _mixed_expression(family).search(data) is not None
+        return _compile_mixed(family).search(data) is not None
     return _escape_expression((family,)).search(data) is not None
 
 
 @lru_cache(maxsize=4)
-def _mixed_expression(family: bytes) -> re.Pattern[bytes]:
+def _compile_mixed(family: bytes) -> re.Pattern[bytes]:
     letter = _FAMILIES[family].partition(b")")[2]
     return re.compile(b"[0-9A-Za-z]%b%b|%b%b[0-9A-Za-z]" % (family, letter, family, letter))
 

@@ -28,8 +28,8 @@ from wasmrt.egress.leaks._patterns import (
     Patterns,
     PatternSet,
     find_partial,
+    make_patterns,
     partial_patterns,
-    patterns_of,
 )
 
 MAX_ESCAPE_LEVELS = 16
@@ -85,7 +85,7 @@ class _Prepared:
     def build(self) -> Patterns:
         if self.patterns is None:
             self.partial = partial_patterns(self._secrets)
-            self.patterns = patterns_of(self._secrets)
+            self.patterns = make_patterns(self._secrets)
         return self.patterns
 
     def may_match(self, data: bytes, check: Check) -> MayMatch:
@@ -210,7 +210,7 @@ class ExactMatcher:
         known = budget.clean_runs[nesting]
         pieces = decode(data, budget, runs=runs, least_run=self._least_run, every=True, known_runs=known)
         clean = True
-        for batch in _batches(p for p in pieces if not budget.is_clean(p.data, nesting, sound=p.sound)):
+        for batch in _iter_batches(p for p in pieces if not budget.is_clean(p.data, nesting, sound=p.sound)):
             for piece in batch.pieces if batch.sound else ():
                 budget.record_searched(piece)
             found = self._search(batch.data, budget, nesting + 1, sound=batch.sound)
@@ -252,7 +252,7 @@ class _Batch:
             yield from ((place.start, place.end) for place in places)
 
 
-def _batches(found: Iterator[Decoded]) -> Iterator[_Batch]:
+def _iter_batches(found: Iterator[Decoded]) -> Iterator[_Batch]:
     """Gather sound and unsound pieces separately. Equal pieces are searched once."""
     gathered: dict[bool, dict[bytes, list[Decoded]]] = {True: {}, False: {}}
     sizes = {True: 0, False: 0}
@@ -376,9 +376,9 @@ class _OffsetMap:
     def _find_offset(self, index: int, seen: tuple[int, list[int]]) -> tuple[tuple[int, list[int]], int]:
         block = bisect_right(self._before, index) - 1
         if seen[0] != block:
-            seen = block, self._kept_offsets(block)
+            seen = block, self._list_kept_offsets(block)
         return seen, seen[1][index - self._before[block]]
 
-    def _kept_offsets(self, block: int) -> list[int]:
+    def _list_kept_offsets(self, block: int) -> list[int]:
         low, dropped = block * _BLOCK_BYTES, frozenset(self._dropped)
         return [low + i for i, byte in enumerate(self._data[low : low + _BLOCK_BYTES]) if byte not in dropped]

@@ -85,11 +85,11 @@ _ONE_PASS_BYTES = 1024
 """Texts up to this size are first tested for any keyword. Longer texts usually contain one, so the test is left out."""
 
 
-def keywords_of(rules: Sequence[Rule]) -> dict[str, list[int]]:
+def map_keywords(rules: Sequence[Rule]) -> dict[str, list[int]]:
     """Map every keyword's expression to the indexes of its rules."""
     keywords: dict[str, list[int]] = {}
     for index, rule in enumerate(rules):
-        for expression in rule.keyword_expressions():
+        for expression in rule.list_keyword_expressions():
             keywords.setdefault(expression, []).append(index)
     return keywords
 
@@ -139,17 +139,17 @@ class Keywords:
         self.cased = tuple(not expression.startswith("(?i:") for expression in keywords)
         """True for each case-sensitive keyword."""
 
-    def in_text(self, data: bytes | memoryview) -> list[int]:
+    def find_in_text(self, data: bytes | memoryview) -> list[int]:
         """Return the indexes of the keywords in a text."""
         return (self._set or self._compile()).Match(data) or []
 
-    def rules_out_text(self, data: bytes) -> bool:
+    def excludes_text(self, data: bytes) -> bool:
         """Return, at low cost, whether a text certainly contains no keyword."""
         if self._set is None and self._first_look is not None and self._first_look.rules_out(data):
             return True
-        return len(data) <= _ONE_PASS_BYTES and not self.in_text(data)
+        return len(data) <= _ONE_PASS_BYTES and not self.find_in_text(data)
 
-    def rules_out_chunk(self, data: memoryview) -> bool:
+    def excludes_chunk(self, data: memoryview) -> bool:
         """Return, at low cost, whether a chunk of a large text certainly contains no keyword."""
         return self._prefilter is not None and self._prefilter.rules_out(data)
 

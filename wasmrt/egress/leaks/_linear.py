@@ -26,7 +26,7 @@ def compile_linear(expression: bytes, *, captures: bool = False) -> Any:
     """
     import re2
 
-    options = _options(_MEMORY_BYTES)
+    options = _make_options(_MEMORY_BYTES)
     options.never_capture = not captures
     try:
         return re2.compile(expression, options)
@@ -42,7 +42,7 @@ def compile_text_pattern(expression: str, *, memory_bytes: int) -> Any:
     """
     import re2
 
-    options = _options(memory_bytes)
+    options = _make_options(memory_bytes)
     options.encoding = re2.Options.Encoding.UTF8
     options.never_capture = True
     try:
@@ -59,7 +59,7 @@ def compile_set(expressions: Iterable[bytes], *, memory_bytes: int) -> Any:
     """
     import re2
 
-    compiled = re2.Set.SearchSet(_options(memory_bytes))
+    compiled = re2.Set.SearchSet(_make_options(memory_bytes))
     try:
         for expression in expressions:
             compiled.Add(expression)
@@ -69,7 +69,7 @@ def compile_set(expressions: Iterable[bytes], *, memory_bytes: int) -> Any:
     return compiled
 
 
-def _options(memory_bytes: int) -> re2.Options:
+def _make_options(memory_bytes: int) -> re2.Options:
     import re2
 
     options = re2.Options()

@@ -122,7 +122,7 @@ def report_of(matches: list[LeakMatch]) -> LeakReport:
     return LeakReport(ordered, any(m.action is Action.BLOCK for m in ordered))
 
 
-def redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
+def list_redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
     """Return `(start, end, replacement)` for every match except warnings, sorted by place.
 
     Adjacent and overlapping matches have one replacement, so that no part of a secret remains between them. It contains
@@ -149,7 +149,7 @@ def cut_out(data: bytes, matches: tuple[LeakMatch, ...]) -> bytes:
     """Return `data` with every match replaced, except matches whose action is to warn."""
     parts: list[bytes] = []
     position = 0
-    for start, end, mark in redactions(matches):
+    for start, end, mark in list_redactions(matches):
         parts += (data[position:start], mark.encode())
         position = end
     return b"".join((*parts, data[position:])) if parts else data
@@ -207,16 +207,16 @@ class DecodeBudget:
 
     def record_searched(self, content: bytes) -> None:
         """Record that decoded content was searched, with everything in it down to the depth limit."""
-        self._searched.add(_digest(content))
+        self._searched.add(_hash_content(content))
 
     def record_beyond(self, content: bytes) -> None:
         """Record decoded content at the depth limit. It is covered if the same content is searched elsewhere."""
-        self._beyond.add(_digest(content))
+        self._beyond.add(_hash_content(content))
 
     def record_clean(self, content: bytes, nesting: int, *, sound: bool) -> None:
         """Record that a search of decoded content at this nesting found nothing."""
         if len(content) >= _LEAST_CLEAN_BYTES:
-            key = _digest(content), sound
+            key = _hash_content(content), sound
             self._clean[key] = min(nesting, self._clean.get(key, nesting))
 
     def is_clean(self, content: bytes, nesting: int, *, sound: bool) -> bool:
@@ -226,7 +226,7 @@ class DecodeBudget:
         """
         if len(content) < _LEAST_CLEAN_BYTES or not self._clean:
             return False
-        return self._clean.get((_digest(content), sound), MAX_NESTING) <= nesting
+        return self._clean.get((_hash_content(content), sound), MAX_NESTING) <= nesting
 
     @property
     def complete(self) -> bool:
@@ -244,7 +244,7 @@ class DecodeBudget:
         return self.charge(count * _ESCAPE_BYTES)
 
 
-def _digest(content: bytes) -> bytes:
+def _hash_content(content: bytes) -> bytes:
     from hashlib import blake2b  # takes a millisecond to import, and most texts contain nothing encoded
 
     return blake2b(content, digest_size=16).digest()

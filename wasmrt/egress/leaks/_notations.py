@@ -55,14 +55,14 @@ def encode_as_letters_and_digits(raw: bytes) -> Iterator[bytes]:
     Each byte of `raw` becomes a number: `97, 98`, `97|98` and `&#97;&#98;` are equal without separators, and so are
     `\\u0061\\u0062`, `U+0061 U+0062` and `%u0061%u0062`.
     """
-    for written in _byte_notations():
+    for written in _list_byte_notations():
         yield b"".join(map(written.__getitem__, raw)).lstrip(b"0")  # also found as one number, without leading zeros
     for other in (_INVERTED, _BITS_REVERSED):
-        yield b"".join(map(_byte_notations()[_BINARY].__getitem__, raw.translate(other)))
+        yield b"".join(map(_list_byte_notations()[_BINARY].__getitem__, raw.translate(other)))
     yield raw.hex().encode()[::-1]
     yield raw.translate(_NIBBLES_SWAPPED).hex().encode()
     yield swap_bytes(raw, 2).hex().encode()
-    for inside in _base32_at_offsets(raw):
+    for inside in _iter_base32(raw):
         yield from (inside, inside.translate(_AS_Z_BASE32))
     for inside in base64_at_offsets(raw):
         yield from (inside[::-1], inside.translate(_ROT13))
@@ -114,7 +114,7 @@ def base64_at_offsets(raw: bytes) -> Iterator[bytes]:
         yield whole[shared:]
 
 
-def _base32_at_offsets(raw: bytes) -> Iterator[bytes]:
+def _iter_base32(raw: bytes) -> Iterator[bytes]:
     """Yield the base32 of `raw` inside a text, for all five offsets modulo 5."""
     from base64 import b32encode
 
@@ -136,7 +136,7 @@ _BINARY = 14
 
 
 @lru_cache(maxsize=1)
-def _byte_notations() -> tuple[tuple[bytes, ...], ...]:
+def _list_byte_notations() -> tuple[tuple[bytes, ...], ...]:
     """Return all 256 bytes in each notation."""
     return tuple(tuple(write(byte).encode() for byte in range(256)) for write in _BYTE_NOTATIONS)
 

@@ -82,7 +82,7 @@ class Patterns(NamedTuple):
     """True if decoding escapes would change a secret."""
 
 
-def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
+def make_patterns(secrets: Iterable[tuple[str, str]]) -> Patterns:
     """Create the patterns of each secret in every encoding."""
     alnum: list[Pattern] = []
     loose: list[Pattern] = []
@@ -96,9 +96,9 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
         escaped = escaped or holds_escapes(raw)
         plain = raw.translate(None, NOT_ALNUM)
         if len(plain) >= _MIN_ALNUM:
-            alnum += (*_patterns_in_both_directions(name, plain, raw), _rot13_pattern(name, plain))
+            alnum += (*_make_both_patterns(name, plain, raw), _make_rot13_pattern(name, plain))
         elif len(tight := raw.translate(None, SEPARATORS)) >= _MIN_PATTERN:
-            loose += (*_patterns_in_both_directions(name, tight, raw), _rot13_pattern(name, tight))
+            loose += (*_make_both_patterns(name, tight, raw), _make_rot13_pattern(name, tight))
         else:
             verbatim += ((name, raw), (name, raw.translate(_ROT13)))
             if _MIN_PATTERN <= len(raw) <= _MAX_SPREAD_BYTES:
@@ -116,13 +116,13 @@ def patterns_of(secrets: Iterable[tuple[str, str]]) -> Patterns:
     return Patterns(*groups, escaped)
 
 
-def _patterns_in_both_directions(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
+def _make_both_patterns(name: str, plain: bytes, secret: bytes) -> tuple[Pattern, Pattern]:
     """Return the patterns of a text and of the reversed text."""
     cased = None if plain in (plain.lower(), plain.upper()) else plain
     return (Pattern(name, plain.lower(), cased, secret), Pattern(name, plain.lower()[::-1], cased and cased[::-1]))
 
 
-def _rot13_pattern(name: str, plain: bytes) -> Pattern:
+def _make_rot13_pattern(name: str, plain: bytes) -> Pattern:
     rotated = plain.translate(_ROT13)
     return Pattern(name, rotated.lower(), None if rotated in (rotated.lower(), rotated.upper()) else rotated)
 

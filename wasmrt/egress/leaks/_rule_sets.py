@@ -13,7 +13,7 @@ from wasmrt.core.files import UnfitFileError, read_file
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._engine import RuleEngine, compile_rule
 from wasmrt.egress.leaks._keywords import FirstLook, Keywords, Prefilter
-from wasmrt.egress.leaks._rules import Rule, parse_rules, rule_from
+from wasmrt.egress.leaks._rules import Rule, make_rule, parse_rules
 
 RULE_FOLDER = Path(__file__).parent / "rules"
 BUILT = "built.jsonl"
@@ -44,7 +44,7 @@ class BuiltinRules(Sequence[Rule]):
             return tuple(self[i] for i in range(*index.indices(len(self))))
         rule = self._rules[index]
         if rule is None:
-            rule = self._rules[index] = rule_from(json.loads(self._lines[index]))
+            rule = self._rules[index] = make_rule(json.loads(self._lines[index]))
         return rule
 
 

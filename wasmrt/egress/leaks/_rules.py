@@ -69,14 +69,14 @@ class Rule(NamedTuple):
             return f"({self.token})"
         return f"(?i:{'|'.join(self.names)}){_ASSIGN}({self.value})"
 
-    def keyword_expressions(self) -> tuple[str, ...]:
+    def list_keyword_expressions(self) -> tuple[str, ...]:
         """Return the keywords as short RE2 expressions without repetition. Every match contains one of them."""
         if self.keywords:
             cased = bool(self.token)
-            return tuple(_keyword_expression(k, cased=cased) for k in self.keywords)
+            return tuple(_write_keyword_expression(k, cased=cased) for k in self.keywords)
         if self.names:
-            return tuple(_keyword_expression(n, cased=False) for n in self.names)
-        return (_keyword_expression(leading_literal(self.token), cased=True),)
+            return tuple(_write_keyword_expression(n, cased=False) for n in self.names)
+        return (_write_keyword_expression(leading_literal(self.token), cased=True),)
 
 
 _LITERAL = re.compile(r"(?:[A-Za-z0-9_\-/:@=~ ]|\\[.\-$+/])+")
@@ -95,7 +95,7 @@ def leading_literal(expression: str) -> str:
     return literal.replace("\\", "")
 
 
-def _keyword_expression(text: str, *, cased: bool) -> str:
+def _write_keyword_expression(text: str, *, cased: bool) -> str:
     """Convert a keyword to an expression: escape everything except character classes, which may have a repetition."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
@@ -168,7 +168,7 @@ def _parse_rule(table: dict[str, Any], origin: str) -> Rule:
     return rule
 
 
-def rule_from(table: Mapping[str, Any]) -> Rule:
+def make_rule(table: Mapping[str, Any]) -> Rule:
     """Create a rule from an already validated table."""
     lists = {key: tuple(value) for key, value in table.items() if isinstance(value, list)}
     return Rule(**{**table, **lists, "severity": Severity(table.get("severity", Severity.HIGH))})
@@ -184,7 +184,7 @@ def _refuse_incomplete(rule: Rule, where: str) -> None:
     if not rule.keywords and any(re.search(r"[?*+\\[(|]", name) for name in rule.names):
         raise ConfigurationError(f'{where}: "names" that are expressions need "keywords"')
     try:
-        rule.keyword_expressions()
+        rule.list_keyword_expressions()
     except ConfigurationError as error:
         raise ConfigurationError(f"{where}: {error.message}", hint=error.hint) from error
     _refuse_unknown_checks(rule, where)

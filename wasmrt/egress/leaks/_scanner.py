@@ -23,8 +23,8 @@ from wasmrt.egress.leaks._model import (
     Severity,
     WorkBudget,
     cut_out,
+    list_redactions,
     no_check,
-    redactions,
     report_of,
 )
 
@@ -127,7 +127,7 @@ class LeakScanner:
         """Return `text` with every match replaced, even a match that blocks, except matches whose action is to warn."""
         parts: list[str] = []
         position = 0
-        for start, end, mark in redactions(self.scan(text, direction=direction).matches):
+        for start, end, mark in list_redactions(self.scan(text, direction=direction).matches):
             parts += (text[position:start], mark)
             position = end
         return "".join((*parts, text[position:])) if parts else text
@@ -139,7 +139,7 @@ class LeakScanner:
         """
         parts: list[str] = []
         position = 0
-        for start, end, mark in redactions(self.scan(text, direction=direction).matches):
+        for start, end, mark in list_redactions(self.scan(text, direction=direction).matches):
             if start >= keep:
                 break
             parts += (text[position:start], mark)

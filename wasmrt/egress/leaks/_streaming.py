@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from wasmrt.egress.leaks._archives import find_first_archive
 from wasmrt.egress.leaks._encoded import continues_run, find_unfinished_run
-from wasmrt.egress.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakMatch, redactions
+from wasmrt.egress.leaks._model import MAX_MATCH_BYTES, Action, Direction, LeakMatch, list_redactions
 from wasmrt.egress.leaks._scanner import LeakScanner
 
 _MAGIC_BYTES = 16
@@ -117,7 +117,7 @@ class StreamingRedactor:
         self.blocked = next((match for match in report.matches if match.action is Action.BLOCK), None)
         if self.blocked:
             return b""
-        found = redactions(report.matches)
+        found = list_redactions(report.matches)
         for start, stop, _ in reversed(found):
             if start < end < stop:
                 self._line = end = max(start, self._returned)  # do not try again before the next line's end

@@ -32,7 +32,7 @@ _TEMPLATE_MARKS = (b"${", b"{{", b"}}", b"<%", b"%(", b"$(", b"#{", b"{%", b"%{"
 _SHARES = [0.0, *(n * math.log2(n) for n in range(1, 257))]
 
 
-def entropy(value: bytes) -> float:
+def measure_entropy(value: bytes) -> float:
     """Return the Shannon entropy of the bytes, in bits per byte."""
     total = len(value)
     if not total:
@@ -62,7 +62,7 @@ def has_sequence(value: bytes, length: int) -> bool:
 
 
 @lru_cache(maxsize=1)
-def _placeholder_expression() -> Any:
+def _compile_placeholders() -> Any:
     """Compile one expression for all words and marks. It is as fast as two separate expressions."""
     words, marks = (b"|".join(map(re.escape, group)) for group in (_PLACEHOLDER_WORDS, _TEMPLATE_MARKS))
     return compile_linear(b"(?i:" + words + b")|" + marks)
@@ -70,7 +70,7 @@ def _placeholder_expression() -> Any:
 
 def is_placeholder(value: bytes) -> bool:
     """Return whether a value is clearly a placeholder."""
-    if _placeholder_expression().search(value):
+    if _compile_placeholders().search(value):
         return True
     return len(value) >= 8 and (has_run(value, max(6, len(value) // 3)) or has_sequence(value, 16))
 

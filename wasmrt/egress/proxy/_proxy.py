@@ -77,7 +77,7 @@ class ProgramProxy:
 
     def serve(self, listener: socket.socket) -> None:
         """Accept connections until `close` is called."""
-        with suppress(OSError), self._tracked(listener):
+        with suppress(OSError), self._track_socket(listener):
             while not self._cancelled.is_set():
                 self._free.acquire()
                 try:
@@ -110,7 +110,7 @@ class ProgramProxy:
 
     def _handle_connection(self, client: socket.socket) -> None:
         try:
-            with suppress(OSError), self._tracked(client):
+            with suppress(OSError), self._track_socket(client):
                 try:
                     self._serve(client)
                 except RefusedError as refused:
@@ -131,7 +131,7 @@ class ProgramProxy:
             return
         self._charge()
         tunnel = Tunnel(request.target, self._gateway, self._new_call(), self._record)
-        with tunnel.open() as server, self._tracked(server):
+        with tunnel.open() as server, self._track_socket(server):
             client.settimeout(PROXY_HEAD_SECONDS)
             client.sendall(b"HTTP/1.1 200 Connection established\r\n\r\n")
             tunnel.join(client, server)
@@ -173,7 +173,7 @@ class ProgramProxy:
                 stored.append(decision)
 
     @contextmanager
-    def _tracked(self, each: socket.socket) -> Iterator[None]:
+    def _track_socket(self, each: socket.socket) -> Iterator[None]:
         """Register a socket, so that `close` can shut it down, and close it at the end.
 
         Raises:

@@ -162,7 +162,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Prox
     http = new_connection(h11.SERVER, max_head_bytes=_MAX_HEAD_BYTES)
     ends_at = time.monotonic() + seconds
     try:
-        head = _next_event(http, client, ends_at)
+        head = _read_event(http, client, ends_at)
         if not isinstance(head, h11.Request):
             raise RefusedError(400, "invalid-request", "no request was received")
         _check_credential(head, credential)
@@ -177,7 +177,7 @@ def read_request(client: socket.socket, credential: str, seconds: float) -> Prox
         raise RefusedError(400, "invalid-request", "the request is not valid HTTP") from None
     except TimeoutError:
         raise RefusedError(408, "timeout", "the request was not received in time") from None
-    dropped = _hop_by_hop_names(headers)
+    dropped = _list_hop_by_hop(headers)
     kept = tuple((name, value) for name, value in headers if name not in dropped)
     return ProxyRequest(method, target, kept, body)
 
@@ -217,7 +217,7 @@ def _check_plain(target: str, headers: tuple[tuple[str, str], ...]) -> None:
         raise RefusedError(400, "invalid-request", "the proxy does not support protocol upgrades")
 
 
-def _hop_by_hop_names(headers: tuple[tuple[str, str], ...]) -> frozenset[str]:
+def _list_hop_by_hop(headers: tuple[tuple[str, str], ...]) -> frozenset[str]:
     named = {part.strip().lower() for name, value in headers if name == "connection" for part in value.split(",")}
     return _HOP_BY_HOP | named
 
@@ -226,7 +226,7 @@ def _read_body(http: h11.Connection, client: socket.socket, ends_at: float) -> b
     if http.they_are_waiting_for_100_continue:
         client.sendall(http.send(h11.InformationalResponse(status_code=100, headers=[])) or b"")
     body = bytearray()
-    while isinstance(event := _next_event(http, client, ends_at), h11.Data):
+    while isinstance(event := _read_event(http, client, ends_at), h11.Data):
         body += event.data
         if len(body) > PROXY_BODY_BYTES:
             raise RefusedError(413, "request-too-large", "the request body is too long for the proxy")
@@ -235,7 +235,7 @@ def _read_body(http: h11.Connection, client: socket.socket, ends_at: float) -> b
     return bytes(body)
 
 
-def _next_event(http: h11.Connection, client: socket.socket, ends_at: float) -> h11.Event | type[h11.PAUSED]:
+def _read_event(http: h11.Connection, client: socket.socket, ends_at: float) -> h11.Event | type[h11.PAUSED]:
     while True:
         event = http.next_event()
         if event is not h11.NEED_DATA:

@@ -48,7 +48,7 @@ class Tunnel:
         http = self._call.grant.http
         allowlist = AllowlistValidator(() if http is None else http.allowlist, self._gateway.networks)
         self._check(allowlist.check(self._url, _ANY_METHOD))
-        networks = allowlist.networks_for(self._url, _ANY_METHOD)
+        networks = allowlist.get_networks(self._url, _ANY_METHOD)
         budget = ExchangeBudget(
             self._url.origin, seconds=PROXY_HEAD_SECONDS * 2, max_response_bytes=0, call=self._call, http=http
         )

@@ -91,15 +91,15 @@ class RedisWindows:
             except StorageError as error:
                 self._retry_at = time.monotonic() + REDIS_PAUSE_SECONDS
                 if self._fallback is None:
-                    raise _unavailable_error() from error
+                    raise _make_unavailable_error() from error
             finally:
                 self._lock.release()
         if self._fallback is None:
-            raise _unavailable_error()
+            raise _make_unavailable_error()
         return otherwise(self._fallback)
 
 
-def _unavailable_error() -> ExternalServiceError:
+def _make_unavailable_error() -> ExternalServiceError:
     return ExternalServiceError(
         "the rate limiter's Redis does not respond", code="rate-store", hint="check that Redis runs, and its URL"
     )

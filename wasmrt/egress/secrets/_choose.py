@@ -143,7 +143,7 @@ def _backend_hint(chosen: str) -> str:
     return f"did you mean {near}? {choices}" if near else choices
 
 
-def backend_of(store: SecretsStore) -> str:
+def name_backend(store: SecretsStore) -> str:
     """Return the name in `BACKENDS` of the backend of `store`. For a custom store, return the name of its type."""
     own = store.backend if isinstance(store, EntryStore) else ""
     return own or type(store).__name__

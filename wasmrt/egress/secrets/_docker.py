@@ -36,14 +36,14 @@ def find_registry_login(host: str, environ: Mapping[str, str] = os.environ) -> S
     """
     folder = Path(environ["DOCKER_CONFIG"]) if environ.get("DOCKER_CONFIG") else Path.home() / ".docker"
     tree = _read(folder / "config.json")
-    entries = _mapping(tree.get("auths"), "auths")
+    entries = _read_mapping(tree.get("auths"), "auths")
     entry = next((entries[key] for key in entries if key.removeprefix("https://").removesuffix("/") == host), None)
-    helper = _mapping(tree.get("credHelpers"), "credHelpers").get(host)
+    helper = _read_mapping(tree.get("credHelpers"), "credHelpers").get(host)
     if helper is None and entry is not None:
         helper = tree.get("credsStore")  # Docker adds an empty entry for each login in this store
     if helper is not None:
         return _ask_helper(helper, host)
-    return None if entry is None else _read_entry(_mapping(entry, f"auths.{host}"), host)
+    return None if entry is None else _read_entry(_read_mapping(entry, f"auths.{host}"), host)
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -54,15 +54,17 @@ def _read(path: Path) -> dict[str, Any]:
         return {}
     except (OSError, JsonError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not JSON within the bounds"
-        raise _invalid(f"the file cannot be read ({reason})") from None  # SECURITY: a JsonError may quote the file
-    return _mapping(tree, "the file")
+        raise _make_invalid_error(
+            f"the file cannot be read ({reason})"
+        ) from None  # SECURITY: a JsonError may quote the file
+    return _read_mapping(tree, "the file")
 
 
-def _mapping(value: object, place: str) -> dict[str, Any]:
+def _read_mapping(value: object, place: str) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise _invalid(f"{place} must be an object")
+        raise _make_invalid_error(f"{place} must be an object")
     return value
 
 
@@ -78,13 +80,15 @@ def _read_entry(entry: Mapping[str, Any], host: str) -> Secret | None:
         pair = ""
     user, colon, password = pair.partition(":")
     if not colon:
-        raise _invalid(f"auths.{host}.auth must be base64 of USER:PASSWORD")
-    return _basic(user, password.rstrip("\0"), host)
+        raise _make_invalid_error(f"auths.{host}.auth must be base64 of USER:PASSWORD")
+    return _make_basic(user, password.rstrip("\0"), host)
 
 
 def _ask_helper(helper: object, host: str) -> Secret:
     if not isinstance(helper, str) or not _HELPER.fullmatch(helper):
-        raise _invalid("the name of a credential helper must consist of letters, digits, dots, dashes and underscores")
+        raise _make_invalid_error(
+            "the name of a credential helper must consist of letters, digits, dots, dashes and underscores"
+        )
     label = f"docker-credential-{helper}"
     output = read_command_output(
         (label, "get"),
@@ -99,11 +103,11 @@ def _ask_helper(helper: object, host: str) -> Secret:
         found = None
     match found:
         case {"Username": str(user), "Secret": str(password)}:
-            return _basic(user, password, host)
+            return _make_basic(user, password, host)
     raise SecretBackendError(f"{label} printed no user name and secret", hint=f"run it yourself: {label} get")
 
 
-def _basic(user: str, password: str, host: str) -> Secret:
+def _make_basic(user: str, password: str, host: str) -> Secret:
     if user == _IDENTITY_TOKEN:
         raise _identity_token(host)
     return Secret("Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
@@ -116,5 +120,5 @@ def _identity_token(host: str) -> SecretBackendError:
     )
 
 
-def _invalid(problem: str) -> SecretBackendError:
+def _make_invalid_error(problem: str) -> SecretBackendError:
     return SecretBackendError(f"Docker's config.json is invalid: {problem}", hint=_LOG_IN)

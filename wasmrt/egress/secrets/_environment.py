@@ -79,7 +79,7 @@ class EnvironmentSecrets(EntryStore):
     def _read(self, user: str, name: str) -> Entry | None:
         if user != self._user or name.endswith(OAUTH_SUFFIX):
             return None
-        value = self._environ.get(_variable_name(name))
+        value = self._environ.get(_get_variable(name))
         return Entry(Secret(value), self._since) if value else None
 
     def _names(self, user: str) -> Iterable[str]:
@@ -89,13 +89,13 @@ class EnvironmentSecrets(EntryStore):
 
     def hint_to_set(self, user: str, name: str) -> str:
         """Return the variable that sets a secret."""
-        return f"set the variable {_variable_name(name)} before wasmrt starts"
+        return f"set the variable {_get_variable(name)} before wasmrt starts"
 
     def _delete(self, user: str, name: str) -> NoReturn:
         raise SecretBackendError(
-            "secrets from the environment are read-only", hint=f"unset the variable {_variable_name(name)}"
+            "secrets from the environment are read-only", hint=f"unset the variable {_get_variable(name)}"
         )
 
 
-def _variable_name(name: str) -> str:
+def _get_variable(name: str) -> str:
     return PREFIX + name.upper().replace("-", "_").replace(".", "_")

@@ -85,7 +85,7 @@ class FileSecrets(EntryStore):
     @property
     def is_new(self) -> bool:
         """True if the encrypted file does not exist yet."""
-        return _bounded_read(self._path) is None
+        return _read_bounded(self._path) is None
 
     def _read(self, user: str, name: str) -> Entry | None:
         return self._load()[0].get(user, {}).get(name)
@@ -94,11 +94,11 @@ class FileSecrets(EntryStore):
         return self._load()[0].get(user, {})
 
     def _write(self, user: str, name: str, entry: Entry) -> None:
-        with self._locked_users() as users:
+        with self._lock_users() as users:
             users.setdefault(user, {})[name] = entry
 
     def _delete(self, user: str, name: str) -> bool:
-        with self._locked_users() as users:
+        with self._lock_users() as users:
             return users.get(user, {}).pop(name, None) is not None
 
     def _load(self) -> tuple[_Users, bytes]:
@@ -106,7 +106,7 @@ class FileSecrets(EntryStore):
             return self._decrypt()
 
     @contextlib.contextmanager
-    def _locked_users(self) -> Iterator[_Users]:
+    def _lock_users(self) -> Iterator[_Users]:
         """Read the file, let the caller change the secrets, and write the file. Other threads and processes wait."""
         with (
             self._lock,
@@ -127,7 +127,7 @@ class FileSecrets(EntryStore):
         from cryptography.exceptions import InvalidTag
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
-        blob = _bounded_read(self._path)
+        blob = _read_bounded(self._path)
         if blob is None:
             return {}, tokens.token_bytes(_SALT_BYTES)
         head, salt, sealed = _split_file(blob, with_passphrase=self._key.passphrase is not None)
@@ -156,7 +156,7 @@ class FileSecrets(EntryStore):
 
     def _derive(self, salt: bytes) -> bytes:
         if self._key.path is not None:
-            return _key_from_file(self._key.path)
+            return _read_key(self._key.path)
         if self._derived is None or self._derived[0] != salt:
             from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
@@ -200,7 +200,7 @@ def _parse_users(plain: bytes) -> _Users:
     return {user: {n: Entry.from_json(e) for n, e in entries.items()} for user, entries in data.items()}
 
 
-def _bounded_read(path: Path) -> bytes | None:
+def _read_bounded(path: Path) -> bytes | None:
     with _convert_os_errors("the secrets file cannot be read", path):
         try:
             return read_file(path, max_bytes=MAX_SECRETS_FILE_BYTES, follow_link=True)
@@ -208,7 +208,7 @@ def _bounded_read(path: Path) -> bytes | None:
             return None
 
 
-def _key_from_file(path: Path) -> bytes:
+def _read_key(path: Path) -> bytes:
     """Read the key from the key file, which is created if it does not exist."""
     with _convert_os_errors("the key file of the secrets cannot be opened", path):
         try:

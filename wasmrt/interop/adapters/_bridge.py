@@ -9,7 +9,7 @@ from wasmrt.agent.policy import ApproverKind
 from wasmrt.agent.registry import ToolAnswer, ToolCall, ToolView, preview_approval
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
-from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question, QuestionsShown, questions_for
+from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question, QuestionsShown, get_questions
 
 NameOrFunction = str | Callable[[Any], str]
 """The name of a user or trace, or a function that returns it for the framework's context of a run."""
@@ -75,7 +75,7 @@ class Bridge:
     @property
     def shown(self) -> QuestionsShown:
         """The questions of this registry that frameworks have shown in this process."""
-        return questions_for(self.view.approvals)
+        return get_questions(self.view.approvals)
 
     def question(self, name: str, params: Any, call_id: str, context: Any = None) -> Question | None:
         """Return the approval question that the framework must show before a call, or None."""
@@ -115,7 +115,7 @@ class Bridge:
         return {key: value(context) if callable(value) else value for key, value in names.items()}
 
 
-def correctable(answer: ToolAnswer) -> bool:
+def is_correctable(answer: ToolAnswer) -> bool:
     """Return whether the model can correct the call with different arguments."""
     return isinstance(answer.error, InvalidParametersError)
 

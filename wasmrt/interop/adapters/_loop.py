@@ -106,7 +106,7 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         """
         conversation, streaming = self._start(view, messages, max_turns, request), self._streaming_for(on_event)
         for _ in range(max_turns):
-            reply = self.create(client)(**self._next_request(conversation, view, request, streaming))
+            reply = self.create(client)(**self._make_next_request(conversation, view, request, streaming))
             if streaming is not None and on_event is not None:
                 streamed = streaming.new_reply()
                 with reply as events:
@@ -140,7 +140,7 @@ class Provider(Generic[Client, AsyncClient, Reply]):
         """
         conversation, streaming = self._start(view, messages, max_turns, request), self._streaming_for(on_event)
         for _ in range(max_turns):
-            reply = await self.create(client)(**self._next_request(conversation, view, request, streaming))
+            reply = await self.create(client)(**self._make_next_request(conversation, view, request, streaming))
             if streaming is not None and on_event is not None:
                 streamed = streaming.new_reply()
                 async with reply as events:
@@ -171,7 +171,7 @@ class Provider(Generic[Client, AsyncClient, Reply]):
             raise ConfigurationError("streams of this client are not supported", hint=_HINTS["tools"])
         return None if on_event is None else self.streaming
 
-    def _next_request(
+    def _make_next_request(
         self, conversation: Conversation[Reply], view: ToolView, request: dict[str, Any], streaming: Streaming | None
     ) -> dict[str, Any]:
         tools, defaults = self.definitions(view), {} if streaming is None else {"stream": True, **streaming.request}

@@ -53,7 +53,7 @@ class Question:
     def is_meant_by(self, token: Any) -> bool:
         """Return whether a returned token is for this question and has not expired."""
         expires = token.partition("-")[0] if isinstance(token, str) else ""
-        if not (expires.isascii() and expires.isdecimal() and len(expires) < 16) or _now_ms() >= int(expires):
+        if not (expires.isascii() and expires.isdecimal() and len(expires) < 16) or _get_now_ms() >= int(expires):
             return False
         meant: bool = Question.of(self.request, self.call_id, int(expires)).token == token
         return meant
@@ -87,7 +87,7 @@ class QuestionsShown:
     def add(self, question: Question) -> None:
         """Remember a question that was shown. If there are too many, the oldest is dropped and shown again."""
         with self._lock:
-            now = _now_ms()
+            now = _get_now_ms()
             self._shown = {key: each for key, each in self._shown.items() if each.expires_ms > now}
             _put(self._shown, (question.call_id, question.request.binding), question)
 
@@ -95,13 +95,13 @@ class QuestionsShown:
         """Return whether a question was shown and has not expired."""
         with self._lock:
             found = self._shown.get((question.call_id, question.request.binding))
-        return found is not None and found.expires_ms > _now_ms()
+        return found is not None and found.expires_ms > _get_now_ms()
 
     def take(self, question: Question) -> bool:
         """Remove a question, so that its answer is used once; return whether it was shown and has not expired."""
         with self._lock:
             found = self._shown.pop((question.call_id, question.request.binding), None)
-            if found is None or found.expires_ms <= _now_ms():
+            if found is None or found.expires_ms <= _get_now_ms():
                 return False
             _put(self._answered, question.version, None)
         return True
@@ -116,7 +116,7 @@ class QuestionsShown:
         with self._lock:
             _put(self._passed_on, token, response)
 
-    def passed_on(self, question: Question) -> Mapping[str, Any] | None:
+    def take_passed_on(self, question: Question) -> Mapping[str, Any] | None:
         """Remove and return an answer that arrived with a different call, or None."""
         with self._lock:
             token = next((token for token in self._passed_on if question.is_meant_by(token)), None)
@@ -172,11 +172,11 @@ _shown: WeakKeyDictionary[Approvals, QuestionsShown] = WeakKeyDictionary()
 _lock = threading.Lock()
 
 
-def questions_for(approvals: Approvals) -> QuestionsShown:
+def get_questions(approvals: Approvals) -> QuestionsShown:
     """Return the shown questions of a registry, shared by all its adapters."""
     with _lock:
         return _shown.setdefault(approvals, QuestionsShown())
 
 
-def _now_ms() -> int:
+def _get_now_ms() -> int:
     return time.time_ns() // 1_000_000

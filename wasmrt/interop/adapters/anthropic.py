@@ -28,12 +28,12 @@ def _read(reply: Message) -> Turn:
     return Turn([{"role": "assistant", "content": content}], calls, reply.usage.model_dump())
 
 
-def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+def _list_results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
     return [{"role": "user", "content": [answer.message("anthropic") for answer in answers]}]
 
 
 _MESSAGES: Provider[Anthropic, AsyncAnthropic, Message] = Provider(
-    lambda view: view.definitions("anthropic"), lambda client: client.messages.create, _read, _results
+    lambda view: view.definitions("anthropic"), lambda client: client.messages.create, _read, _list_results
 )
 run, arun = _MESSAGES.run, _MESSAGES.arun
 

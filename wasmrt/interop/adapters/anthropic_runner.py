@@ -42,17 +42,17 @@ class _RegistryTool(_Tool, BetaBuiltinFunctionTool):
     """A registry's tool for a synchronous client."""
 
     def call(self, input: object) -> str:
-        return _text(self._bridge.answer(self.name, input))
+        return _get_text(self._bridge.answer(self.name, input))
 
 
 class _AsyncRegistryTool(_Tool, BetaAsyncBuiltinFunctionTool):
     """A registry's tool for an asynchronous client."""
 
     async def call(self, input: object) -> str:
-        return _text(await self._bridge.aanswer(self.name, input))
+        return _get_text(await self._bridge.aanswer(self.name, input))
 
 
-def _text(answer: ToolAnswer) -> str:
+def _get_text(answer: ToolAnswer) -> str:
     if answer.error is not None:
         raise RunnerToolError(answer.text) from answer.error
     return answer.text
@@ -92,9 +92,9 @@ def tool_from(
         if isinstance(tool, BetaAsyncFunctionTool):
             return _call_async(tool, params)
         try:
-            return _content(tool.call(params))
+            return _to_content(tool.call(params))
         except Exception as error:
-            raise _failure(error) from error
+            raise _make_failure(error) from error
 
     return SchemaTool(
         run, name=tool.name, description=tool.description, schema=tool.input_schema, is_async=is_async, **declared,
@@ -103,16 +103,16 @@ def tool_from(
 
 async def _call_async(tool: BetaAsyncFunctionTool[Any], params: dict[str, Any]) -> Any:
     try:
-        return _content(await tool.call(params))
+        return _to_content(await tool.call(params))
     except Exception as error:
-        raise _failure(error) from error
+        raise _make_failure(error) from error
 
 
-def _content(result: Any) -> Any:
+def _to_content(result: Any) -> Any:
     return result if isinstance(result, str) or not isinstance(result, Iterable) else list(result)
 
 
-def _failure(error: Exception) -> Exception:
+def _make_failure(error: Exception) -> Exception:
     if isinstance(error, ValueError) and error.__cause__ is not None:  # the runner's error for invalid arguments
         return InvalidParametersError(str(error))
     return ToolError(str(error)) if isinstance(error, RunnerToolError) else error

@@ -81,7 +81,7 @@ def tool_from(tool: BaseTool, **declared: Unpack[ToolDeclaration]) -> SchemaTool
             f"expected a LangChain tool, got {tool!r:.80}", hint="decorate the function with LangChain's @tool"
         )
     described = tool.tool_call_schema
-    schema = described if isinstance(described, dict) else _schema_of(described)
+    schema = described if isinstance(described, dict) else _get_schema(described)
 
     async def run(params: dict[str, Any], context: ToolContext) -> Any:
         try:
@@ -99,7 +99,7 @@ def tool_from(tool: BaseTool, **declared: Unpack[ToolDeclaration]) -> SchemaTool
     )  # fmt: skip
 
 
-def _schema_of(model: Any) -> dict[str, Any]:
+def _get_schema(model: Any) -> dict[str, Any]:
     """Return the JSON Schema of a pydantic model, of version 1 or 2."""
     found: dict[str, Any] = model.model_json_schema() if hasattr(model, "model_json_schema") else model.schema()
     return found

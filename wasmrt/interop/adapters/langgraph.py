@@ -64,14 +64,14 @@ class InterruptingTool(RegistryTool):
         if question is None:
             return None
         shown = self.bridge.shown
-        response: Any = shown.passed_on(question)
+        response: Any = shown.take_passed_on(question)
         # SECURITY: the calls of one step receive the resume values in any order. An answer is valid only for the
         # question that it names, and is passed on otherwise.
         while not (isinstance(response, Mapping) and question.is_meant_by(response.get("question"))):
             response = _interrupt(question)
             if isinstance(response, Mapping) and isinstance(response.get("question"), str):
                 shown.pass_on(response["question"], response)
-                response = shown.passed_on(question)
+                response = shown.take_passed_on(question)
         token, answer = response["question"], _read_answer(response, self.bridge.framework)
         return FrameworkApprover(lambda now: now.is_meant_by(token), answer, call_id)
 

@@ -42,7 +42,7 @@ def _call(call: Mapping[str, Any]) -> ToolCall:
     return ToolCall(call["id"], function.get("name") or "", function.get("arguments", "{}"))
 
 
-def _results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+def _list_results(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
     return [answer.message("openai") for answer in answers]
 
 
@@ -71,7 +71,7 @@ _CHAT: Provider[OpenAI, AsyncOpenAI, ChatCompletion] = Provider(
     lambda view: view.definitions("openai"),
     lambda client: client.chat.completions.create,
     _read,
-    _results,
+    _list_results,
     streaming=Streaming({"stream_options": {"include_usage": True}}, _Chat),
 )
 run, arun = _CHAT.run, _CHAT.arun
@@ -95,12 +95,12 @@ def _read_response(reply: Response) -> Turn:
     return Turn(items, calls, {} if reply.usage is None else reply.usage.model_dump())
 
 
-def _response_tools(view: ToolView) -> list[dict[str, Any]]:
+def _define_response_tools(view: ToolView) -> list[dict[str, Any]]:
     """Return the definitions for responses, with `strict` set to false, since it is true by default."""
     return [{"type": "function", "strict": False, **each["function"]} for each in view.definitions("openai")]
 
 
-def _outputs(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
+def _list_outputs(answers: list[ToolAnswer]) -> list[dict[str, Any]]:
     return [{"type": "function_call_output", "call_id": answer.id, "output": answer.text} for answer in answers]
 
 
@@ -121,10 +121,10 @@ class _Response:
 
 
 _RESPONSES: Provider[OpenAI, AsyncOpenAI, Response] = Provider(
-    _response_tools,
+    _define_response_tools,
     lambda client: client.responses.create,
     _read_response,
-    _outputs,
+    _list_outputs,
     conversation="input",
     streaming=Streaming({}, _Response),
 )

@@ -51,10 +51,10 @@ def tools_for(
     metadata of the call.
     """
     bridge = Bridge(view, "openai-agents", user=user, trace=trace, data=data, ask=ask)
-    return [_function_tool(bridge, each) for each in bridge.definitions()]
+    return [_make_function_tool(bridge, each) for each in bridge.definitions()]
 
 
-def _function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
+def _make_function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
     name = definition.name
 
     async def needs_approval(context: RunContextWrapper[Any], params: dict[str, Any], call_id: str) -> bool:

@@ -19,7 +19,7 @@ from wasmrt.interop.adapters._bridge import (
     NameOrFunction,
     ToolDeclaration,
     answer_data,
-    correctable,
+    is_correctable,
     missing_framework_error,
 )
 from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
@@ -101,7 +101,7 @@ class RegistryToolset(AbstractToolset[Any]):
             question = self._bridge.question(name, tool_args, call_id, ctx)
             if question is not None:
                 raise self._show_question(question)
-            return _tool_return(await self._bridge.aanswer(name, tool_args, call_id=call_id, context=ctx))
+            return _make_tool_return(await self._bridge.aanswer(name, tool_args, call_id=call_id, context=ctx))
         return await self._call_approved(name, tool_args, call_id, ctx)
 
     async def _call_approved(
@@ -120,17 +120,19 @@ class RegistryToolset(AbstractToolset[Any]):
             params, edited = dict(asked.request.params), tool_args
         answer = ApprovalAnswer(approved=True, by=self._bridge.framework, way="framework", params=edited)
         approver = FrameworkApprover(lambda now: shown.take(now) or now.is_meant_by(token), answer, call_id)
-        return _tool_return(await self._bridge.aanswer(name, params, call_id=call_id, context=ctx, approver=approver))
+        return _make_tool_return(
+            await self._bridge.aanswer(name, params, call_id=call_id, context=ctx, approver=approver)
+        )
 
     def _show_question(self, question: Question) -> ApprovalRequired:
         self._bridge.shown.add(question)
         return ApprovalRequired(question.as_dict())
 
 
-def _tool_return(answer: ToolAnswer) -> ToolReturn[Any]:
+def _make_tool_return(answer: ToolAnswer) -> ToolReturn[Any]:
     if answer.error is None:
         return ToolReturn(answer.text, metadata=answer_data(answer))
-    raise (ModelRetry if correctable(answer) else ToolFailed)(answer.text) from answer.error
+    raise (ModelRetry if is_correctable(answer) else ToolFailed)(answer.text) from answer.error
 
 
 def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[ToolDeclaration]) -> SchemaTool:
@@ -153,7 +155,7 @@ def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[ToolDecla
         try:
             arguments = tool.function_schema.validator.validate_python(params)
         except ValidationError as error:
-            raise InvalidParametersError(_first_error(error)) from error
+            raise InvalidParametersError(_get_first_error(error)) from error
         try:
             result = await tool.function_schema.call(arguments, ctx)
         except ModelRetry as error:
@@ -170,6 +172,6 @@ def tool_from(tool: Tool[Any], *, deps: Any = None, **declared: Unpack[ToolDecla
     )  # fmt: skip
 
 
-def _first_error(error: ValidationError) -> str:
+def _get_first_error(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"

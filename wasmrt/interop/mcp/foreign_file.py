@@ -108,11 +108,11 @@ def _read_command(found: ForeignServer, entry: Mapping[str, Any]) -> McpServerCo
     for key in ("url", "serverUrl", "headers"):
         if key in entry:
             raise ConfigurationError(f"it has both command and {key}", hint="remove one of them from the file")
-    _transport(entry)
+    _read_transport(entry)
     args, cwd = entry.get("args", []), entry.get("cwd", "")
     if not isinstance(args, list):
         raise ConfigurationError("args must be a list of strings", hint='write it like ["--flag", "value"]')
-    command = [_text(entry["command"], "command"), *(_text(each, "args") for each in args)]
+    command = [_read_text(entry["command"], "command"), *(_read_text(each, "args") for each in args)]
     for before, part in zip(["", *command], command, strict=False):
         option, mark, value = part.partition("=")
         is_named = mark and value and _SECRET_OPTION.search(option)
@@ -132,8 +132,8 @@ def _read_command(found: ForeignServer, entry: Mapping[str, Any]) -> McpServerCo
         if secret := _keep_secret(found, variable, value, f"env.{variable}"):
             secret_env[variable] = secret
         else:
-            env[variable] = _text(value, f"env.{variable}")
-    workspace = str(Path(_text(cwd, "cwd")).expanduser().absolute()) if cwd else ""
+            env[variable] = _read_text(value, f"env.{variable}")
+    workspace = str(Path(_read_text(cwd, "cwd")).expanduser().absolute()) if cwd else ""
     return McpServerConfig(name=found.name, command=tuple(command), env=env, secret_env=secret_env, workspace=workspace)
 
 
@@ -158,17 +158,17 @@ def _read_url(found: ForeignServer, entry: Mapping[str, Any]) -> McpServerConfig
                 f"wasmrt mcp add {found.name} URL",
             )
         bearer = _keep_secret(found, "AUTH_TOKEN", token.strip(), f"headers.{header}")
-    return McpServerConfig(name=found.name, url=_text(url, "url"), transport=_transport(entry), bearer=bearer)
+    return McpServerConfig(name=found.name, url=_read_text(url, "url"), transport=_read_transport(entry), bearer=bearer)
 
 
-def _transport(entry: Mapping[str, Any]) -> Transport:
+def _read_transport(entry: Mapping[str, Any]) -> Transport:
     kind = entry.get("type", entry.get("transport", "stdio"))
     if not isinstance(kind, str) or kind not in _TRANSPORTS:
         raise ConfigurationError(f"type is {kind!r:.40}, expected {', '.join(_TRANSPORTS)}", hint="correct the file")
     return _TRANSPORTS[kind]
 
 
-def _text(value: Any, where: str) -> str:
+def _read_text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise ConfigurationError(f"{where:.100} must be a string", hint="correct the file")
     if (variable := _VARIABLE.search(value)) is not None:
@@ -193,7 +193,7 @@ def _keep_secret(found: ForeignServer, variable: str, value: Any, where: str) ->
         raise ConfigurationError(
             f"{where:.100} is a placeholder", hint="write its value in the file, and import it again"
         )
-    found.secrets[secret] = _text(value, where)
+    found.secrets[secret] = _read_text(value, where)
     return secret
 
 

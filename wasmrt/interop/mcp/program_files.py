@@ -19,20 +19,20 @@ def required_files(program: Path) -> Iterator[Path]:
     path = program
     for _ in range(_MAX_LINKS):
         if not is_system(path):
-            yield _home_of(path)
+            yield _find_home(path)
         if not path.is_symlink():
             break
         path = path.parent / path.readlink()
         path = Path(os.path.normpath(path))
-    if (interpreter := _interpreter(path)) is not None and interpreter != program:
+    if (interpreter := _read_interpreter(path)) is not None and interpreter != program:
         yield from required_files(interpreter)
-    if (base := _base_of(program)) is not None and not is_system(base):
+    if (base := _find_base(program)) is not None and not is_system(base):
         yield base
 
 
-def _home_of(path: Path) -> Path:
+def _find_home(path: Path) -> Path:
     """Return the folder that belongs to a program: a virtual environment, or Node packages."""
-    if (modules := modules_of(path)) is not None:
+    if (modules := find_modules_folder(path)) is not None:
         return modules
     prefix = path.parent.parent
     if path.parent.name == "bin":
@@ -45,13 +45,13 @@ def _home_of(path: Path) -> Path:
     return path
 
 
-def modules_of(path: Path) -> Path | None:
+def find_modules_folder(path: Path) -> Path | None:
     """Return the outermost `node_modules` folder that contains a path, or None."""
     parts = path.parts
     return Path(*parts[: parts.index(_MODULES) + 1]) if _MODULES in parts else None
 
 
-def _interpreter(script: Path) -> Path | None:
+def _read_interpreter(script: Path) -> Path | None:
     """Return the interpreter in a script's first line (execve(2)), or None for a binary."""
     try:
         with script.open("rb") as file:
@@ -68,7 +68,7 @@ def _interpreter(script: Path) -> Path | None:
     return Path(words[0]) if words else None
 
 
-def _base_of(program: Path) -> Path | None:
+def _find_base(program: Path) -> Path | None:
     """Return the base installation of a virtual environment, from `home` in its pyvenv.cfg (PEP 405)."""
     with suppress(OSError, UnicodeDecodeError):
         for line in (program.parent.parent / "pyvenv.cfg").read_text().splitlines():

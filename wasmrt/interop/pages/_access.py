@@ -9,15 +9,15 @@ from wasmrt.agent.access import (
     AccessRequest,
     AccessScope,
     AccessState,
-    access_headline,
-    access_parts,
-    asked_words,
-    granted_words,
+    describe_access,
+    describe_answer,
+    describe_asking,
+    list_access_parts,
 )
 from wasmrt.agent.approvals import Caution, Quoted, is_cut
-from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, more_form, text_field, way
-from wasmrt.interop.pages._card import Card, asked_by, card, full_card, quotation
-from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, tag, together
+from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, more_form, show_answer, text_field
+from wasmrt.interop.pages._card import Card, show_asker, show_card, show_full_card, show_quotation
+from wasmrt.interop.pages._html import Frame, Html, Part, join_html, make_facts, quote_text, tag
 from wasmrt.interop.web import Response
 
 _WAYS = {
@@ -35,7 +35,7 @@ _IN_LIST = ("entry", "granted once before, and required again", "denied")
 
 def access_card(frame: Frame, request: AccessRequest) -> Html:
     """Return a pending request with its quick answers."""
-    return card(frame, _card_of(request))
+    return show_card(frame, _make_card(request))
 
 
 def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) -> Response:
@@ -43,18 +43,18 @@ def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) 
     if request.state is not AccessState.PENDING:
         told = tag("p", access_outcome(request))
         return frame.page(f"Access {request.id}", tried.problem, told, frame.back(), section="", status=tried.status)
-    shown = _card_of(request)
+    shown = _make_card(request)
     parts = (
-        together(tag("h2", title.capitalize()), quotation(part.lines, title))
-        for title, part in access_parts(request, whole=True)
+        join_html(tag("h2", title.capitalize()), show_quotation(part.lines, title))
+        for title, part in list_access_parts(request, whole=True)
     )
-    about = facts(("Call", foreign(request.denied.call)), ("Request", foreign(request.id)))
+    about = make_facts(("Call", quote_text(request.denied.call)), ("Request", quote_text(request.id)))
     return frame.page(
         f"Access {request.id}",
         tag("p", "", role="status", id="said", class_="unseen"),
         frame.back(),
         tried.problem,
-        full_card(frame, shown, *parts, about, _more_form(frame, request, tried.form), sticky=not shown.cut),
+        show_full_card(frame, shown, *parts, about, _make_more_form(frame, request, tried.form), sticky=not shown.cut),
         tag("div", id="watch", data_from=f"{frame.root}state", hidden=True),
         section="",
         status=tried.status,
@@ -64,10 +64,12 @@ def access_page(frame: Frame, request: AccessRequest, tried: Tried = FIRST_TRY) 
 
 def access_outcome(request: AccessRequest) -> Html:
     """Return the state of a request as a sentence."""
-    by = together(" by ", foreign(request.by)) if request.by else None
-    note = together(" Note: ", foreign(request.note)) if request.note else None
-    said = foreign(granted_words(request))
-    return together("Access ", foreign(request.id), " (", foreign(request.caller.tool), "): ", said, by, ".", note)
+    by = join_html(" by ", quote_text(request.by)) if request.by else None
+    note = join_html(" Note: ", quote_text(request.note)) if request.note else None
+    said = quote_text(describe_answer(request))
+    return join_html(
+        "Access ", quote_text(request.id), " (", quote_text(request.caller.tool), "): ", said, by, ".", note
+    )
 
 
 def access_choice(form: dict[str, str]) -> AccessChoice:
@@ -81,13 +83,13 @@ def access_choice(form: dict[str, str]) -> AccessChoice:
     return AccessChoice(granted=granted, scope=scope, narrower=narrower, note=form.get("note", ""))
 
 
-def _card_of(request: AccessRequest) -> Card:
-    headline = access_headline(request)
-    parts = access_parts(request)
+def _make_card(request: AccessRequest) -> Card:
+    headline = describe_access(request)
+    parts = list_access_parts(request)
     caller = request.caller
-    about = facts(
-        asked_by(caller.user, caller.trace, caller.client, caller.tool),
-        ("Why", f"Its grant does not include this access. Refused {asked_words(request)}."),
+    about = make_facts(
+        show_asker(caller.user, caller.trace, caller.client, caller.tool),
+        ("Why", f"Its grant does not include this access. Refused {describe_asking(request)}."),
     )
     details: list[tuple[Part, str]] = [
         ("Adds" if title == "entry" else title.capitalize(), " / ".join(part.lines))
@@ -114,20 +116,22 @@ def _card_of(request: AccessRequest) -> Card:
     )
 
 
-def _more_form(frame: Frame, request: AccessRequest, form: Mapping[str, str]) -> Html:
+def _make_more_form(frame: Frame, request: AccessRequest, form: Mapping[str, str]) -> Html:
     label = "Narrower: an entry within the one above, or empty for the whole entry"
     narrower = tag("section", text_field("narrower", label, form, maxlength="2000"), class_="way")
     ways = [
-        way(title, covers, ends, (f"grant-{scope}", button))
+        show_answer(title, covers, ends, (f"grant-{scope}", button))
         for scope, (title, covers, ends, button) in _WAYS.items()
         if scope in request.scopes
     ]
-    once = way("Grant once, narrower", "the same call, when it is made again", "", ("grant-once", "Grant as entered"))
-    never = way(
+    once = show_answer(
+        "Grant once, narrower", "the same call, when it is made again", "", ("grant-once", "Grant as entered")
+    )
+    never = show_answer(
         "Deny for good", "this access of this tool", "when you forget it on the page Answers",
         ("deny-keep", "Deny for good"),
     )  # fmt: skip
     return more_form(
         frame, f"access/{request.id}", request.caller.user, narrower, once, *ways, never, form=form,
-        deny=_card_of(request).deny,
+        deny=_make_card(request).deny,
     )  # fmt: skip

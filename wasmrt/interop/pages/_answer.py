@@ -13,7 +13,7 @@ from wasmrt.agent.approvals import Wide, Widening
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.core.limits import MAX_APPROVAL_BYTES, MAX_JSON_DEPTH
 from wasmrt.core.strict_json import JsonError, read_json
-from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, hidden, table, tag
+from wasmrt.interop.pages._html import Frame, Html, Part, make_facts, make_hidden_field, quote_text, table, tag
 
 S = TypeVar("S", bound=StrEnum)
 
@@ -48,17 +48,17 @@ def more_form(frame: Frame, action: str, user: str, *ways: Part, form: Mapping[s
         "button", "Deny", type="submit", name="answer", value=deny, class_="unseen", tabindex="-1", aria_hidden="true"
     )
     note = tag("section", text_field("note", "Note for the receipt", form, maxlength="300"), class_="way")
-    whole = frame.form(action, hidden("user", user), first, *ways, note)
+    whole = frame.form(action, make_hidden_field("user", user), first, *ways, note)
     return tag("details", tag("summary", "More options"), whole, id="more", open=True)
 
 
-def way(title: str, covers: Part, ends: str, button: tuple[str, str], *fields: Part) -> Html:
+def show_answer(title: str, covers: Part, ends: str, button: tuple[str, str], *fields: Part) -> Html:
     """Return one of the further answers: its scope, when it ends, and its button."""
     value, text = button
     return tag(
         "section",
         tag("h2", title),
-        facts(("Covers", covers), ("Ends", ends or None)),
+        make_facts(("Covers", covers), ("Ends", ends or None)),
         *fields,
         tag("p", tag("button", text, type="submit", name="answer", value=value)),
         class_="way",
@@ -114,10 +114,10 @@ def widening_fields(params: Mapping[str, Any], form: Mapping[str, str]) -> Html 
         params: The call's parameters.
         form: The fields of a rejected answer, to be shown again.
     """
-    places = list(islice(_places(params), _MAX_PLACES + 1))
+    places = list(islice(_iter_places(params), _MAX_PLACES + 1))
     if not places:
         return None
-    rows = [_row(index, place, value, form) for index, (place, value) in enumerate(places[:_MAX_PLACES])]
+    rows = [_make_row(index, place, value, form) for index, (place, value) in enumerate(places[:_MAX_PLACES])]
     more = "Not all values are listed; wasmrt approvals approve --like NAME=TEXT can widen any of them."
     return tag(
         "fieldset",
@@ -133,7 +133,7 @@ def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[t
     Raises:
         ConfigurationError: a text widens nothing, or more than it appears to.
     """
-    for index, (place, _) in enumerate(islice(_places(params), _MAX_PLACES)):
+    for index, (place, _) in enumerate(islice(_iter_places(params), _MAX_PLACES)):
         kind, text = form.get(f"may-{index}", "same"), form.get(f"text-{index}", "")
         if kind in set(Wide):
             yield place, Widening(Wide(kind), text)
@@ -143,8 +143,8 @@ def widened_by(params: Mapping[str, Any], form: Mapping[str, str]) -> Iterator[t
             )
 
 
-def _row(index: int, place: str, value: str, form: Mapping[str, str]) -> list[Part]:
-    name = foreign(place[1:])
+def _make_row(index: int, place: str, value: str, form: Mapping[str, str]) -> list[Part]:
+    name = quote_text(place[1:])
     chosen = form.get(f"may-{index}", "same")
     options = (tag("option", text, value=str(kind), selected=str(kind) == chosen) for kind, text in _KINDS)
     select = tag("select", *options, name=f"may-{index}", aria_label=f"{place[1:]} may be")
@@ -157,21 +157,21 @@ def _row(index: int, place: str, value: str, form: Mapping[str, str]) -> list[Pa
         autocomplete="off",
         spellcheck="false",
     )
-    return [name, foreign(value), select, text]
+    return [name, quote_text(value), select, text]
 
 
-def _places(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _iter_places(params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the JSON Pointer (RFC 6901) and shortened value of every parameter, outer values first."""
     waiting: deque[tuple[str, Any]] = deque([("", params)])
     while waiting:
         pointer, value = waiting.popleft()
         if pointer:
-            yield pointer, _in_short(value)
+            yield pointer, _shorten_value(value)
         inside = value.items() if isinstance(value, Mapping) else enumerate(value) if isinstance(value, list) else ()
         for name, each in inside:
             waiting.append((f"{pointer}/{str(name).replace('~', '~0').replace('/', '~1')}", each))
 
 
-def _in_short(value: Any) -> str:
+def _shorten_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_VALUE_CHARS else f"{text[:_MAX_VALUE_CHARS]} ... {len(text):,} characters"

@@ -7,8 +7,19 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from wasmrt.agent.approvals import Caution, Phrase, bounded, start_of
-from wasmrt.interop.pages._html import Frame, Html, Part, facts, foreign, foreign_lines, hidden, in_html, tag, together
+from wasmrt.agent.approvals import Caution, Phrase, shorten_lines, start_of
+from wasmrt.interop.pages._html import (
+    Frame,
+    Html,
+    Part,
+    join_html,
+    make_facts,
+    make_hidden_field,
+    quote_lines,
+    quote_text,
+    render_phrase,
+    tag,
+)
 
 _MAX_CLIENT_CHARS = 24
 _MAX_DETAILS = 4
@@ -51,24 +62,24 @@ class Card(NamedTuple):
         return any(each.is_severe for each in self.cautions)
 
 
-def asked_by(user: str, trace: str, client: str, tool: str = "") -> tuple[str, Html]:
+def show_asker(user: str, trace: str, client: str, tool: str = "") -> tuple[str, Html]:
     """Return the row of a card that names who asks: the client, the user, the session, and the tool.
 
     SECURITY: the name of a client is a claim, and is marked as one.
     """
-    named = together(foreign(start_of(client, _MAX_CLIENT_CHARS)), " (self-named), ") if client else None
-    session = together(", session ", foreign(trace)) if trace else None
-    using = together(", with ", foreign(tool)) if tool else None
-    return "Asked by", together(named, "user ", foreign(user), session, using)
+    named = join_html(quote_text(start_of(client, _MAX_CLIENT_CHARS)), " (self-named), ") if client else None
+    session = join_html(", session ", quote_text(trace)) if trace else None
+    using = join_html(", with ", quote_text(tool)) if tool else None
+    return "Asked by", join_html(named, "user ", quote_text(user), session, using)
 
 
-def card(frame: Frame, shown: Card) -> Html:
+def show_card(frame: Frame, shown: Card) -> Html:
     """Return a request for the list, with its first two answers.
 
     SECURITY: as in the terminal, a request that is not fully shown cannot be allowed here.
     """
-    details = [_short(label, value) for label, value in shown.details[:_MAX_DETAILS]]
-    cautions = [_caution(each) for each in shown.cautions[:_MAX_CAUTIONS]]
+    details = [_shorten_detail(label, value) for label, value in shown.details[:_MAX_DETAILS]]
+    cautions = [_show_caution(each) for each in shown.cautions[:_MAX_CAUTIONS]]
     hidden_parts = len(shown.details) > len(details) or len(shown.cautions) > len(cautions)
     cut = shown.cut or hidden_parts or any(one[2] for one in details) or any(one[1] for one in cautions)
     off = f"off-{shown.id}" if cut else None
@@ -81,34 +92,34 @@ def card(frame: Frame, shown: Card) -> Html:
     buttons = answer_buttons(shown, off=off)
     return tag(
         "article",
-        kind_line(shown),
-        tag("h2", in_html(shown.headline), id=shown.title, class_="what"),
+        show_kind(shown),
+        tag("h2", render_phrase(shown.headline), id=shown.title, class_="what"),
         shown.about,
         tag("ul", *warnings, class_="warn", aria_label="What is unusual") if any(warnings) else None,
-        facts(*((label, value) for label, value, _ in details)) if details else None,
+        make_facts(*((label, value) for label, value, _ in details)) if details else None,
         shown.folded,
-        frame.form(shown.action, hidden("user", shown.user), tag("div", *buttons, more, class_="acts")),
+        frame.form(shown.action, make_hidden_field("user", shown.user), tag("div", *buttons, more, class_="acts")),
         aria_labelledby=shown.title,
         class_="card stop" if shown.has_severe_caution else "card",
         data_request=shown.id,
     )
 
 
-def full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
+def show_full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
     """Return a request for its own page, with `content`. The buttons stay in view; unless `sticky`, only Deny does.
 
     SECURITY: a request that is too long for the list is allowed behind its text, so that the text is passed first.
     """
-    warnings = [_caution(each, whole=True)[0] for each in shown.cautions]
+    warnings = [_show_caution(each, whole=True)[0] for each in shown.cautions]
     acts = tag("div", *answer_buttons(shown), class_="acts")
     return tag(
         "article",
-        kind_line(shown),
-        tag("h1", in_html(shown.headline), id=shown.title, class_="what"),
+        show_kind(shown),
+        tag("h1", render_phrase(shown.headline), id=shown.title, class_="what"),
         shown.about,
         tag("ul", *warnings, class_="warn", aria_label="What is unusual") if warnings else None,
         *content,
-        frame.form(shown.action, hidden("user", shown.user), acts, class_="bar" if sticky else "end"),
+        frame.form(shown.action, make_hidden_field("user", shown.user), acts, class_="bar" if sticky else "end"),
         aria_labelledby=shown.title,
         class_="card stop" if shown.has_severe_caution else "card",
         data_request=shown.id,
@@ -134,46 +145,46 @@ def answer_buttons(shown: Card, *, off: str | None = None) -> tuple[Html, Html]:
     )
 
 
-def kind_line(shown: Card) -> Html:
+def show_kind(shown: Card) -> Html:
     """Return the kind of the request, and the time until it expires."""
-    return tag("p", tag("b", shown.kind), " ", time_left(shown.expires_ms), class_="kind")
+    return tag("p", tag("b", shown.kind), " ", show_time_left(shown.expires_ms), class_="kind")
 
 
-def time_left(expires_ms: int) -> Html:
+def show_time_left(expires_ms: int) -> Html:
     """Return the time left, which the script of the page updates."""
     seconds = max(0, round(expires_ms / 1000 - time.time()))
     left = f"{seconds // 60} min left" if seconds >= 60 else f"{seconds} s left"
     if seconds >= 6000:
         left = f"{seconds // 3600} h left"
-    at = moment(expires_ms)
+    at = show_time(expires_ms)
     kind = "soon" if seconds < _SOON_SECONDS else None
     return tag("span", tag("span", left, data_ends=str(expires_ms)), " (", at, ")", class_=kind)
 
 
-def moment(milliseconds: int) -> Html:
+def show_time(milliseconds: int) -> Html:
     """Return a time of the day."""
     try:
         at = datetime.fromtimestamp(milliseconds / 1000).astimezone()
     except (ValueError, OverflowError, OSError):
-        return together("-")
+        return join_html("-")
     return tag("time", f"{at:%H:%M}", datetime=at.isoformat(timespec="seconds"))
 
 
-def quotation(lines: Iterable[str], label: str) -> Html:
+def show_quotation(lines: Iterable[str], label: str) -> Html:
     """Return untrusted lines as a block."""
-    return foreign_lines(bounded(lines, whole=True).lines, kind="origins", label=label)
+    return quote_lines(shorten_lines(lines, whole=True).lines, kind="origins", label=label)
 
 
-def _short(label: Part, value: str) -> tuple[Part, Html, bool]:
+def _shorten_detail(label: Part, value: str) -> tuple[Part, Html, bool]:
     """Return a detail for the list, and whether it was cut."""
     text = start_of(value, _MAX_VALUE_CHARS)
-    return label, foreign(text), text != value
+    return label, quote_text(text), text != value
 
 
-def _caution(found: Caution, *, whole: bool = False) -> tuple[Html, bool]:
+def _show_caution(found: Caution, *, whole: bool = False) -> tuple[Html, bool]:
     """Return a warning, and whether its quotation was cut."""
     quoted = " / ".join(line.strip() for line in found.quotation)
     shown = quoted if whole else start_of(quoted, _MAX_QUOTATION_CHARS)
     block = tag("blockquote", shown, class_="their", dir="ltr") if shown else None
-    text = (tag("b", found.title), in_html(found.text), block)
+    text = (tag("b", found.title), render_phrase(found.text), block)
     return tag("li", *text, class_="stop" if found.is_severe else None), shown != quoted

@@ -33,16 +33,16 @@ def tag(name: str, /, *children: Part, **attributes: str | bool | None) -> Html:
     Attributes that are None or False are omitted; True means an attribute without a value.
     """
     given = "".join(
-        f" {_attribute_name(key)}" if value is True else f' {_attribute_name(key)}="{_escape(value)}"'
+        f" {_get_attribute_name(key)}" if value is True else f' {_get_attribute_name(key)}="{_escape(value)}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
     if name in _EMPTY:
         return Html(f"<{name}{given}>")
-    return Html(f"<{name}{given}>{together(*children)}</{name}>")
+    return Html(f"<{name}{given}>{join_html(*children)}</{name}>")
 
 
-def together(*children: Part) -> Html:
+def join_html(*children: Part) -> Html:
     """Return the concatenated parts."""
     return Html("".join(child if isinstance(child, Html) else _escape(child) for child in children if child))
 
@@ -50,33 +50,33 @@ def together(*children: Part) -> Html:
 _SHORT_CHARS = 22
 
 
-def foreign(text: str) -> Html:
+def quote_text(text: str) -> Html:
     """Return untrusted inline text in its own style, left to right. Short text is not broken into two lines."""
     kind = "their short" if len(text) <= _SHORT_CHARS else "their"
     return tag("bdi", text.replace("\n", " "), dir="ltr", class_=kind)
 
 
-def in_html(phrase: Phrase) -> Html:
+def render_phrase(phrase: Phrase) -> Html:
     """Return a phrase with its untrusted parts in their own style."""
-    return together(*(foreign(part) if isinstance(part, Quoted) else part for part in phrase))
+    return join_html(*(quote_text(part) if isinstance(part, Quoted) else part for part in phrase))
 
 
-def foreign_lines(lines: list[str], *, kind: str, label: str) -> Html:
+def quote_lines(lines: list[str], *, kind: str, label: str) -> Html:
     """Return a block of untrusted lines, left to right, scrollable by keyboard.
 
     SECURITY: right-to-left letters reorder the characters between them. The end of a line ends that (Unicode
     Standard Annex 9, P1), and each JSON string is isolated here, so that a value cannot swap places with its name.
     """
     marks = {"+": "added", "-": "removed"} if kind == "changes" else {}
-    body = Html("\n".join(_line(line, marks.get(line[:1])) for line in lines))
+    body = Html("\n".join(_show_line(line, marks.get(line[:1])) for line in lines))
     return tag("pre", body, class_=f"their {kind}", tabindex="0", role="region", aria_label=label, dir="ltr")
 
 
-def _line(line: str, mark: str | None) -> Html:
-    return tag("span", *_texts(line), class_=mark) if mark else together(*_texts(line))
+def _show_line(line: str, mark: str | None) -> Html:
+    return tag("span", *_iter_texts(line), class_=mark) if mark else join_html(*_iter_texts(line))
 
 
-def _texts(line: str) -> Iterator[Part]:
+def _iter_texts(line: str) -> Iterator[Part]:
     if line.isascii():
         yield line
         return
@@ -89,7 +89,7 @@ def _escape(text: str) -> str:
     return escape(printable(text), quote=True)
 
 
-def _attribute_name(key: str) -> str:
+def _get_attribute_name(key: str) -> str:
     return key.removesuffix("_").replace("_", "-")
 
 
@@ -133,13 +133,13 @@ class Frame(NamedTuple):
             tag("title", f"{title} - wasmrt"),
             tag("link", rel="stylesheet", href=f"{self.base}style.css"),
             tag("script", src=f"{self.base}refresh.js", defer=True),
-            self._session_script(),
+            self._make_session_script(),
         )
         body = (
             tag("a", "Skip to the content", href="#content", class_="skip"),
             self._header(section),
             tag("main", tag("h1", title) if heading else None, *content, id="content", tabindex="-1"),
-            self._footer(),
+            self._make_footer(),
         )
         html = f"<!doctype html>\n{tag('html', tag('head', *head), tag('body', *body), lang='en')}\n"
         return html_response(html, status=status)
@@ -147,14 +147,14 @@ class Frame(NamedTuple):
     def form(self, action: str, *content: Part, **attributes: str) -> Html:
         """Return a POST form that contains the session's token."""
         assert self.session is not None
-        token = hidden("form_token", self.session.form_token)
+        token = make_hidden_field("form_token", self.session.form_token)
         return tag("form", token, *content, method="post", action=f"{self.root}{action}", **attributes)
 
     def back(self) -> Html:
         """Return a link to the list of pending requests."""
         return tag("a", "All requests", href=self.root, class_="back")
 
-    def _session_script(self) -> Html | None:
+    def _make_session_script(self) -> Html | None:
         """Return the script that stores the session or opens the stored one, or None if the page needs neither."""
         root = None if self.session is None else self.session.path
         if root is None and self.request is None:
@@ -173,10 +173,12 @@ class Frame(NamedTuple):
         )
         return tag("header", tag("p", "wasmrt", class_="name"), tag("nav", tag("ul", *links), aria_label="Pages"))
 
-    def _footer(self) -> Html | None:
+    def _make_footer(self) -> Html | None:
         if self.session is None:
             return None
-        legend = tag("p", foreign("Text in this style"), " was chosen by a tool, a model or others. It may be false.")
+        legend = tag(
+            "p", quote_text("Text in this style"), " was chosen by a tool, a model or others. It may be false."
+        )
         notify = tag("button", "Notify me of new requests", type="button", id="notify", hidden=True)
         leave = self.form("leave", tag("button", "Sign out", type="submit"))
         return tag("footer", legend, tag("div", notify, leave, class_="row"))
@@ -195,22 +197,22 @@ def file_response(name: str) -> Response | None:
     return Response(headers=(("content-type", _FILES[name]),), body=(Path(__file__).parent / name).read_bytes())
 
 
-def alert(error: WasmrtError) -> Html:
+def show_alert(error: WasmrtError) -> Html:
     """Return an error message with its hint."""
-    hint = together(" What to do: ", foreign(error.hint), ".") if error.hint else None
+    hint = join_html(" What to do: ", quote_text(error.hint), ".") if error.hint else None
     return tag(
-        "p", tag("strong", "This was not done: "), foreign(error.message), ".", hint, role="alert", class_="alert"
+        "p", tag("strong", "This was not done: "), quote_text(error.message), ".", hint, role="alert", class_="alert"
     )
 
 
-def hidden(name: str, value: str) -> Html:
+def make_hidden_field(name: str, value: str) -> Html:
     """Return a hidden field."""
     return tag("input", type="hidden", name=name, value=value)
 
 
-def facts(*pairs: tuple[Part, Part]) -> Html:
+def make_facts(*pairs: tuple[Part, Part]) -> Html:
     """Return a description list of names and values."""
-    listed = (together(tag("dt", name), tag("dd", value)) for name, value in pairs if value)
+    listed = (join_html(tag("dt", name), tag("dd", value)) for name, value in pairs if value)
     return tag("dl", *listed, class_="facts")
 
 

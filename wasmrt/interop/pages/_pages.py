@@ -20,7 +20,7 @@ from wasmrt.interop.pages._access import access_choice, access_page
 from wasmrt.interop.pages._answer import FIRST_TRY, Tried, answer_in, edited_params, widened_by
 from wasmrt.interop.pages._flows import flows_page
 from wasmrt.interop.pages._grants import grants_page, revoke_entry
-from wasmrt.interop.pages._html import Frame, alert, file_response, html_response, tag
+from wasmrt.interop.pages._html import Frame, file_response, html_response, show_alert, tag
 from wasmrt.interop.pages._records import receipt_page, receipts_page, verification_page
 from wasmrt.interop.pages._waiting import remembered_page, request_page, state_data, waiting_page
 from wasmrt.interop.pages._work import WorkPages
@@ -103,7 +103,7 @@ class OperatorPages:
             return await asyncio.to_thread(self._get, frame, rest, request)
         # SECURITY: a form is processed only if it comes from one of these pages (the server has compared the
         # Origin header) and contains the session's token, which other pages cannot read.
-        form = request.form_fields()
+        form = request.read_form()
         ours = request.has("origin") or request.header("sec-fetch-site") == "same-origin"
         if not ours or form is None or not session.allows(form):
             return self._stale(frame)
@@ -162,7 +162,7 @@ class OperatorPages:
             "state": lambda: Response(
                 headers=(("content-type", "application/json"),), body=state_data(store, self._access)
             ),
-            "access/": lambda: self._access_request(frame, name),
+            "access/": lambda: self._show_access_request(frame, name),
             "flows": lambda: flows_page(frame, self._sources.flows and self._sources.flows()),
             "requests/": lambda: self._request(frame, name),
             "remembered": lambda: remembered_page(frame, store, self._access),
@@ -175,7 +175,7 @@ class OperatorPages:
         try:
             return (make and make()) or self._missing(frame)
         except WasmrtError as error:
-            return frame.page("This cannot be shown", alert(error), frame.back(), status=503)
+            return frame.page("This cannot be shown", show_alert(error), frame.back(), status=503)
 
     def _post(self, frame: Frame, rest: str, form: dict[str, str]) -> Response:
         section, _, name = rest.partition("/")
@@ -183,7 +183,7 @@ class OperatorPages:
             if section == "requests" and _ID.fullmatch(name):
                 return self._handle_answer(frame, name, form, self._answer, self._request)
             if section == "access" and _ID.fullmatch(name):
-                return self._handle_answer(frame, name, form, self._answer_access, self._access_request)
+                return self._handle_answer(frame, name, form, self._answer_access, self._show_access_request)
             if section == "remembered" and _ID.fullmatch(name):
                 return self._forget(frame, name)
             if section == "grants" and name:
@@ -193,14 +193,14 @@ class OperatorPages:
             if rest == "verify":
                 return verification_page(frame, self._sources.receipts, self._sources.receipts_key, form)
         except WasmrtError as error:
-            return frame.page("This was not done", alert(error), frame.back(), status=503)
+            return frame.page("This was not done", show_alert(error), frame.back(), status=503)
         return self._missing(frame)
 
     def _request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
         found = self._sources.approvals.get(name) if _ID.fullmatch(name) else None
         return None if found is None else request_page(frame, found, tried)
 
-    def _access_request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
+    def _show_access_request(self, frame: Frame, name: str, tried: Tried = FIRST_TRY) -> Response | None:
         found = self._access.get(name) if _ID.fullmatch(name) else None
         return None if found is None else access_page(frame, found, tried)
 
@@ -213,11 +213,11 @@ class OperatorPages:
         except WasmrtError as error:
             # If two answers arrive, the first one counts; the second sender sees the outcome.
             status = 409 if error.code in _OVER else _STATUS.get(error.code, 422)
-            return show(frame, request_id, Tried(alert(error), form, status)) or self._missing(frame)
+            return show(frame, request_id, Tried(show_alert(error), form, status)) or self._missing(frame)
         return Response(status=303, headers=(("location", f"{frame.root}?done={request_id}"),))
 
     def _answer(self, request_id: str, form: dict[str, str]) -> None:
-        choice = self._choice(request_id, form)
+        choice = self._read_choice(request_id, form)
         choose(self._sources.approvals, request_id, choice, user=form.get("user", ""), by=self._by)
 
     def _answer_access(self, request_id: str, form: dict[str, str]) -> None:
@@ -226,7 +226,7 @@ class OperatorPages:
             data=self._sources.data, receipts=self._sources.receipt,
         )  # fmt: skip
 
-    def _choice(self, request_id: str, form: dict[str, str]) -> Choice:
+    def _read_choice(self, request_id: str, form: dict[str, str]) -> Choice:
         if form.get("answer") == "edit-once":
             return Choice(approved=True, params=edited_params(form), note=form.get("note", ""))
         approved, scope = answer_in(form, "allow", ApprovalScope)
@@ -240,14 +240,14 @@ class OperatorPages:
         store = self._sources.approvals
         if not (store.forget(answer_id) or self._access.forget(answer_id)):
             gone = ApprovalError("this answer was already forgotten", code="unknown")
-            return remembered_page(frame, store, self._access, problem=alert(gone), status=409)
+            return remembered_page(frame, store, self._access, problem=show_alert(gone), status=409)
         return Response(status=303, headers=(("location", f"{frame.root}remembered"),))
 
     def _revoke(self, frame: Frame, name: str, form: dict[str, str]) -> Response:
         try:
             revoke_entry(self._sources.data, name, form.get("entry", ""))
         except WasmrtError as error:
-            return grants_page(frame, self._sources.data, problem=alert(error), status=422)
+            return grants_page(frame, self._sources.data, problem=show_alert(error), status=422)
         return Response(status=303, headers=(("location", f"{frame.root}grants"),))
 
     def _no_session(self) -> Response:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 from wasmrt.core.counts import format_counted
 from wasmrt.core.errors import ConfigurationError, WasmrtError
-from wasmrt.interop.pages._html import Frame, Html, Part, alert, foreign, table, tag, together
+from wasmrt.interop.pages._html import Frame, Html, Part, join_html, quote_text, show_alert, table, tag
 from wasmrt.interop.web import Response
 from wasmrt.runtime.audit import existing_keys
 from wasmrt.runtime.audit.reading import Filter, Record, find_receipt, last_receipts
@@ -36,12 +36,12 @@ def receipts_page(frame: Frame, folder: Path, query: dict[str, str]) -> Response
     try:
         records = last_receipts(folder, _count(query), _filter(query))[::-1]
     except WasmrtError as error:
-        problem = alert(error)
+        problem = show_alert(error)
     return frame.page(
         "Receipts",
         problem,
         _filter_form(frame, query),
-        _receipt_table(frame, records),
+        _show_receipts(frame, records),
         tag("h2", "Check the chain"),
         tag("p", "Detects records that were modified, removed, moved or truncated."),
         _verify_form(frame, {}),
@@ -55,7 +55,7 @@ def receipt_page(frame: Frame, folder: Path, call_id: str) -> Response | None:
     record = find_receipt(folder, call_id)
     if record is None:
         return None
-    lines = tag("ul", *(tag("li", foreign(line)) for line in describe_receipt(record)))
+    lines = tag("ul", *(tag("li", quote_text(line)) for line in describe_receipt(record)))
     back = tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts"))
     return frame.page("One receipt", lines, back, section="receipts")
 
@@ -69,12 +69,12 @@ def verification_page(frame: Frame, folder: Path, key: Path, form: dict[str, str
         found = verify(folder, keys, expected=expected, first=parse_first_segments(form.get("from", "").strip() or "1"))
         noted = format_heads(chain_heads(folder, keys))
     except WasmrtError as error:
-        problem = alert(error)
+        problem = show_alert(error)
     return frame.page(
         "Check of the receipts",
         problem,
-        tag("div", *_result(found), role="status") if found is not None else None,
-        tag("p", "Heads of the chains, to store elsewhere: ", tag("code", foreign(noted))) if noted else None,
+        tag("div", *_show_result(found), role="status") if found is not None else None,
+        tag("p", "Heads of the chains, to store elsewhere: ", tag("code", quote_text(noted))) if noted else None,
         _verify_form(frame, form),
         tag("p", tag("a", "Back to the receipts", href=f"{frame.root}receipts")),
         section="receipts",
@@ -82,10 +82,10 @@ def verification_page(frame: Frame, folder: Path, key: Path, form: dict[str, str
     )
 
 
-def _result(found: Verification) -> Iterator[Html]:
+def _show_result(found: Verification) -> Iterator[Html]:
     if found.broken is not None:
         where = found.broken.file + (f", line {found.broken.line}" if found.broken.line else "")
-        told = together(foreign(where), f": {found.broken.kind}: ", foreign(found.broken.message))
+        told = join_html(quote_text(where), f": {found.broken.kind}: ", quote_text(found.broken.message))
         yield tag("p", tag("strong", "The chain is broken: "), told, class_="alert")
         yield tag("p", f"{found.records:,} records before it hold.")
     elif not found.segments:
@@ -94,7 +94,7 @@ def _result(found: Verification) -> Iterator[Html]:
         size = f"{format_counted(found.records, 'record')} in {format_counted(found.segments, 'segment')}."
         yield tag("p", tag("strong", "The chain holds: "), size)
     for note in found.notes:
-        yield tag("p", "Note: ", foreign(note))
+        yield tag("p", "Note: ", quote_text(note))
 
 
 def _filter(query: dict[str, str]) -> Filter:
@@ -111,7 +111,7 @@ def _count(query: dict[str, str]) -> int:
 
 
 def _filter_form(frame: Frame, query: dict[str, str]) -> Html:
-    fields = (_field(name, label, query) for name, label in _FIELDS)
+    fields = (_show_field(name, label, query) for name, label in _FIELDS)
     chosen = query.get("count", _COUNTS[0])
     options = (tag("option", count, value=count, selected=count == chosen) for count in _COUNTS)
     count = tag("p", tag("label", "At most", for_="count"), tag("select", *options, id="count", name="count"))
@@ -122,25 +122,25 @@ def _filter_form(frame: Frame, query: dict[str, str]) -> Html:
 def _verify_form(frame: Frame, form: dict[str, str]) -> Html:
     return frame.form(
         "verify",
-        _field("head", "A stored head (optional)", form),
-        _field("from", "First segments that are present, such as 3,1/2 (optional)", form),
+        _show_field("head", "A stored head (optional)", form),
+        _show_field("from", "First segments that are present, such as 3,1/2 (optional)", form),
         tag("p", tag("button", "Check", type="submit")),
         class_="filter",
     )
 
 
-def _field(name: str, label: str, values: dict[str, str]) -> Html:
+def _show_field(name: str, label: str, values: dict[str, str]) -> Html:
     box = tag("input", type="text", id=name, name=name, value=values.get(name), autocomplete="off", spellcheck="false")
     return tag("p", tag("label", label, for_=name), box)
 
 
-def _receipt_table(frame: Frame, records: list[Record]) -> Html:
+def _show_receipts(frame: Frame, records: list[Record]) -> Html:
     if not records:
         return tag("p", "No receipts.", role="status")
     rows: list[list[Part]] = []
     for record in records:
         *cells, call = format_row(record)
-        link = tag("a", foreign(call), href=f"{frame.root}receipts/{quote(call, safe='')}")
-        rows.append([link, *map(foreign, cells)])
+        link = tag("a", quote_text(call), href=f"{frame.root}receipts/{quote(call, safe='')}")
+        rows.append([link, *map(quote_text, cells)])
     *names, call_name = (name.capitalize().replace("(utc)", "(UTC)") for name in HEADER)
     return table(f"{len(records)} receipts, newest first", (call_name, *names), rows)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from wasmrt.agent.jobs import TERMINAL, Job, JobState, JobStore
 from wasmrt.agent.routines import Routine, RoutineStore, describe_trigger
 from wasmrt.core.errors import ToolError, WasmrtError
-from wasmrt.interop.pages._html import Frame, Html, Part, alert, foreign, hidden, table, tag
+from wasmrt.interop.pages._html import Frame, Html, Part, make_hidden_field, quote_text, show_alert, table, tag
 from wasmrt.interop.web import Response
 from wasmrt.runtime.audit.report import format_time
 
@@ -32,12 +32,12 @@ class WorkPages:
         routine_header = ("Routine", "For", "State", "Starts", "Next (UTC)", "Last result", "Change")
         return frame.page(
             "Jobs and routines",
-            None if problem is None else alert(problem),
+            None if problem is None else show_alert(problem),
             tag("p", _RESULTS) if jobs or routines else None,
-            table("Jobs, newest first", job_header, [_job_row(frame, each) for each in jobs])
+            table("Jobs, newest first", job_header, [_make_job_row(frame, each) for each in jobs])
             if jobs
             else tag("p", "There are no jobs."),
-            table("Routines", routine_header, [_routine_row(frame, each) for each in routines])
+            table("Routines", routine_header, [_make_routine_row(frame, each) for each in routines])
             if routines
             else tag("p", "There are no routines."),
             section="work",
@@ -64,31 +64,32 @@ class WorkPages:
         self._routines.set_enabled(user, name, enabled=answer == "resume")
 
 
-def _job_row(frame: Frame, job: Job) -> list[Part]:
+def _make_job_row(frame: Frame, job: Job) -> list[Part]:
     title = job.task.title
-    cancel = _button(frame, f"jobs/{job.id}", job.user, "cancel", "Cancel", f"Cancel the job {title}")
+    cancel = _make_button(frame, f"jobs/{job.id}", job.user, "cancel", "Cancel", f"Cancel the job {title}")
     return [
-        foreign(title), foreign(job.user), str(job.state), format_time(job.created_ms), _result(job.output),
+        quote_text(title), quote_text(job.user), str(job.state), format_time(job.created_ms), _show_result(job.output),
         cancel if job.state not in TERMINAL and job.ended_ms is None else None,
     ]  # fmt: skip
 
 
-def _routine_row(frame: Frame, routine: Routine) -> list[Part]:
+def _make_routine_row(frame: Frame, routine: Routine) -> list[Part]:
     answer, text = ("pause", "Pause") if routine.enabled else ("resume", "Resume")
     action = f"routines/{quote(routine.name, safe='')}"
     following = routine.next_ms if routine.enabled else None
     return [
-        foreign(routine.name), foreign(routine.user), routine.status, foreign(describe_trigger(routine.definition)),
-        None if following is None else format_time(following), _result(routine.last_summary),
-        _button(frame, action, routine.user, answer, text, f"{text} the routine {routine.name}"),
+        quote_text(routine.name), quote_text(routine.user), routine.status,
+        quote_text(describe_trigger(routine.definition)),
+        None if following is None else format_time(following), _show_result(routine.last_summary),
+        _make_button(frame, action, routine.user, answer, text, f"{text} the routine {routine.name}"),
     ]  # fmt: skip
 
 
-def _button(frame: Frame, action: str, user: str, answer: str, text: str, label: str) -> Html:
+def _make_button(frame: Frame, action: str, user: str, answer: str, text: str, label: str) -> Html:
     button = tag("button", text, type="submit", name="answer", value=answer, aria_label=label)
-    return frame.form(action, hidden("user", user), button)
+    return frame.form(action, make_hidden_field("user", user), button)
 
 
-def _result(text: str) -> Html | None:
+def _show_result(text: str) -> Html | None:
     cut = text if len(text) <= _MAX_RESULT_CHARS else f"{text[:_MAX_RESULT_CHARS]} ..."
-    return foreign(cut) if cut else None
+    return quote_text(cut) if cut else None

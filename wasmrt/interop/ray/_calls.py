@@ -79,15 +79,15 @@ class RunningBatch:
             self._start_groups()
             if not self._flying and not self._again:
                 if not self._slots and next(self._batch, None) is not None:
-                    raise _no_actors()
+                    raise _make_no_actors_error()
                 return
             for result in self._wait():
-                yield from self._in_order(result)
+                yield from self._iter_in_order(result)
 
     def _start_groups(self) -> None:
         # Results that wait for their turn count, so that they cannot accumulate behind a slow call.
         room = 2 * len(self._slots) * self._calls_per_actor * _GROUP
-        while (slot := self._free_slot()) is not None:
+        while (slot := self._find_free_slot()) is not None:
             if self._again:
                 self._start(self._again.popleft(), slot)
             elif len(self._held) < room and (group := self._read_group()) is not None:
@@ -99,7 +99,7 @@ class RunningBatch:
         items = list(islice(self._batch, _GROUP if self._repeatable else 1))
         return _Group([place for place, _ in items], [params for _, params in items]) if items else None
 
-    def _free_slot(self) -> _Slot | None:
+    def _find_free_slot(self) -> _Slot | None:
         free = (slot for slot in self._slots if slot.restart is None and slot.running < self._calls_per_actor)
         return min(free, key=lambda slot: slot.running, default=None)
 
@@ -140,7 +140,7 @@ class RunningBatch:
             return self._lose(reference, hung=False)
         group, slot = self._flying.pop(reference)
         slot.running -= 1
-        return [_result(*each) for each in zip(group.places, outcomes, strict=True)]
+        return [_make_result(*each) for each in zip(group.places, outcomes, strict=True)]
 
     def _lose(self, reference: Any, *, hung: bool) -> list[BatchResult]:
         """Start an actor again that did not answer, and its group as well if its calls can be repeated."""
@@ -153,7 +153,7 @@ class RunningBatch:
         if self._repeatable and group.attempts < _ATTEMPTS:
             self._again.append(group)
             return []
-        return [BatchResult(place, None, _lost(self._name)) for place in group.places]
+        return [BatchResult(place, None, _make_lost_error(self._name)) for place in group.places]
 
     def _note_restart(self, slot: _Slot) -> None:
         try:
@@ -166,9 +166,9 @@ class RunningBatch:
         places = [place for group in self._again for place in group.places]
         self._again.clear()
         self._slots.clear()
-        return [BatchResult(place, None, _no_actors()) for place in places]
+        return [BatchResult(place, None, _make_no_actors_error()) for place in places]
 
-    def _in_order(self, result: BatchResult) -> Iterator[BatchResult]:
+    def _iter_in_order(self, result: BatchResult) -> Iterator[BatchResult]:
         if not self._ordered:
             yield result
             return
@@ -178,7 +178,7 @@ class RunningBatch:
             self._next += 1
 
 
-def _result(place: int, outcome: ToolOutput | WasmrtError) -> BatchResult:
+def _make_result(place: int, outcome: ToolOutput | WasmrtError) -> BatchResult:
     if isinstance(outcome, ToolOutput):
         return BatchResult(place, outcome, None)
     if isinstance(outcome, ToolError):
@@ -186,7 +186,7 @@ def _result(place: int, outcome: ToolOutput | WasmrtError) -> BatchResult:
     raise outcome
 
 
-def _lost(name: str) -> ToolError:
+def _make_lost_error(name: str) -> ToolError:
     return ToolError(
         f"the actor ended before it answered, so the outcome of this call of {name} is unknown",
         code="outcome-unknown", kind=ToolErrorKind.EXTERNAL_SERVICE,
@@ -194,7 +194,7 @@ def _lost(name: str) -> ToolError:
     )  # fmt: skip
 
 
-def _no_actors() -> ToolError:
+def _make_no_actors_error() -> ToolError:
     return ExternalServiceError(
         "no actor of the pool is running, and none restarted in time", code="no-actors",
         hint="check the nodes with: ray status",

@@ -195,7 +195,7 @@ class Sessions:
         """Return the session whose path and cookie both match the request, or None."""
         name = request.path.removeprefix(self._base).partition("/")[0]
         found = self._sessions.get(f"{self._base}{name}/")
-        if found is None or not found[0].matches(_cookie(request)) or found[1].ends <= self._clock():
+        if found is None or not found[0].matches(_get_cookie(request)) or found[1].ends <= self._clock():
             return None
         return found[1]
 
@@ -210,7 +210,7 @@ class Sessions:
             del self._sessions[path]
 
 
-def _cookie(request: Request) -> str | None:
+def _get_cookie(request: Request) -> str | None:
     """Return the value of the session cookie if it was sent exactly once (RFC 6265, 4.2.1), else None."""
     pairs = (pair.strip().partition("=") for pair in (request.header("cookie") or "").split(";"))
     values = [value for name, _, value in pairs if name == _COOKIE]

@@ -171,14 +171,14 @@ class Connection:
         """SECURITY: a handler's error text may contain anything, so neither the client nor the log receives it."""
         try:
             response = refusal or await self._service.handler(request)
-            head = self._response_head(request, response)
+            head = self._make_response_head(request, response)
         except Exception as error:
             _log.error("a handler failed: %s", type(error).__name__)
             response = plain(500)
-            head = self._response_head(request, response)
+            head = self._make_response_head(request, response)
         await self._send(request, head, response)
 
-    def _response_head(self, request: Request | None, response: Response, *, close: bool = False) -> h11.Response:
+    def _make_response_head(self, request: Request | None, response: Response, *, close: bool = False) -> h11.Response:
         headers = response_headers(response)
         if isinstance(response.body, bytes) and response.status not in _BODILESS:
             headers.append(("content-length", str(len(response.body))))
@@ -216,7 +216,7 @@ class Connection:
 
     async def _send_refusal(self, request: Request | None, response: Response) -> bool:
         """Refuse a request without reading its rest, and let the client read the refusal. Return False."""
-        await self._send(request, self._response_head(request, response, close=True), response)
+        await self._send(request, self._make_response_head(request, response, close=True), response)
         with suppress(OSError, TimeoutError):
             self._writer.write_eof()
             left = _LINGER_BYTES

@@ -88,14 +88,14 @@ class Request:
 
     def query_fields(self) -> dict[str, str] | None:
         """Return the fields of the query, or None if it is malformed or repeats a field."""
-        return _fields(self.query)
+        return _read_fields(self.query)
 
-    def form_fields(self) -> dict[str, str] | None:
+    def read_form(self) -> dict[str, str] | None:
         """Return the fields of a body of `application/x-www-form-urlencoded`, or None for other content."""
         if self.media_type != "application/x-www-form-urlencoded":
             return None
         try:
-            return _fields(self.body.decode("ascii"))
+            return _read_fields(self.body.decode("ascii"))
         except UnicodeDecodeError:
             return None
 
@@ -124,7 +124,7 @@ def plain(status: int, text: str = "", *, headers: tuple[tuple[str, str], ...] =
     )
 
 
-def _fields(text: str) -> dict[str, str] | None:
+def _read_fields(text: str) -> dict[str, str] | None:
     try:
         pairs = parse_qsl(
             text, keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=_MAX_FIELDS

@@ -52,7 +52,7 @@ class WebServer:
         unsafe_beyond_loopback: bool = False,
     ) -> None:
         self._more = tuple(origins)
-        self._host = _checked_host(host, self._more, anywhere=unsafe_beyond_loopback)
+        self._host = _check_host(host, self._more, anywhere=unsafe_beyond_loopback)
         self._port = port
         self._origins = Origins.of(self._host, port, self._more)
         self._gate = gate
@@ -139,7 +139,7 @@ class WebServer:
     def _on_connect(self, reader: ClientReader, writer: asyncio.StreamWriter) -> None:
         peer = writer.get_extra_info("peername")
         address = str(peer[0]).partition("%")[0] if peer else ""
-        client = _client(address)
+        client = _get_client_key(address)
         if not self._has_room(client):
             self._on_refusal(503)
             writer.write(_BUSY)
@@ -160,7 +160,7 @@ class WebServer:
         if not is_over and len(self._running) < self._bounds.connections:
             return True
         for task, connection in self._running.items():
-            owner = _client(connection.client)
+            owner = _get_client_key(connection.client)
             if not connection.admitted and (owner == client or not is_over):
                 self._evicted.add(task)
                 task.add_done_callback(self._evicted.discard)
@@ -181,7 +181,7 @@ class WebServer:
             del self._clients[client]
 
 
-def _checked_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str:
+def _check_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str:
     """Return the address to listen at. SECURITY: addresses that other machines reach need an explicit option."""
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
@@ -199,7 +199,7 @@ def _checked_host(host: str, origins: tuple[str, ...], *, anywhere: bool) -> str
     return str(address)
 
 
-def _client(address: str) -> str:
+def _get_client_key(address: str) -> str:
     """Return the key for counting a client's connections."""
     try:
         found = ipaddress.ip_address(address)

@@ -1,6 +1,6 @@
 """Receipts of calls, in a tamper-evident chain, and recordings for replaying calls."""
 
-from wasmrt.runtime.audit._chain import Keys, existing_keys, keys_of, read_keys
+from wasmrt.runtime.audit._chain import Keys, derive_keys, existing_keys, read_keys
 from wasmrt.runtime.audit._files import Cut
 from wasmrt.runtime.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
 from wasmrt.runtime.audit._recording import RecordedCall, Recorder, Recording, Tape, read_recording
@@ -22,8 +22,8 @@ __all__ = [
     "Replay",
     "Replayed",
     "Tape",
+    "derive_keys",
     "existing_keys",
-    "keys_of",
     "read_keys",
     "read_recording",
 ]

@@ -39,7 +39,7 @@ class Keys(NamedTuple):
     id: str
     """An identifier of the installation's key that reveals nothing about the key."""
 
-    def of_chain(self, number: int) -> Keys:
+    def derive_chain_keys(self, number: int) -> Keys:
         """Return the keys of a chain. Chains have different keys, so that one chain cannot replace another."""
         if number == 0:
             return self
@@ -65,7 +65,7 @@ def read_keys(path: Path) -> Keys:
     Raises:
         OSError: the key cannot be created or read, or is invalid.
     """
-    return keys_of(private_key(path))
+    return derive_keys(private_key(path))
 
 
 def existing_keys(path: Path) -> Keys:
@@ -84,7 +84,7 @@ def existing_keys(path: Path) -> Keys:
         ) from error
 
 
-def keys_of(secret: bytes) -> Keys:
+def derive_keys(secret: bytes) -> Keys:
     """Derive the keys from the installation's secret."""
     chain, head, content = (
         blake3(key=blake3(f"wasmrt receipts {use}".encode(), key=secret).digest())
@@ -196,7 +196,7 @@ def link_content(heads: Iterable[tuple[int, Head]]) -> bytes:
     return b'"type":"link","heads":[%b]' % b",".join(parts)
 
 
-def links_of(record: dict[str, object]) -> list[Link] | None:
+def read_links(record: dict[str, object]) -> list[Link] | None:
     """Return the links in a record, or None if they are invalid."""
     try:
         names = ("chain", "n", "segment", "bytes", "hash")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from wasmrt.core.files import open_file
-from wasmrt.runtime.audit._chain import GENESIS, TAIL_BYTES, Head, Keys, Line, Link, has_key_id, links_of, split_line
+from wasmrt.runtime.audit._chain import GENESIS, TAIL_BYTES, Head, Keys, Line, Link, has_key_id, read_links, split_line
 from wasmrt.runtime.audit._files import (
     HEAD_FILE,
     MAX_LINE_BYTES,
@@ -99,10 +99,10 @@ class ChainCheck:
         self._top = folder
         self._folder = chain_folder(folder, chain)
         self._chain = chain
-        self._keys = keys.of_chain(chain)
+        self._keys = keys.derive_chain_keys(chain)
         self._expected = expected
         self._first = first
-        self._head_name = self._relative_name(self._folder / HEAD_FILE)
+        self._head_name = self._get_relative_name(self._folder / HEAD_FILE)
         self._found = take_snapshot(self._folder, self._keys)
         self._links_end = None if before == self._found.head else before.number if before else 0
         """The last record whose links are checked: later records may refer to records beyond the other chains'
@@ -125,7 +125,7 @@ class ChainCheck:
         """Check the chain, and pass each link to another chain to `link`, with its file and line."""
         self._link = link
         try:
-            for segment in self._segments_in_order():
+            for segment in self._iter_segments():
                 self._check_segment(segment)
                 self.segments += 1
             self._check_head()
@@ -147,10 +147,10 @@ class ChainCheck:
             return False
         return line is not None and line.hash.hex() == link.hash
 
-    def _relative_name(self, path: Path) -> str:
+    def _get_relative_name(self, path: Path) -> str:
         return str(path.relative_to(self._top))
 
-    def _segments_in_order(self) -> Iterator[int]:
+    def _iter_segments(self) -> Iterator[int]:
         wanted = self._first
         for segment in [each for each in self._found.known if each >= self._first]:
             if segment != wanted:
@@ -161,14 +161,14 @@ class ChainCheck:
     def _raise_missing(self, segment: int) -> None:
         path = segment_path(self._folder, segment)
         raise BreakError(
-            Break(BreakKind.MISSING_SEGMENT, self._relative_name(path), 0, f"segment {segment} is missing")
+            Break(BreakKind.MISSING_SEGMENT, self._get_relative_name(path), 0, f"segment {segment} is missing")
         )
 
     # -- one segment -----------------------------------------------------------------------------------------------
 
     def _check_segment(self, segment: int) -> None:
         path = segment_path(self._folder, segment)
-        name = self._relative_name(path)
+        name = self._get_relative_name(path)
         newest = self._found.newest_bytes if segment == self._found.known[-1] else None
         with open_file(path, follow_link=False) as (file, status):
             size = status.st_size if newest is None else min(newest, status.st_size)
@@ -274,7 +274,7 @@ class ChainCheck:
                 self.notes.append(f"{self.cuts.pop(cut)}: acknowledged by {by}")
 
     def _check_links(self, line: Line, place: tuple[str, int]) -> None:
-        links = links_of(line.record())
+        links = read_links(line.record())
         if links is None:
             raise BreakError(Break(BreakKind.EDITED, *place, "the links are invalid"))
         if self._links_end is None or self._number <= self._links_end:
@@ -315,8 +315,8 @@ class ChainCheck:
                 self._raise_missing(head.segment)
             lost = head.number - self._number
             message = f"the newest {lost} records are missing: the head counts {head.number} records"
-            line = self._last[1] + 1 if self._last[0] == self._relative_name(newest) else 1
-            raise BreakError(Break(BreakKind.TRUNCATED, self._relative_name(newest), line, message))
+            line = self._last[1] + 1 if self._last[0] == self._get_relative_name(newest) else 1
+            raise BreakError(Break(BreakKind.TRUNCATED, self._get_relative_name(newest), line, message))
         if head.number == self._number and head.hash != self._hash:
             raise BreakError(Break(BreakKind.HEAD, self._head_name, 0, "the head belongs to a different chain"))
         if head.number + 1 < self._number:

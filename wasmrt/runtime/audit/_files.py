@@ -87,7 +87,7 @@ def segment_path(folder: Path, segment: int) -> Path:
     return folder / f"receipts-{segment:06d}.jsonl"
 
 
-def segments(folder: Path) -> list[int]:
+def list_segments(folder: Path) -> list[int]:
     """Return the numbers of a chain's segments in ascending order, or an empty list if its folder is missing."""
     try:
         found = [_NAME.fullmatch(path.name) for path in folder.iterdir()]
@@ -142,15 +142,15 @@ def take_snapshot(folder: Path, keys: Keys) -> Snapshot:
     Raises:
         OSError: a file cannot be read.
     """
-    known = segments(folder)  # before the head, which exists before the first segment
+    known = list_segments(folder)  # before the head, which exists before the first segment
     try:
         with open_file(folder / HEAD_FILE, follow_link=False) as (file, _):
             running = not lock_file(file.fileno(), fcntl.LOCK_SH)
             raw, head = _read_head(file, keys)
             if not running:
-                known = segments(folder)
+                known = list_segments(folder)
             elif head is not None:
-                known = [each for each in segments(folder) if each < head.segment + bool(head.size)]
+                known = [each for each in list_segments(folder) if each < head.segment + bool(head.size)]
             size = segment_path(folder, known[-1]).stat().st_size if known else 0
             if running and head is not None and known[-1:] == [head.segment]:
                 size = head.size
@@ -206,12 +206,14 @@ def find_tail(folder: Path, keys: Keys, raw: bytes) -> Tail:
         OSError: a file cannot be read.
     """
     if not raw.strip(b" \n\0"):
-        known = segments(folder)
-        return _tail_without_head(folder, known, "head-missing") if known else Tail(Head(0, 0, 0, GENESIS), "first")
+        known = list_segments(folder)
+        return (
+            _find_tail_without_head(folder, known, "head-missing") if known else Tail(Head(0, 0, 0, GENESIS), "first")
+        )
     head = read_head(keys, raw)
     if head is None:
         reason = "head-changed" if has_key_id(raw, keys) else "other-key"
-        return _tail_without_head(folder, segments(folder), reason)
+        return _find_tail_without_head(folder, list_segments(folder), reason)
     try:
         with open_file(segment_path(folder, head.segment), follow_link=False) as (file, status):
             if status.st_size < head.size:
@@ -235,7 +237,7 @@ def _count_extra_lines(head: Head, keys: Keys, extra: bytes) -> Tail:
     return Tail(head, "foreign-lines" if len(torn) > MAX_LINE_BYTES else "", torn)
 
 
-def _tail_without_head(folder: Path, known: list[int], reason: str) -> Tail:
+def _find_tail_without_head(folder: Path, known: list[int], reason: str) -> Tail:
     """Continue after the last line of the newest segment.
 
     That line is not verified here. If it was changed, `verify` finds a break there, because the hash of the new

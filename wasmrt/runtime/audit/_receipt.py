@@ -115,9 +115,9 @@ class Receipt(NamedTuple):
         content = self._format_content(self.decisions, self.decisions_dropped)
         if len(content) > MAX_RECEIPT_BYTES:
             content = self._format_content((), self.decisions_dropped + len(self.decisions))
-        return content if len(content) <= MAX_RECEIPT_BYTES else self._truncated().content()
+        return content if len(content) <= MAX_RECEIPT_BYTES else self._truncate_strings().content()
 
-    def _truncated(self) -> Receipt:
+    def _truncate_strings(self) -> Receipt:
         """Return the receipt with every string truncated: verification would reject an overlong line."""
         texts: dict[str, Any] = {
             name: value[:_CUT_CHARS] for name, value in self._asdict().items() if isinstance(value, str)

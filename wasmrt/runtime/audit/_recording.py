@@ -24,7 +24,7 @@ from wasmrt.core.limits import MAX_RECORDING_BYTES, MAX_RECORDINGS_BYTES
 from wasmrt.core.setting_commands import set_command
 from wasmrt.runtime.audit._chain import Keys, keyed_hash
 from wasmrt.sandbox.guest.clock import SEED_BYTES, Clock, LogicalClock
-from wasmrt.sandbox.guest.refusals import denial_of
+from wasmrt.sandbox.guest.refusals import make_denial
 from wasmrt.sandbox.guest.replies import HostFailure, bytes_as_json, plain
 from wasmrt.sandbox.guest.requests import NAMES, Refuse, Request, WorkspaceWrite
 from wasmrt.sandbox.guest.services import HostServices, Reply
@@ -91,7 +91,7 @@ def request_as_json(request: Request[object]) -> list[object]:
     if isinstance(request, WorkspaceWrite):
         return [request.path, digest_of(request.content), len(request.content), request.new]
     if isinstance(request, Refuse):
-        decision = denial_of(request)
+        decision = make_denial(request)
         return [decision.capability, str(decision.reason), decision.rule, decision.subject]
     return [_as_json(value) for value in request]
 

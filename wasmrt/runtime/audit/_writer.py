@@ -42,10 +42,10 @@ from wasmrt.runtime.audit._files import (
     chains,
     current_head,
     find_tail,
+    list_segments,
     lock_file,
     refuse_link,
     segment_path,
-    segments,
 )
 from wasmrt.runtime.audit._receipt import Receipt
 from wasmrt.runtime.audit._recording import Recorder
@@ -196,7 +196,7 @@ class ReceiptWriter:
             head = _open_file(folder / HEAD_FILE)
             if lock_file(head, fcntl.LOCK_EX) and os.fstat(head).st_nlink:
                 self._head, self._chain, self._chain_folder = head, chain, folder
-                self._keys: Keys = self._installation_keys.of_chain(chain)
+                self._keys: Keys = self._installation_keys.derive_chain_keys(chain)
                 self._lost = bool(self._at.number)
                 return
             os.close(head)
@@ -211,7 +211,9 @@ class ReceiptWriter:
         for chain in chains(self._folder):
             if chain != self._chain:
                 with suppress(OSError):  # `verify` reports it
-                    head = current_head(chain_folder(self._folder, chain), self._installation_keys.of_chain(chain))
+                    head = current_head(
+                        chain_folder(self._folder, chain), self._installation_keys.derive_chain_keys(chain)
+                    )
                     if head is not None and head.size:
                         heads[chain] = head
         known = self._linked or {}
@@ -234,7 +236,7 @@ class ReceiptWriter:
             return
         self._open_segment(at)
         if at.size == 0:  # a process was killed before it started this segment
-            self._put(at, self._opening(at, at.reason))
+            self._put(at, self._write_opening(at, at.reason))
         elif torn:
             self._keep_torn(at, torn)
         else:
@@ -261,12 +263,12 @@ class ReceiptWriter:
         """Start the next segment. The head is written first, so that the next writer can start the segment instead."""
         if self._segment != _CLOSED:
             os.fsync(self._segment)
-        at = Head(at.number, max([at.segment, *segments(self._chain_folder)]) + 1, 0, at.hash, reason)
+        at = Head(at.number, max([at.segment, *list_segments(self._chain_folder)]) + 1, 0, at.hash, reason)
         self._store(at)
         self._open_segment(at)
-        return self._put(at, self._opening(at, reason))
+        return self._put(at, self._write_opening(at, reason))
 
-    def _opening(self, at: Head, reason: str) -> bytes:
+    def _write_opening(self, at: Head, reason: str) -> bytes:
         return (
             b'"type":"segment","segment":%d,"chain":%d,"version":1,"key":"%b","previous":"%b","started_ms":%d,"why":"%b"'
         ) % (

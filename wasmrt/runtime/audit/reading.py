@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from wasmrt.core.files import open_file
-from wasmrt.runtime.audit._files import MAX_LINE_BYTES, chain_folder, chains, reading, segment_path, segments
+from wasmrt.runtime.audit._files import MAX_LINE_BYTES, chain_folder, chains, list_segments, reading, segment_path
 
 Record = dict[str, Any]
 """A receipt, as stored in the file."""
@@ -61,11 +61,11 @@ class Filter(NamedTuple):
             and (self.trace is None or self.trace == record.get("trace_id"))
             and (self.outcome in (None, outcome) or (self.outcome == "failed" and outcome != "ok"))
             and (self.since_ms is None or record["ended_ms"] >= self.since_ms)
-            and (self.text is None or self.text.lower() in _searched(record))
+            and (self.text is None or self.text.lower() in _get_searched_text(record))
         )
 
 
-def _searched(record: Record) -> str:
+def _get_searched_text(record: Record) -> str:
     names = ("tool", "user", "trace_id", "call_id", "outcome")
     subjects = [decision.get("subject") for decision in record.get("decisions") or ()]
     return "\n".join(str(part) for part in (*(record.get(name) for name in names), *subjects)).lower()
@@ -80,7 +80,7 @@ def read_receipts(folder: Path, wanted: Filter = EVERY) -> Iterator[Record]:
     Raises:
         ConfigurationError: a segment cannot be read.
     """
-    return _merge([_read_chain(each, wanted) for each in _chain_folders(folder)])
+    return _merge([_read_chain(each, wanted) for each in _list_chain_folders(folder)])
 
 
 def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Record]:
@@ -89,11 +89,11 @@ def last_receipts(folder: Path, count: int, wanted: Filter = EVERY) -> list[Reco
     Raises:
         ConfigurationError: a segment cannot be read.
     """
-    newest = [[*islice(_read_backward(each, wanted), count)][::-1] for each in _chain_folders(folder)]
+    newest = [[*islice(_read_backward(each, wanted), count)][::-1] for each in _list_chain_folders(folder)]
     return [*deque(_merge([_with_times(records) for records in newest]), maxlen=count)]
 
 
-def _chain_folders(folder: Path) -> list[Path]:
+def _list_chain_folders(folder: Path) -> list[Path]:
     with reading():
         return [chain_folder(folder, chain) for chain in chains(folder)]
 
@@ -112,7 +112,7 @@ def _with_times(records: Iterable[Record]) -> Iterator[tuple[int, Record]]:
 
 def _read_chain(folder: Path, wanted: Filter) -> Iterator[tuple[int, Record]]:
     with reading():
-        known = segments(folder)
+        known = list_segments(folder)
     records = (record for segment in known for record in _read_segment(folder, segment))
     return ((latest, record) for latest, record in _with_times(records) if wanted.matches(record))
 
@@ -127,14 +127,14 @@ def _read_segment(folder: Path, segment: int) -> Iterator[Record]:
 def _read_backward(folder: Path, wanted: Filter) -> Iterator[Record]:
     """Yield the receipts of a chain, newest first."""
     with reading():
-        for segment in reversed(segments(folder)):
+        for segment in reversed(list_segments(folder)):
             with open_file(segment_path(folder, segment), follow_link=False) as (file, status):
-                for line in _lines_backward(file, status.st_size):
+                for line in _iter_lines_backward(file, status.st_size):
                     if (record := _parse_record(line)) and wanted.matches(record):
                         yield record
 
 
-def _lines_backward(file: BinaryIO, end: int) -> Iterator[bytes]:
+def _iter_lines_backward(file: BinaryIO, end: int) -> Iterator[bytes]:
     rest = b""
     while end > 0:
         start = max(0, end - _BLOCK_BYTES)
@@ -166,12 +166,12 @@ def as_csv(records: Iterable[Record]) -> Iterator[str]:
         usage = record.get("usage") or {}
         flat = record | {f"approval_{part}": approval.get(part, "") for part in ("how", "by", "scope")}
         flat |= {name: usage.get(name, "") for name in ("fuel", "wall_seconds", "http_requests")}
-        flat["denied"] = " ".join(str(decision.get("reason")) for decision in denials(record))
+        flat["denied"] = " ".join(str(decision.get("reason")) for decision in list_denials(record))
         flat |= {name: " > ".join(record.get(name) or ()) for name in ("chain", "effects")}
         yield _format_row(flat.get(name, "") for name in _COLUMNS)
 
 
-def denials(record: Record) -> list[dict[str, Any]]:
+def list_denials(record: Record) -> list[dict[str, Any]]:
     """Return the denials among a receipt's decisions."""
     return [decision for decision in record.get("decisions") or () if not decision.get("allowed")]
 

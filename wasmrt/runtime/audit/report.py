@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from wasmrt.core.errors import ConfigurationError
-from wasmrt.runtime.audit.reading import Record, denials
+from wasmrt.runtime.audit.reading import Record, list_denials
 
 _SPAN = re.compile(r"([0-9]{1,6})([smhdw])\Z")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
@@ -50,7 +50,7 @@ def format_row(record: Record) -> tuple[str, ...]:
         str(record.get("user")),
         str(record.get("client") or "-"),
         str(record.get("outcome")),
-        str(len(denials(record))),
+        str(len(list_denials(record))),
         f"{seconds:.3f}",
         str(record.get("call_id")),
     )
@@ -137,7 +137,7 @@ def report_on(records: Iterable[Record]) -> Report:
         users[str(record.get("user"))] += 1
         if failed:
             outcomes[str(record.get("outcome"))] += 1
-        denied.update(str(decision.get("reason")) for decision in denials(record))
+        denied.update(str(decision.get("reason")) for decision in list_denials(record))
         if approval := record.get("approval"):
             approvals[" by ".join(str(approval[name]) for name in ("how", "by") if approval.get(name))] += 1
         ended = record["ended_ms"]

@@ -81,7 +81,10 @@ def chain_heads(folder: Path, keys: Keys) -> tuple[ChainHead, ...]:
         ConfigurationError: a head cannot be read.
     """
     with reading():
-        found = [(chain, current_head(chain_folder(folder, chain), keys.of_chain(chain))) for chain in chains(folder)]
+        found = [
+            (chain, current_head(chain_folder(folder, chain), keys.derive_chain_keys(chain)))
+            for chain in chains(folder)
+        ]
     return tuple(ChainHead(chain, head.number, head.hash.hex()) for chain, head in found if head is not None)
 
 
@@ -124,7 +127,9 @@ class _FolderCheck:
         self._folder = folder
         self._expected = expected
         self._first = first
-        before = {chain: current_head(chain_folder(folder, chain), keys.of_chain(chain)) for chain in chains(folder)}
+        before = {
+            chain: current_head(chain_folder(folder, chain), keys.derive_chain_keys(chain)) for chain in chains(folder)
+        }
         self._checks = {
             chain: ChainCheck(
                 folder, chain, keys, self._expected.get(chain), self._first.get(chain, 1), before.get(chain)

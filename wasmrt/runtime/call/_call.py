@@ -163,7 +163,7 @@ def _open_call(
 ) -> tuple[Call, CallServices]:
     effects = effective_effects(request.context, request.parent)
     write_paths = effective_write_paths(request.context, request.parent)
-    effective = target.effective_grant(request.tool, effects, write_paths)
+    effective = target.derive_grant(request.tool, effects, write_paths)
     call = Call(
         call_id=request.context.receipt.call_id or _new_id(),
         tool=target.name,
@@ -173,10 +173,8 @@ def _open_call(
         grant=effective.grant,
         backends=effective.backends,
         find_amendment=partial(target.find_amendment, request.tool),
-        full_grant=(
-            target.effective_grant(request.tool).grant if effects is not None or write_paths else effective.grant
-        ),
-        action=target.name_in_grants(request.tool),
+        full_grant=(target.derive_grant(request.tool).grant if effects is not None or write_paths else effective.grant),
+        action=target.get_name_in_grants(request.tool),
         parent=request.parent,
     )
     services = CallServices(call)
@@ -205,7 +203,7 @@ def _admit(pipeline: CallPipeline, request: CallRequest, call: Call) -> None:
 
 def _run_guest(target: CallTarget, call: Call, tool: str, params: str, context: str | None) -> str:
     assert call.guest is not None
-    return target.component.run(call.guest, target.guest_name(tool), params, context, user=call.user)
+    return target.component.run(call.guest, target.get_guest_name(tool), params, context, user=call.user)
 
 
 def _close_call(pipeline: CallPipeline, call: Call, services: CallServices) -> None:
@@ -236,7 +234,7 @@ def _make_failure(call: Call, error: BaseException) -> BaseException:
         failure.message = clean_line(call, failure.message)
         failure.args = (failure.message,)
         failure.hint = failure.hint and clean_line(call, failure.hint)
-        failure.code = _code_of(call, failure)
+        failure.code = _get_code(call, failure)
         failure.call_id = call.call_id
         failure.usage = call.usage()
         failure.logs = clean_logs(call)
@@ -248,7 +246,7 @@ def _make_failure(call: Call, error: BaseException) -> BaseException:
     return failure
 
 
-def _code_of(call: Call, failure: ToolError) -> str:
+def _get_code(call: Call, failure: ToolError) -> str:
     """Return the code of an error, or the default code of the error's type if the guest or worker set an invalid code.
 
     SECURITY: the code becomes the receipt's outcome, where `ok` means success.
@@ -267,7 +265,7 @@ def _write_refusal_receipt(pipeline: CallPipeline, target: CallTarget, request: 
     if pipeline.audit is None:
         return
     error.call_id = _new_id()
-    known, parent, tool = request.context.receipt, request.parent, target.name_in_grants(request.tool)
+    known, parent, tool = request.context.receipt, request.parent, target.get_name_in_grants(request.tool)
     now = time.time_ns() // 1_000_000
     pipeline.audit(
         known._replace(

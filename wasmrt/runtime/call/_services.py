@@ -28,7 +28,7 @@ from wasmrt.runtime.call._answer import clean_line
 from wasmrt.runtime.call._files import CallFiles
 from wasmrt.runtime.call._state import Call, GuestResponse, ToolRunner
 from wasmrt.sandbox.component.worlds import FailureKind
-from wasmrt.sandbox.guest.refusals import denial_of
+from wasmrt.sandbox.guest.refusals import make_denial
 from wasmrt.sandbox.guest.replies import HostFailure, HttpHead
 from wasmrt.sandbox.guest.requests import (
     ConfigGet,
@@ -111,38 +111,38 @@ class CallServices:
 
     # -- HTTP ------------------------------------------------------------------------------------------------------
 
-    def _http_check(self, request: HttpCheck) -> HostFailure | None:
-        refused = self._http_denial(request.method, request.url)
+    def _check_http(self, request: HttpCheck) -> HostFailure | None:
+        refused = self._find_http_denial(request.method, request.url)
         if refused is None:
             return None
         self.record_denial(refused)
         return self._failure(self._call.redact(refused))
 
-    def _http_open(self, request: HttpOpen) -> HttpHead:
+    def _open_http(self, request: HttpOpen) -> HttpHead:
         call = self._call
-        refused = self._http_denial(request.method, request.url)
+        refused = self._find_http_denial(request.method, request.url)
         if refused is not None:
             raise self._denied(refused)
-        assert call.backends.http is not None  # checked by `_http_denial`
+        assert call.backends.http is not None  # checked by `_find_http_denial`
         response = call.backends.http.open(call, request)
         self._opened += 1
         self._open[self._opened] = response
         return HttpHead(self._opened, response.status, response.headers)
 
-    def _http_read(self, request: HttpRead) -> bytes:
+    def _read_http(self, request: HttpRead) -> bytes:
         return self._open[request.handle].read()
 
-    def _http_read_all(self, request: HttpReadAll) -> bytes:
+    def _read_all_http(self, request: HttpReadAll) -> bytes:
         body = self._open[request.handle].read_all()
         if len(body) > MAX_LIST_BYTES:
             message = f"the response has more than {MAX_LIST_BYTES:,} bytes, the most that a tool receives at once"
             raise HostFailure(FailureKind.OUTPUT_TOO_LARGE, "response-too-large", message)
         return body
 
-    def _http_close(self, request: HttpClose) -> None:
+    def _close_http(self, request: HttpClose) -> None:
         self._open.pop(request.handle).close()
 
-    def _http_denial(self, method: str, url: str) -> Decision | None:
+    def _find_http_denial(self, method: str, url: str) -> Decision | None:
         grant, gateway = self._call.grant, self._call.backends.http
         if grant.http is None:
             networks = self._call.backends.networks if gateway is None else gateway.networks
@@ -154,7 +154,7 @@ class CallServices:
 
     # -- secrets, configuration, tools, progress -------------------------------------------------------------------
 
-    def _secret_exists(self, request: SecretExists) -> bool:
+    def _check_secret(self, request: SecretExists) -> bool:
         decision = self._call.grant.explain_secret(request.name)
         if not decision.allowed:
             self._call.decide(decision)
@@ -168,14 +168,14 @@ class CallServices:
             return False
         return True
 
-    def _config_get(self, request: ConfigGet) -> str | None:
+    def _get_config(self, request: ConfigGet) -> str | None:
         decision = self._call.grant.explain_config(request.key)
         if not decision.allowed:
             self.record_denial(decision)
             return None
-        return dict(self._config_list(ConfigList())).get(request.key)
+        return dict(self._list_config(ConfigList())).get(request.key)
 
-    def _config_list(self, request: ConfigList) -> list[tuple[str, str]]:
+    def _list_config(self, request: ConfigList) -> list[tuple[str, str]]:
         granted, redact = self._call.grant.config_store, self._call.scanner.redact
         values = {} if granted is None else granted.by_key
         # SECURITY: a guest never receives a secret, even if the grant contains one by mistake.
@@ -251,7 +251,7 @@ class CallServices:
     # -- denials ---------------------------------------------------------------------------------------------------
 
     def _record_guest_refusal(self, request: Refuse) -> None:
-        self.record_denial(denial_of(request))
+        self.record_denial(make_denial(request))
 
     def record_denial(self, decision: Decision) -> None:
         """Record a denial, but only once for each target, and at most `MAX_REFUSALS` denials in total."""
@@ -281,14 +281,14 @@ def _invoke_denial(alias: str, reason: Reason, rule: str, hint: str) -> Decision
 
 
 _HANDLERS: dict[type[object], Callable[..., object]] = {
-    HttpCheck: CallServices._http_check,
-    HttpOpen: CallServices._http_open,
-    HttpRead: CallServices._http_read,
-    HttpReadAll: CallServices._http_read_all,
-    HttpClose: CallServices._http_close,
-    SecretExists: CallServices._secret_exists,
-    ConfigGet: CallServices._config_get,
-    ConfigList: CallServices._config_list,
+    HttpCheck: CallServices._check_http,
+    HttpOpen: CallServices._open_http,
+    HttpRead: CallServices._read_http,
+    HttpReadAll: CallServices._read_all_http,
+    HttpClose: CallServices._close_http,
+    SecretExists: CallServices._check_secret,
+    ConfigGet: CallServices._get_config,
+    ConfigList: CallServices._list_config,
     InvokeTool: CallServices._invoke_tool,
     ReportProgress: CallServices._report_progress,
     Refuse: CallServices._record_guest_refusal,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from wasmrt.capabilities import (
     Capabilities,
     WorkspaceWriteCapability,
-    amendment_of,
     asks_for,
     for_tool,
+    make_amendment,
     with_added_entries,
     within_effects,
     within_write_paths,
@@ -72,9 +72,7 @@ class CallTarget:
         """The component's tools by name."""
         decides = worlds.schema_decides(component.world)
         if tools is not None:
-            self.specs.update(
-                {name: _complete_spec(spec, self._own.get(name), decides) for name, spec in tools.items()}
-            )
+            self.specs.update({name: _fill_in_spec(spec, self._own.get(name), decides) for name, spec in tools.items()})
         self._packaged = tools is not None
         self.checked = self._packaged or decides
         """True if the host rejects params that do not fit the schema; otherwise the guest decides."""
@@ -96,7 +94,7 @@ class CallTarget:
     def limits(self) -> ResourceLimits:
         return self.component.limits
 
-    def effective_grant(
+    def derive_grant(
         self, tool: str, effects: frozenset[Effect] | None = None, write_paths: WritePaths = ()
     ) -> EffectiveGrant:
         """Return the part of the grant that applies to a call of one tool, without the parts for other tools.
@@ -139,13 +137,13 @@ class CallTarget:
         """The hint for a call that does not choose a tool of a component with several tools."""
         return f"choose a tool (on the command line with --tool NAME): {', '.join(self.specs) or 'none'}"
 
-    def name_in_grants(self, tool: str) -> str:
+    def get_name_in_grants(self, tool: str) -> str:
         """Return the name by which grants of other tools refer to this tool."""
         if tool not in self.specs:
             return self.name
         return f"{self.name}.{tool}" if len(self.specs) > 1 or self.specs[tool].capability_id else self.name
 
-    def guest_name(self, tool: str) -> str:
+    def get_guest_name(self, tool: str) -> str:
         """Return the name of a tool within the component.
 
         If a component selects the tool by the context, all its tools have the same name within the component.
@@ -158,7 +156,7 @@ class CallTarget:
             return None
         requested = self.request()
         if requested.tools is None:
-            return str(amendment_of(addition)) if asks_for(requested, addition) else None
+            return str(make_amendment(addition)) if asks_for(requested, addition) else None
         return f"tools={tool}" if asks_for(for_tool(requested, tool), addition) else None
 
     def accept(self, tool: str, params: Any) -> Any:
@@ -217,7 +215,7 @@ class CallTarget:
         )
 
 
-def _complete_spec(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
+def _fill_in_spec(spec: ToolSpec, own: ToolSpec | None, decides: bool) -> ToolSpec:
     """Return a tool of a package, with missing fields taken from the component's own description.
 
     `decides` is True if the component's world enforces the component's own schema.

@@ -6,7 +6,7 @@ from wasmrt.capabilities import WorkspaceWriteCapability
 from wasmrt.core.errors import CapabilityDeniedError
 from wasmrt.core.model import Reason
 from wasmrt.runtime.workspace._journal import CallJournal
-from wasmrt.runtime.workspace._refusals import refusal
+from wasmrt.runtime.workspace._refusals import make_refusal
 
 _SECTION = WorkspaceWriteCapability.section
 
@@ -43,7 +43,7 @@ class WriteBudget:
         if size > granted.max_file_bytes:
             rule = f"a file may have at most {granted.max_file_bytes} bytes"
             hint = f"increase {_SECTION}.max_file_bytes if the tool needs larger files"
-            raise refusal(Reason.FILE_TOO_LARGE, rule, path, hint, writing=True)
+            raise make_refusal(Reason.FILE_TOO_LARGE, rule, path, hint, writing=True)
         if self._bytes + size > granted.max_bytes:
             rule = f"a call may write at most {granted.max_bytes} bytes"
             raise _budget_error(rule, path, f"increase {_SECTION}.max_bytes if the tool needs to write more")
@@ -69,4 +69,4 @@ class WriteBudget:
 
 
 def _budget_error(rule: str, path: str, hint: str) -> CapabilityDeniedError:
-    return refusal(Reason.WRITE_BUDGET, rule, path, hint, writing=True)
+    return make_refusal(Reason.WRITE_BUDGET, rule, path, hint, writing=True)

@@ -30,8 +30,8 @@ from wasmrt.runtime.workspace._journal_file import (
     read_head,
     read_journal,
 )
-from wasmrt.runtime.workspace._refusals import refusal
-from wasmrt.runtime.workspace._states import ABSENT, Kind, State, content_at, state_at
+from wasmrt.runtime.workspace._refusals import make_refusal
+from wasmrt.runtime.workspace._states import ABSENT, Kind, State, read_content, state_at
 
 _SUFFIX = ".undo"
 _ROOM_BYTES = MAX_UNDO_BYTES - MAX_UNDO_CALL_BYTES
@@ -121,7 +121,7 @@ class CallJournal:
         """Return the state of a name, or None if already recorded. Append content that would be lost to `contents`."""
         if path in self._after and path not in self._in_place:
             return None
-        state, content = content_at(folder, name, MAX_UNDO_FILE_BYTES)
+        state, content = read_content(folder, name, MAX_UNDO_FILE_BYTES)
         if state.kind is Kind.FILE and state.digest not in self._kept:
             if content is None:
                 rule = f"the file exceeds {MAX_UNDO_FILE_BYTES // MIB} MiB, so its change could not be undone"
@@ -154,7 +154,7 @@ class CallJournal:
         except OSError as error:
             if error.errno in _NO_SPACE:
                 rule, hint = "there is no space left for the undo journal", "free some space"
-                raise refusal(Reason.NO_SPACE, rule, path, hint, writing=True) from error
+                raise make_refusal(Reason.NO_SPACE, rule, path, hint, writing=True) from error
             raise _not_undoable_error(path, "the undo journal cannot be written") from error
         self._kept.update(digest for digest, _ in contents)
         self._after.update((change.path, change.after) for change in changes)
@@ -174,7 +174,7 @@ def _set_state(states: dict[str, State], name: str, state: State | None) -> None
 
 def _not_undoable_error(path: str, rule: str) -> CapabilityDeniedError:
     hint = f"make the change by hand, or disable undo: {set_command('workspace.undo', False)}"
-    return refusal(Reason.NOT_UNDOABLE, rule, path, hint, writing=True)
+    return make_refusal(Reason.NOT_UNDOABLE, rule, path, hint, writing=True)
 
 
 class UndoJournal:
@@ -199,7 +199,7 @@ class UndoJournal:
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         owner = blake3(head.user.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         self._delete_oldest(owner)
-        path = self._folder / f"{self._next_stamp():020d}.{owner}-{head.call_id}{_SUFFIX}"
+        path = self._folder / f"{self._make_stamp():020d}.{owner}-{head.call_id}{_SUFFIX}"
         drafted = self._folder / draft_name()  # so that a journal never has an incomplete head
         handle = os.open(drafted, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
@@ -212,7 +212,7 @@ class UndoJournal:
             raise
         return handle
 
-    def _next_stamp(self) -> int:
+    def _make_stamp(self) -> int:
         """Return the time in ns, or a later time if there is a later journal: the clock may have been set back."""
         last = next((int(name[:20]) for name in reversed(self._names()) if name[:20].isdecimal()), 0)
         return max(time.time_ns(), last + 1)
@@ -285,21 +285,21 @@ class UndoJournal:
 
     def _delete_oldest(self, owner: str) -> None:
         """Delete the oldest journals of the user who has the most, preferably of `owner`. Other users keep theirs."""
-        sizes = {name: _file_size(self._folder, name) for name in self._names()}
-        calls = Counter({owner: 1}) + Counter(map(_owner_of, sizes))
+        sizes = {name: _get_file_size(self._folder, name) for name in self._names()}
+        calls = Counter({owner: 1}) + Counter(map(_get_owner, sizes))
         used: Counter[str] = Counter()
         for name, size in sizes.items():
-            used[_owner_of(name)] += size
+            used[_get_owner(name)] += size
         while sizes and ((full := used.total() > _ROOM_BYTES) or calls.total() > MAX_UNDO_CALLS):
             held = used if full else calls
-            most = max(map(_owner_of, sizes), key=lambda each: (held[each], each == owner))
-            oldest = next(name for name in sizes if _owner_of(name) == most)
+            most = max(map(_get_owner, sizes), key=lambda each: (held[each], each == owner))
+            oldest = next(name for name in sizes if _get_owner(name) == most)
             used[most] -= sizes.pop(oldest)
             calls[most] -= 1
             (self._folder / oldest).unlink(missing_ok=True)
 
 
-def _owner_of(name: str) -> str:
+def _get_owner(name: str) -> str:
     return name.partition("-")[0].partition(".")[2]
 
 
@@ -307,7 +307,7 @@ def _call_id_of(name: str) -> str:
     return name.removesuffix(_SUFFIX).partition("-")[2]
 
 
-def _file_size(folder: Path, name: str) -> int:
+def _get_file_size(folder: Path, name: str) -> int:
     with suppress(FileNotFoundError):  # another process deleted it
         return os.stat(f"{folder}/{name}").st_size  # noqa: PTH116 - a Path object for each file takes twice as long
     return 0

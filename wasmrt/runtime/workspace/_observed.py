@@ -57,9 +57,9 @@ def record_observed(journal: UndoJournal, head: JournalHead, earlier: Iterable[E
     unchanged: list[str] = []
     handle, used = -1, 0
     try:
-        for each, after in _current(Path(head.root), earlier):
+        for each, after in _iter_current(Path(head.root), earlier):
             before = each.state()
-            if before is not None and after is not None and before.same_as(after) and before.mode == after.mode:
+            if before is not None and after is not None and before.is_same_as(after) and before.mode == after.mode:
                 unchanged.append(each.path)
                 continue
             size = len(each.content or b"")
@@ -80,7 +80,7 @@ def record_observed(journal: UndoJournal, head: JournalHead, earlier: Iterable[E
     return Observed(tuple(recorded), tuple(lost), tuple(unchanged))
 
 
-def _current(root: Path, earlier: Iterable[Earlier]) -> Iterator[tuple[Earlier, State | None]]:
+def _iter_current(root: Path, earlier: Iterable[Earlier]) -> Iterator[tuple[Earlier, State | None]]:
     """Yield each name with its current state, or None if that cannot be recorded."""
     left = _MAX_HASHED_BYTES
     for each in earlier:

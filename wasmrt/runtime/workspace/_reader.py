@@ -12,7 +12,7 @@ from wasmrt.core.errors import CapabilityDeniedError, ConfigurationError
 from wasmrt.core.files import UnfitFileError, open_file
 from wasmrt.core.limits import MAX_WORKSPACE_ENTRIES, MAX_WORKSPACE_FILE_BYTES
 from wasmrt.core.model import Reason
-from wasmrt.runtime.workspace._refusals import refusal, refusal_of
+from wasmrt.runtime.workspace._refusals import convert_denial, make_refusal
 from wasmrt.runtime.workspace._walk import OutsideError, Walk, walking
 from wasmrt.sandbox.guest.replies import DirectoryEntry
 
@@ -56,14 +56,14 @@ class WorkspaceReader:
     def _read(self, path: str, part: tuple[int, int] | None) -> bytes:
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
-            raise refusal_of(decision)
+            raise convert_denial(decision)
         if path.endswith(("/", "/.")):
-            raise refusal(Reason.INVALID_PATH, "a file's path must not end in a slash", path, "remove the slash")
+            raise make_refusal(Reason.INVALID_PATH, "a file's path must not end in a slash", path, "remove the slash")
         try:
             with walking(self._root) as walk:
                 name = walk.to(path)
                 if name is None:
-                    raise refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
+                    raise make_refusal(Reason.NOT_A_FILE, "the path is a directory", path, "list it instead")
                 self._check_real(walk.path_of(name), path)
                 return _read_file(walk.here, name, path, part)
         except OSError as error:
@@ -80,11 +80,11 @@ class WorkspaceReader:
         if path:
             decision = self._capabilities.explain_workspace(path)
             if not decision.allowed:
-                raise refusal_of(decision)
+                raise convert_denial(decision)
         try:
             with walking(self._root) as walk:
                 if walk.to(path) is not None:
-                    raise refusal(Reason.NOT_A_FILE, "the path is not a directory", path, "read it instead")
+                    raise make_refusal(Reason.NOT_A_FILE, "the path is not a directory", path, "read it instead")
                 self._check_real(walk.path_of(), path)
                 return _list_directory(walk, path)
         except OSError as error:
@@ -98,7 +98,7 @@ class WorkspaceReader:
         """
         decision = self._capabilities.explain_workspace(path)
         if not decision.allowed:
-            raise refusal_of(decision)
+            raise convert_denial(decision)
         own = plain_path(path).rpartition("/")[2]
         try:
             with walking(self._root) as walk:
@@ -111,7 +111,7 @@ class WorkspaceReader:
             raise _convert_os_error(error, path) from None
         if not stat.S_ISREG(status.st_mode):
             rule, hint = "the path is neither a file nor a directory", "choose a regular file"
-            raise refusal(Reason.NOT_A_FILE, rule, path, hint)
+            raise make_refusal(Reason.NOT_A_FILE, rule, path, hint)
         return DirectoryEntry(own, False, status.st_size)
 
     def _check_real(self, real: str, path: str) -> None:
@@ -119,17 +119,17 @@ class WorkspaceReader:
         granted = self._capabilities.workspace_read
         if granted is None or not granted.allows(real):
             rule = "the path is a link to a file or folder that workspace.allowed_prefixes does not contain"
-            raise refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant access to the link's target as well")
+            raise make_refusal(Reason.PREFIX_NOT_ALLOWED, rule, path, "grant access to the link's target as well")
 
 
 def _read_file(directory: int, name: str, path: str, part: tuple[int, int] | None) -> bytes:
     # Checked before opening, because opening a device can have effects; the opened file is checked again.
     if not stat.S_ISREG(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file")
+        raise make_refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file")
     try:
         with open_file(name, folder=directory, follow_link=False) as (file, status):
             if status.st_nlink > 1:
-                raise refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
+                raise make_refusal(Reason.NOT_A_FILE, "the file has several names (hard links)", path, "copy the file")
             if part is not None:
                 offset, length = part
                 file.seek(min(offset, status.st_size))
@@ -139,9 +139,9 @@ def _read_file(directory: int, name: str, path: str, part: tuple[int, int] | Non
                 if len(content) <= MAX_WORKSPACE_FILE_BYTES:
                     return content
     except UnfitFileError:
-        raise refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file") from None
+        raise make_refusal(Reason.NOT_A_FILE, "the path is not a regular file", path, "choose a regular file") from None
     rule = f"the file is larger than {MAX_WORKSPACE_FILE_BYTES} bytes"
-    raise refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
+    raise make_refusal(Reason.FILE_TOO_LARGE, rule, path, "split the file")
 
 
 def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
@@ -152,7 +152,7 @@ def _list_directory(walk: Walk, path: str) -> tuple[DirectoryEntry, ...]:
             seen += 1
             if seen > MAX_WORKSPACE_ENTRIES:
                 rule = f"the directory has more than {MAX_WORKSPACE_ENTRIES} entries"
-                raise refusal(Reason.TOO_MANY_ENTRIES, rule, path, "read the files of the directory by name")
+                raise make_refusal(Reason.TOO_MANY_ENTRIES, rule, path, "read the files of the directory by name")
             if path_problem(entry.name) is None and not entry.is_symlink():
                 entries += _describe_entry(entry)
     return tuple(sorted(entries, key=lambda entry: entry.name))
@@ -172,5 +172,7 @@ def _describe_entry(entry: os.DirEntry[str]) -> list[DirectoryEntry]:
 
 def _convert_os_error(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, OutsideError):
-        return refusal(Reason.INVALID_PATH, "the path leads out of the workspace", path, "use a path without links")
-    return refusal(Reason.NOT_FOUND, "there is no readable file with this path", path, "list its parent folder")
+        return make_refusal(
+            Reason.INVALID_PATH, "the path leads out of the workspace", path, "use a path without links"
+        )
+    return make_refusal(Reason.NOT_FOUND, "there is no readable file with this path", path, "list its parent folder")

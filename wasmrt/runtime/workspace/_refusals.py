@@ -8,14 +8,14 @@ from wasmrt.core.limits import MAX_PATH_BYTES
 from wasmrt.core.model import Decision, Reason
 
 
-def refusal(reason: Reason, rule: str, path: str, hint: str, *, writing: bool = False) -> CapabilityDeniedError:
+def make_refusal(reason: Reason, rule: str, path: str, hint: str, *, writing: bool = False) -> CapabilityDeniedError:
     """Return the error for a workspace path that may not be read or, with `writing`, written."""
     shown = path[:MAX_PATH_BYTES].encode("unicode_escape").decode("ascii")
     capability = (WorkspaceWriteCapability if writing else WorkspaceCapability).section
-    return refusal_of(Decision(False, reason, rule, hint=hint, capability=capability, subject=shown))
+    return convert_denial(Decision(False, reason, rule, hint=hint, capability=capability, subject=shown))
 
 
-def refusal_of(decision: Decision) -> CapabilityDeniedError:
+def convert_denial(decision: Decision) -> CapabilityDeniedError:
     """Return the error for a decision that denies access to a workspace path."""
     act = "writing" if decision.capability == WorkspaceWriteCapability.section else "reading"
     return CapabilityDeniedError(f"the workspace denied {act} {decision.subject!r}: {decision.rule}", decision=decision)

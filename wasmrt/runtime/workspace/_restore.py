@@ -101,7 +101,7 @@ class Restorer:
         self._moved = [step.path for step in removed if self._current[step.path].kind is Kind.FILE]
         going = {step.path for step in steps}
         stay = (path for path, state in self._current.items() if state.kind is Kind.FILE and path not in going)
-        self._taken = {self._inode_of(path) for path in stay}
+        self._taken = {self._get_inode(path) for path in stay}
         self._save_replaced_files(made, restored)
         for step in made:
             if self._current[step.path].kind is Kind.FILE:
@@ -136,7 +136,7 @@ class Restorer:
             UndoError: the name has changed.
         """
         now = state_at(folder, name)
-        if now != ABSENT and not now.same_as(self._current[path]):
+        if now != ABSENT and not now.is_same_as(self._current[path]):
             raise UndoError(
                 f"{path} was changed during the undo, which stopped there",
                 code="undo-conflict", hint="run the command again: it shows the remaining changes",
@@ -191,15 +191,15 @@ class Restorer:
 
     def _find_moved_file(self, to: State) -> str | None:
         """Return a file to remove, not used yet, with the state `to`, preferably with the same time, or None."""
-        fit = [path for path in self._moved if self._current[path].same_as(to)]
+        fit = [path for path in self._moved if self._current[path].is_same_as(to)]
         for path in sorted(fit, key=lambda each: self._current[each] != to):
-            inode = self._inode_of(path)
+            inode = self._get_inode(path)
             if inode not in self._taken:
                 self._taken.add(inode)
                 return path
         return None
 
-    def _inode_of(self, path: str) -> tuple[int, int]:
+    def _get_inode(self, path: str) -> tuple[int, int]:
         with _open_parent(self._root, path) as (walk, name):
             status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
         return status.st_dev, status.st_ino

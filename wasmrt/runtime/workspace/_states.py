@@ -37,7 +37,7 @@ class State(NamedTuple):
     uid: int = -1
     gid: int = -1
 
-    def same_as(self, other: State) -> bool:
+    def is_same_as(self, other: State) -> bool:
         """Return whether two states have the same kind and, for files, the same permissions and content."""
         if self.kind is not other.kind or self.kind is Kind.OTHER:
             return False
@@ -66,9 +66,9 @@ def read_state(data: Any) -> State:
     return State(Kind(kind), mode & _MODE, size, digest, mtime, uid, gid)
 
 
-def state_of(content: bytes, status: os.stat_result) -> State:
+def make_state(content: bytes, status: os.stat_result) -> State:
     """Return the state of a file, given its content and status."""
-    return _file_state(blake3(content).hexdigest(), len(content), status)
+    return _make_file_state(blake3(content).hexdigest(), len(content), status)
 
 
 def state_at(folder: int, name: str) -> State:
@@ -80,7 +80,7 @@ def state_at(folder: int, name: str) -> State:
     return _read_state(folder, name, None)[0]
 
 
-def content_at(folder: int, name: str, max_bytes: int) -> tuple[State, bytes | None]:
+def read_content(folder: int, name: str, max_bytes: int) -> tuple[State, bytes | None]:
     """Return the state of a name, and the content if the name is a file of at most `max_bytes`, otherwise None.
 
     Raises:
@@ -103,10 +103,10 @@ def _read_state(folder: int, name: str, keep_bytes: int | None) -> tuple[State, 
             if keep_bytes is not None and opened.st_size <= keep_bytes:
                 content = file.read(keep_bytes + 1)
                 if len(content) <= keep_bytes:
-                    return state_of(content, opened), content
+                    return make_state(content, opened), content
                 file.seek(0)
             digest, size = _hash_file(file)
-            return _file_state(digest, size, opened), None
+            return _make_file_state(digest, size, opened), None
     except UnfitFileError:
         return State(Kind.OTHER), None
 
@@ -119,6 +119,6 @@ def _hash_file(file: BinaryIO) -> tuple[str, int]:
     return hashed.hexdigest(), size
 
 
-def _file_state(digest: str, size: int, status: os.stat_result) -> State:
+def _make_file_state(digest: str, size: int, status: os.stat_result) -> State:
     mode = stat.S_IMODE(status.st_mode)
     return State(Kind.FILE, mode, size, digest, status.st_mtime_ns, status.st_uid, status.st_gid)

@@ -141,7 +141,7 @@ def _make_plan(record: JournalRecord, expected: Mapping[str, State]) -> tuple[Un
     conflicts: list[UndoConflict] = []
     for path, then in before.items():
         now = current[path]
-        if now.same_as(then):
+        if now.is_same_as(then):
             continue
         step = UndoStep(_choose_act(then, now), path, then)
         problem, can_force = _find_problem(root, step, now, after[path], {**expected, **before}, at_hand)
@@ -164,7 +164,7 @@ def _find_problem(
     root: Path, step: UndoStep, now: State, after: list[State], before: dict[str, State], at_hand: set[str]
 ) -> tuple[str | None, bool]:
     """Return the problem that makes a step a conflict, or None; and whether the step can be forced."""
-    expected = any(now.same_as(each) for each in after)
+    expected = any(now.is_same_as(each) for each in after)
     if now.kind is Kind.OTHER or (not expected and {now.kind, step.to.kind} == {Kind.FILE, Kind.DIRECTORY}):
         return "is a different kind of file now", False
     if step.do is Act.RESTORE and step.to.digest not in at_hand:

@@ -85,7 +85,7 @@ class Walk:
         """Return to the parent directory."""
         self._leave()
 
-    def statuses(self) -> list[os.stat_result]:
+    def read_statuses(self) -> list[os.stat_result]:
         """Return the status of every directory from the root to the current one."""
         return [os.fstat(handle) for handle in self._open]
 

@@ -22,8 +22,8 @@ from wasmrt.core.places import find_places
 from wasmrt.runtime.workspace._budget import WriteBudget
 from wasmrt.runtime.workspace._draft import draft, set_owner
 from wasmrt.runtime.workspace._journal import UndoJournal, program_of
-from wasmrt.runtime.workspace._refusals import refusal, refusal_of
-from wasmrt.runtime.workspace._states import ABSENT, DIRECTORY, State, state_of
+from wasmrt.runtime.workspace._refusals import convert_denial, make_refusal
+from wasmrt.runtime.workspace._states import ABSENT, DIRECTORY, State, make_state
 from wasmrt.runtime.workspace._walk import LinkError, Walk, walking
 
 _PERMISSIONS = 0o777
@@ -104,7 +104,7 @@ class WorkspaceWriter:
             with draft(walk.here, content, finish) as drafted:
                 after = ABSENT  # not used without a journal
                 if budget.journal is not None:
-                    after = state_of(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
+                    after = make_state(content, os.stat(drafted, dir_fd=walk.here, follow_symlinks=False))
                 with _record_change(budget, walk, name, plain, after):
                     if new:
                         os.link(drafted, name, src_dir_fd=walk.here, dst_dir_fd=walk.here)  # link never replaces a file
@@ -178,11 +178,11 @@ class WorkspaceWriter:
     ) -> None:
         if new.startswith(f"{plain}/"):
             rule, hint = "a folder cannot be moved into itself", "choose a name outside of the folder"
-            raise refusal(Reason.INVALID_PATH, rule, new, hint, writing=True)
+            raise make_refusal(Reason.INVALID_PATH, rule, new, hint, writing=True)
         # SECURITY: an existing folder may contain protected files at any depth.
         if not budget.has_created(plain):
             rule, hint = "only folders created by this call can be moved", "move the files one by one"
-            raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, plain, hint, writing=True)
+            raise make_refusal(Reason.REMOVE_NOT_ALLOWED, rule, plain, hint, writing=True)
         if _stat_name(target, new_name) is not None:
             raise FileExistsError(errno.EEXIST, "exists")
         journal = budget.journal
@@ -195,12 +195,12 @@ class WorkspaceWriter:
         """Yield a walk to the parent folder of a writable path, the last segment, and the normalized path."""
         decision = self._capabilities.explain_workspace_write(path)
         if not decision.allowed:
-            raise refusal_of(decision)
+            raise convert_denial(decision)
         plain = plain_path(path)
         folder, _, name = plain.rpartition("/")
         if not name:
             rule = "the path is the workspace itself"
-            raise refusal(Reason.INVALID_PATH, rule, path, "use the path of a file in it", writing=True)
+            raise make_refusal(Reason.INVALID_PATH, rule, path, "use the path of a file in it", writing=True)
         try:
             with walking(self._root) as walk:
                 walk.down(folder)
@@ -212,7 +212,7 @@ class WorkspaceWriter:
     def _check_directory(self, walk: Walk, name: str, status: os.stat_result, path: str) -> None:
         if not stat.S_ISDIR(status.st_mode):
             rule = "the path is not a directory"
-            raise refusal(Reason.NOT_A_FILE, rule, path, "remove it as a file", writing=True)
+            raise make_refusal(Reason.NOT_A_FILE, rule, path, "remove it as a file", writing=True)
         walk.down(name)
         self._check_place(walk, path)
         walk.up()
@@ -221,7 +221,7 @@ class WorkspaceWriter:
         # SECURITY: compare the identities of the folders, because a mount is another name for a folder. Also compare
         # their names, because a tool that creates a missing folder of wasmrt would control its content.
         place = _fold_case(self._resolved / plain)
-        here = walk.statuses()
+        here = walk.read_statuses()
         for folder, kept in self._protected:
             inside = place.is_relative_to(kept)
             with suppress(OSError):
@@ -229,14 +229,14 @@ class WorkspaceWriter:
                 inside = inside or any(os.path.samestat(status, each) for each in here)
             if inside:
                 rule = "the folder contains wasmrt's own settings or data, which tools cannot change"
-                raise refusal(Reason.PROTECTED_FILE, rule, plain, "write to another folder", writing=True)
+                raise make_refusal(Reason.PROTECTED_FILE, rule, plain, "write to another folder", writing=True)
 
     def _check_remove(self, plain: str, path: str, budget: WriteBudget) -> None:
         if not self._granted.remove and not budget.has_created(plain):
             section = WorkspaceWriteCapability.section
             rule = f"{section}.remove is not granted, and the call did not create this file"
             hint = f'add to {section}: "remove": true'
-            raise refusal(Reason.REMOVE_NOT_ALLOWED, rule, path, hint, writing=True)
+            raise make_refusal(Reason.REMOVE_NOT_ALLOWED, rule, path, hint, writing=True)
 
 
 def _fold_case(path: Path) -> Path:
@@ -263,7 +263,7 @@ def _require_status(walk: Walk, name: str) -> os.stat_result:
 def _require_regular(status: os.stat_result, path: str) -> os.stat_result:
     if not stat.S_ISREG(status.st_mode):
         rule, hint = _RULES[Reason.NOT_A_FILE]
-        raise refusal(Reason.NOT_A_FILE, rule, path, hint, writing=True)
+        raise make_refusal(Reason.NOT_A_FILE, rule, path, hint, writing=True)
     return status
 
 
@@ -303,7 +303,7 @@ def _copy_permissions(handle: int, like: os.stat_result) -> None:
 def _convert_os_error(error: OSError, path: str) -> CapabilityDeniedError:
     if isinstance(error, LinkError):
         rule, hint = "the path contains a symbolic link", "use a path without links"
-        return refusal(Reason.INVALID_PATH, rule, path, hint, writing=True)
+        return make_refusal(Reason.INVALID_PATH, rule, path, hint, writing=True)
     reason = _REASONS.get(error.errno or 0, Reason.NOT_FOUND)
     rule, hint = _RULES[reason]
-    return refusal(reason, rule, path, hint, writing=True)
+    return make_refusal(reason, rule, path, hint, writing=True)

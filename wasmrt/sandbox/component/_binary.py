@@ -45,7 +45,7 @@ def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
     if not data:
         raise NotWasmError("the file is empty", hint="build or download the component again")
     if data[:4] != MAGIC[: len(data)]:
-        raise NotWasmError("this is not WebAssembly", hint=_likely_fix(data))
+        raise NotWasmError("this is not WebAssembly", hint=_suggest_fix(data))
     if len(data) < len(HEADER):
         raise InvalidComponentError(
             "the component is cut off in its first 8 bytes", hint="build or download the component again"
@@ -63,7 +63,7 @@ def check_header(data: bytes, *, max_bytes: int = COMPONENT_MAX_BYTES) -> None:
         )
 
 
-def _likely_fix(data: bytes) -> str:
+def _suggest_fix(data: bytes) -> str:
     start = data[:64].lstrip()
     if start.startswith((b"(module", b"(component", b";;")):
         return f"it looks like WebAssembly text; {TEXT_HINT}"

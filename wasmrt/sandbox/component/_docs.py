@@ -36,11 +36,11 @@ def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
     with suppress(InvalidComponentError):
         for kind, content in read_sections(Reader(component)):
             if kind == CUSTOM:
-                docs |= dict(_package(_tree(content)))
+                docs |= dict(_iter_package_docs(_read_tree(content)))
     return docs
 
 
-def _tree(section: Reader) -> Any:
+def _read_tree(section: Reader) -> Any:
     try:
         if section.name() not in (DOCS_SECTION, OWN_DOCS_SECTION):
             return None
@@ -57,27 +57,27 @@ def doc_of(docs: Docs, interface: str, function: str) -> str | None:
     return docs.get((path, function)) or docs.get((path.rpartition("/")[2], function))
 
 
-def _package(package: Any) -> Iterator[tuple[tuple[str, str], str]]:
-    for world in _members(package, "worlds").values():
+def _iter_package_docs(package: Any) -> Iterator[tuple[tuple[str, str], str]]:
+    for world in _get_members(package, "worlds").values():
         for key in ("funcs", "func_exports"):
-            yield from _functions("", _members(world, key))
+            yield from _iter_function_docs("", _get_members(world, key))
         for key in ("interfaces", "interface_exports"):
-            for name, interface in _members(world, key).items():
-                yield from _functions(name, _members(interface, "funcs"))
+            for name, interface in _get_members(world, key).items():
+                yield from _iter_function_docs(name, _get_members(interface, "funcs"))
     named = package.get("package") if isinstance(package, dict) else None
     path = f"{named.partition('@')[0]}/" if isinstance(named, str) else ""
-    for name, interface in _members(package, "interfaces").items():
-        yield from _functions(path + name, _members(interface, "funcs"))
+    for name, interface in _get_members(package, "interfaces").items():
+        yield from _iter_function_docs(path + name, _get_members(interface, "funcs"))
 
 
-def _functions(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
+def _iter_function_docs(interface: str, functions: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], str]]:
     for name, entry in functions.items():
         text = entry.get("docs") if isinstance(entry, dict) else entry  # in version 0 the entry is the text itself
         if isinstance(text, str) and (line := printable_line(text, MAX_DESCRIPTION_BYTES)):
             yield (interface, name), line
 
 
-def _members(value: Any, key: str) -> Mapping[str, Any]:
+def _get_members(value: Any, key: str) -> Mapping[str, Any]:
     inner = value.get(key) if isinstance(value, dict) else None
     return inner if isinstance(inner, dict) else {}
 
@@ -94,14 +94,14 @@ def producers(component: bytes) -> dict[str, list[str]]:
     tool with its version. Sections of nested modules and components are included. Malformed parts are ignored.
     """
     found: dict[str, list[str]] = {}
-    for section in _custom_sections(component):
+    for section in _iter_custom_sections(component):
         with suppress(InvalidComponentError):
             if section.name() == "producers":
                 _read_producers(section, found)
     return found
 
 
-def _custom_sections(component: bytes) -> Iterator[Reader]:
+def _iter_custom_sections(component: bytes) -> Iterator[Reader]:
     """Yield every custom section of the component and of all components and modules inside it.
 
     The limit on sections applies to all levels together.
@@ -125,13 +125,13 @@ def _custom_sections(component: bytes) -> Iterator[Reader]:
 
 def _read_producers(section: Reader, found: dict[str, list[str]]) -> None:
     for _ in range(min(section.u32(), _MAX_FIELDS)):
-        name = _text(section)
+        name = _get_text(section)
         values = found.setdefault(name, []) if name else []
         for _ in range(min(section.u32(), _MAX_VALUES)):
-            value = f"{_text(section)} {_text(section)}".strip()
+            value = f"{_get_text(section)} {_get_text(section)}".strip()
             if value and value not in values and len(values) < _MAX_VALUES:
                 values.append(value)
 
 
-def _text(section: Reader) -> str:
+def _get_text(section: Reader) -> str:
     return printable_line(section.take(section.u32()).decode("utf-8", "replace"), _MAX_TEXT_BYTES)

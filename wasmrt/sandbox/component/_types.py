@@ -190,7 +190,7 @@ class ComponentType(NamedTuple):
 def walk(kind: WitType) -> Iterator[WitType]:
     """Yield `kind` and every type inside it, depth first."""
     yield kind
-    for inner in _children(kind):
+    for inner in _list_children(kind):
         yield from walk(inner)
 
 
@@ -200,7 +200,7 @@ def has_unbounded_lift(kind: WitType) -> bool:
     return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)
 
 
-def _children(kind: WitType) -> tuple[WitType, ...]:
+def _list_children(kind: WitType) -> tuple[WitType, ...]:
     match kind:
         case ListType(element):
             return (element,)

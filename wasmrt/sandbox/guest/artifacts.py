@@ -78,7 +78,9 @@ class DiskCache:
             return
         try:
             # The write need not be durable: a file that a power failure damages fails verification, and is made again.
-            replace_file(self._path(key), self._mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False)
+            replace_file(
+                self._path(key), self._make_mac(key).update(artifact).digest(_MAC_BYTES), artifact, durable=False
+            )
             remove_artifacts(self.folder, self._max_bytes)
         except OSError as error:
             self._warn(f"cannot write to the compile cache ({error.strerror}); this tool is not cached")
@@ -87,7 +89,7 @@ class DiskCache:
         """Pass an artifact to `take` in pieces. Return False if the artifact does not exist or fails verification."""
         if self._key is None:
             return False
-        path, mac = self._path(key), self._mac(key)
+        path, mac = self._path(key), self._make_mac(key)
         try:
             with open_file(path, follow_link=False) as (file, status):
                 if status.st_size > self._max_bytes + _MAC_BYTES:
@@ -114,7 +116,7 @@ class DiskCache:
     def _path(self, key: str) -> Path:
         return self.folder / (blake3(key.encode()).hexdigest() + _SUFFIX)
 
-    def _mac(self, key: str) -> blake3:
+    def _make_mac(self, key: str) -> blake3:
         assert self._key is not None
         return blake3(key.encode() + b"\0", key=self._key)
 
@@ -172,20 +174,20 @@ def cache_key(digest: str, version: str, config: EngineConfig) -> str:
 
     That is the component's digest, the engine's version and settings, and the processor.
     """
-    return "|".join((digest, version, config.key, _processor()))
+    return "|".join((digest, version, config.key, _describe_processor()))
 
 
-def _processor() -> str:
+def _describe_processor() -> str:
     try:
         with Path("/proc/cpuinfo").open("rb") as file:  # the first processor's block lists every feature
-            return blake3(_stable_lines(file.read(8192))).hexdigest()
+            return blake3(_select_stable_lines(file.read(8192))).hexdigest()
     except OSError:
         import platform
 
         return platform.processor() or platform.machine()
 
 
-def _stable_lines(text: bytes) -> bytes:
+def _select_stable_lines(text: bytes) -> bytes:
     block = text.partition(b"\n\n")[0]
     changing = (b"cpu MHz", b"bogomips", b"BogoMIPS", b"apicid", b"initial apicid", b"core id", b"processor\t")
     return b"\n".join(line for line in block.splitlines() if not line.startswith(changing))

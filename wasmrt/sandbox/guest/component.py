@@ -51,7 +51,7 @@ class LinkedComponent:
 
     def __init__(self, component: Component, data: bytes, limits: ResourceLimits, *, metered: bool) -> None:
         self.limits = limits
-        self._linker = Linker(component, _interfaces(component.type))
+        self._linker = Linker(component, _list_interfaces(component.type))
         self._fiber_linker: Linker | None = None
         self._world = worlds.detect(self._linker, data)
         self._metered = metered
@@ -104,7 +104,7 @@ class LinkedComponent:
                     raise end_cause(error.fault, call) from error
             reason = call.lifetime.interruption()
             if reason is not None:
-                raise _late(call.lifetime, began) if isinstance(reason, DeadlineExceededError) else reason
+                raise _make_late_error(call.lifetime, began) if isinstance(reason, DeadlineExceededError) else reason
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None) -> str:
         sandbox = Sandbox(self._get_fiber_linker() if call.is_shared else self._linker, self._store_limits, call)
@@ -136,7 +136,7 @@ class LinkedComponent:
     def _get_fiber_linker(self) -> Linker:
         if self._fiber_linker is None:
             component = self._linker.component
-            self._fiber_linker = Linker(component, _interfaces(component.type), fibers=True)
+            self._fiber_linker = Linker(component, _list_interfaces(component.type), fibers=True)
         return self._fiber_linker
 
     def _describe(self, name: str) -> Description:
@@ -196,7 +196,7 @@ class LinkedComponent:
             # SECURITY: the text of an unexpected exception may contain secrets, so the message does not include it.
             error.__cause__ = cause
             return InternalError("a host function failed when the component was started", hint="please report it")
-        needed = self._memory_needed(limits)
+        needed = self._measure_memory(limits)
         if needed is not None:
             return MemoryLimitError(
                 f"the component needs about {needed // MIB} MiB of memory to start, over its limit of "
@@ -208,7 +208,7 @@ class LinkedComponent:
             hint="raise limits.table_elements or limits.instances for this tool",
         )
 
-    def _memory_needed(self, limits: ResourceLimits) -> int | None:
+    def _measure_memory(self, limits: ResourceLimits) -> int | None:
         """Double the memory limit until the component starts, and return that limit, or None if it never starts.
 
         This is necessary because the engine's error does not contain the amount of memory that the component needs.
@@ -238,7 +238,7 @@ class _NoRoomError(Exception):
         self.fault = fault
 
 
-def _late(lifetime: Lifetime, began: float) -> DeadlineExceededError:
+def _make_late_error(lifetime: Lifetime, began: float) -> DeadlineExceededError:
     waited = time.monotonic() - began
     return DeadlineExceededError(
         f"the call waited {waited:.3g} s for a free instance in the engine's pool, "
@@ -248,7 +248,7 @@ def _late(lifetime: Lifetime, began: float) -> DeadlineExceededError:
     )  # fmt: skip
 
 
-def _interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
+def _list_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
     """Return the interfaces that a guest may import. Their functions send requests, which the host checks."""
     offered = worlds.interfaces()
     if any(wanted.name.startswith("wasi:") for wanted in component.imports):

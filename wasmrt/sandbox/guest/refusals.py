@@ -33,7 +33,7 @@ REFUSALS: dict[Reason, tuple[str, str, str]] = {
 """Capability, rule and hint for each reason. A limit in bytes is inserted into rule and hint."""
 
 
-def denial_of(request: Refuse) -> Decision:
+def make_denial(request: Refuse) -> Decision:
     """Return the decision to record."""
     capability, rule, hint = REFUSALS[request.reason]
     limit = request.limit

@@ -71,7 +71,7 @@ class HostFailure(Exception):  # noqa: N818 - the worlds call it a failure
                 return cls(
                     FailureKind(kind), code, message, request_sent=request_sent, denied=denied, limit_bytes=limit_bytes
                 )
-        raise malformed("a failure")
+        raise make_malformed_error("a failure")
 
 
 class DirectoryEntry(NamedTuple):
@@ -126,34 +126,34 @@ def read_bytes(data: object) -> bytes:
             return text.encode()
         case {"base64": str(text)}:
             return base64.b64decode(text)
-    raise malformed("bytes")
+    raise make_malformed_error("bytes")
 
 
 def read_text(data: object) -> str:
     """Decode a string."""
     if not isinstance(data, str):
-        raise malformed("a string")
+        raise make_malformed_error("a string")
     return data
 
 
 def read_bool(data: object) -> bool:
     """Decode a boolean."""
     if not isinstance(data, bool):
-        raise malformed("true or false")
+        raise make_malformed_error("true or false")
     return data
 
 
 def read_int(data: object) -> int:
     """Decode an integer."""
     if not isinstance(data, int):
-        raise malformed("an integer")
+        raise make_malformed_error("an integer")
     return data
 
 
 def read_none(data: object) -> None:
     """Decode a reply without content."""
     if data is not None:
-        raise malformed("null")
+        raise make_malformed_error("null")
 
 
 def read_entry(data: object) -> DirectoryEntry:
@@ -161,7 +161,7 @@ def read_entry(data: object) -> DirectoryEntry:
     match data:
         case [str(name), bool(is_directory), int(size_bytes)]:
             return DirectoryEntry(name, is_directory, size_bytes)
-    raise malformed("a directory entry")
+    raise make_malformed_error("a directory entry")
 
 
 def read_head(data: object) -> HttpHead:
@@ -169,9 +169,9 @@ def read_head(data: object) -> HttpHead:
     match data:
         case {"handle": int(handle), "status": int(status), "headers": list(headers)}:
             return HttpHead(handle, status, tuple((read_text(name), read_text(value)) for name, value in headers))
-    raise malformed("the head of a response")
+    raise make_malformed_error("the head of a response")
 
 
-def malformed(expected: str) -> ValueError:
+def make_malformed_error(expected: str) -> ValueError:
     """Return the error for a malformed reply."""
     return ValueError(f"malformed reply from the host: expected {expected}")

@@ -15,7 +15,7 @@ from wasmrt.sandbox.guest.replies import (
     Headers,
     HostFailure,
     HttpHead,
-    malformed,
+    make_malformed_error,
     read_bool,
     read_bytes,
     read_entry,
@@ -124,7 +124,7 @@ class WorkspaceList(NamedTuple):
 
     def read_reply(self, data: object) -> Sequence[DirectoryEntry]:
         if not isinstance(data, list):
-            raise malformed("a list of directory entries")
+            raise make_malformed_error("a list of directory entries")
         return [read_entry(entry) for entry in data]
 
 
@@ -219,7 +219,7 @@ class ConfigList(NamedTuple):
 
     def read_reply(self, data: object) -> list[tuple[str, str]]:
         if not isinstance(data, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in data):
-            raise malformed("a list of keys and values")
+            raise make_malformed_error("a list of keys and values")
         return [(read_text(key), read_text(value)) for key, value in data]
 
 

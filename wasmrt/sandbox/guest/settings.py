@@ -132,7 +132,7 @@ def find_capacity(isolation: Isolation) -> Capacity:
         return Capacity(count // 2, reason, count // 2)
     import resource
 
-    memory, (soft, _) = _memory_bytes() // _MEMORY_PART, resource.getrlimit(resource.RLIMIT_NOFILE)
+    memory, (soft, _) = _get_memory_bytes() // _MEMORY_PART, resource.getrlimit(resource.RLIMIT_NOFILE)
     free = memory if soft == resource.RLIM_INFINITY else soft - _OWN_DESCRIPTORS
     by_memory, by_files = memory // _CALL_BYTES, int(free / _CALL_DESCRIPTORS)
     if by_files < by_memory:
@@ -145,7 +145,7 @@ def find_capacity(isolation: Isolation) -> Capacity:
     return Capacity(max(_LEAST_CALLS, min(by_memory, by_files)), reason, max(_LEAST_CALLS, workers))
 
 
-def _memory_bytes() -> int:
+def _get_memory_bytes() -> int:
     """Return the memory of the machine, or of the container if it has less."""
     found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     for name in ("memory.max", "memory/memory.limit_in_bytes"):  # cgroup 2 and 1

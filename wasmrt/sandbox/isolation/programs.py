@@ -101,7 +101,7 @@ class _Run:
             self._selector.register(self._handle, selectors.EVENT_READ, None)
         self._watch(process.stdin, selectors.EVENT_WRITE, self._feed)
         for pipe, sink in ((process.stdout, stdout), (process.stderr, stderr)):
-            self._watch(pipe, selectors.EVENT_READ, _reader(sink))
+            self._watch(pipe, selectors.EVENT_READ, _make_reader(sink))
 
     def has_ended(self, seconds: float) -> bool:
         """Transfer bytes for at most `seconds`, or until some were transferred; return whether the program ended."""
@@ -159,7 +159,7 @@ class _Run:
         return bool(self._left)
 
 
-def _reader(sink: Sink) -> Callable[[int], bool]:
+def _make_reader(sink: Sink) -> Callable[[int], bool]:
     def read(descriptor: int) -> bool:
         data = os.read(descriptor, _CHUNK)
         sink(data)

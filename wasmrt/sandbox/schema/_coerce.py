@@ -26,13 +26,13 @@ def coerce_value(schema: Mapping[str, Any], value: Any) -> Any:
 
 
 def _coerce(schemas: Schemas, value: Any) -> Any:
-    applying = list(_applying(schemas, value))
+    applying = list(_iter_applying(schemas, value))
     if isinstance(value, str):
         read = _convert(applying, value)
         if read is _UNCHANGED:
             return value
         value = read
-        applying = list(_applying(schemas, value))
+        applying = list(_iter_applying(schemas, value))
     if isinstance(value, dict):
         return _coerce_object(applying, value)
     if isinstance(value, list):
@@ -42,17 +42,17 @@ def _coerce(schemas: Schemas, value: Any) -> Any:
 
 def _convert(schemas: Schemas, text: str) -> Any:
     """Return the only value that a string can mean, or `_UNCHANGED`."""
-    types = _types(schemas, text)
+    types = _find_types(schemas, text)
     if "string" in types:
         return _UNCHANGED
     value = _read_text(text, types)
     if value is _UNCHANGED:
-        value = _case(schemas, text)
-    allowed = [options for options in map(_options, schemas) if options is not None]
+        value = _convert_case(schemas, text)
+    allowed = [options for options in map(_get_options, schemas) if options is not None]
     return value if all(value in options for options in allowed) else _UNCHANGED
 
 
-def _case(schemas: Schemas, text: str) -> Any:
+def _convert_case(schemas: Schemas, text: str) -> Any:
     """Return `{"tag": "none"}` for `"none"`, if a case without payload was sent as its name alone."""
     named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
     branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
@@ -60,17 +60,17 @@ def _case(schemas: Schemas, text: str) -> Any:
     return {"tag": text} if len(cases) == 1 else _UNCHANGED
 
 
-def _applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
+def _iter_applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
     """Yield each schema that certainly applies to `value`: all of allOf, and the only possible branch of a choice."""
     for schema in schemas:
         if not isinstance(schema, dict):
             continue
         yield schema
-        yield from _applying(schema.get("allOf", ()), value)
+        yield from _iter_applying(schema.get("allOf", ()), value)
         for choice in ("anyOf", "oneOf"):
             branches = [branch for branch in schema.get(choice, ()) if _may_be(branch, value)]
             if len(branches) == 1:
-                yield from _applying(branches, value)
+                yield from _iter_applying(branches, value)
 
 
 def _may_be(branch: Any, value: Any) -> bool:
@@ -79,13 +79,13 @@ def _may_be(branch: Any, value: Any) -> bool:
         return branch is True
     if isinstance(value, str):
         return True
-    if _type_of(value) not in _own_types(branch, value):
+    if _get_type(value) not in _find_own_types(branch, value):
         return False
     if not isinstance(value, dict):
         return True
     required = branch.get("required", ())
     for name, schema in branch.get("properties", {}).items():
-        options = _options(schema)
+        options = _get_options(schema)
         if options is not None and (value[name] not in options if name in value else name in required):
             return False
     return all(name in value for name in required) or _has_tag(branch)
@@ -93,10 +93,10 @@ def _may_be(branch: Any, value: Any) -> bool:
 
 def _has_tag(branch: Mapping[str, Any]) -> bool:
     """Return whether the branch has a discriminator; a missing field is then an error, not a sign of another branch."""
-    return any(_options(schema) is not None for schema in branch.get("properties", {}).values())
+    return any(_get_options(schema) is not None for schema in branch.get("properties", {}).values())
 
 
-def _options(schema: Any) -> list[Any] | None:
+def _get_options(schema: Any) -> list[Any] | None:
     if isinstance(schema, dict):
         if "const" in schema:
             return [schema["const"]]
@@ -105,15 +105,15 @@ def _options(schema: Any) -> list[Any] | None:
     return None
 
 
-def _types(schemas: Iterable[Any], value: Any) -> frozenset[str]:
+def _find_types(schemas: Iterable[Any], value: Any) -> frozenset[str]:
     """Return the JSON types that all of `schemas` accept; with `number`, `integer` is also included."""
     types = _ALL
     for schema in schemas:
-        types &= _own_types(schema, value)
+        types &= _find_own_types(schema, value)
     return types
 
 
-def _own_types(schema: Any, value: Any) -> frozenset[str]:
+def _find_own_types(schema: Any, value: Any) -> frozenset[str]:
     if not isinstance(schema, dict):
         return _ALL if schema is True else frozenset()
     types = _ALL
@@ -122,19 +122,19 @@ def _own_types(schema: Any, value: Any) -> frozenset[str]:
         types &= frozenset([named] if isinstance(named, str) else named)
         if "number" in types:
             types |= {"integer"}
-    options = _options(schema)
+    options = _get_options(schema)
     if options is not None:
         # With an enum, only the listed strings count as strings.
-        types &= frozenset(_type_of(o) for o in options if not isinstance(o, str) or o == value)
+        types &= frozenset(_get_type(o) for o in options if not isinstance(o, str) or o == value)
     for choice in ("anyOf", "oneOf"):
         if choice in schema:
-            types &= frozenset().union(*(_own_types(branch, value) for branch in schema[choice]))
+            types &= frozenset().union(*(_find_own_types(branch, value) for branch in schema[choice]))
     for inner in schema.get("allOf", ()):
-        types &= _own_types(inner, value)
+        types &= _find_own_types(inner, value)
     return types
 
 
-def _type_of(value: Any) -> str:
+def _get_type(value: Any) -> str:
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -153,7 +153,7 @@ def _read_text(text: str, types: frozenset[str]) -> Any:
         value = read_json(text, max_bytes=MAX_PARAMS_BYTES, max_depth=MAX_JSON_DEPTH, exact=True)
     except JsonError:
         return _UNCHANGED
-    if _type_of(value) not in types:
+    if _get_type(value) not in types:
         return _UNCHANGED
     if isinstance(value, float) and value.is_integer() and "number" not in types:
         return int(value)
@@ -164,14 +164,14 @@ def _coerce_object(schemas: Schemas, value: dict[str, Any]) -> dict[str, Any]:
     required = {name for schema in schemas for name in schema.get("required", ())}
     changed: dict[str, Any] = {}
     for name, item in value.items():
-        inner = [schema for each in schemas for schema in _schemas_of_property(each, name)]
-        if item is None and name not in required and inner and "null" not in _types(inner, None):
+        inner = [schema for each in schemas for schema in _list_property_schemas(each, name)]
+        if item is None and name not in required and inner and "null" not in _find_types(inner, None):
             continue
         changed[name] = _coerce(inner, item) if inner else item
     return changed
 
 
-def _schemas_of_property(schema: Mapping[str, Any], name: str) -> list[Any]:
+def _list_property_schemas(schema: Mapping[str, Any], name: str) -> list[Any]:
     if name in schema.get("properties", {}):
         return [schema["properties"][name]]
     # Patterns are not matched here, so it is unknown whether additionalProperties applies if there are patterns.
@@ -185,13 +185,13 @@ def _schemas_of_property(schema: Mapping[str, Any], name: str) -> list[Any]:
 def _coerce_array(schemas: Schemas, value: list[Any]) -> list[Any]:
     return [
         _coerce(inner, item)
-        if (inner := [schema for each in schemas for schema in _schemas_of_item(each, index)])
+        if (inner := [schema for each in schemas for schema in _list_item_schemas(each, index)])
         else item
         for index, item in enumerate(value)
     ]
 
 
-def _schemas_of_item(schema: Mapping[str, Any], index: int) -> list[Any]:
+def _list_item_schemas(schema: Mapping[str, Any], index: int) -> list[Any]:
     items = schema.get("items")
     first = schema.get("prefixItems", items if isinstance(items, list) else [])
     if index < len(first):

@@ -23,16 +23,16 @@ _NOT_ASCII = re.compile(r"\A\[\^|\\[WDSs]|[^\x00-\x7f]")
 Path = tuple[str | int, ...]
 
 
-def patterns(schema: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
+def iter_patterns(schema: Any, path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield the patterns of a reference-free schema with their paths; `path` is the path of the schema."""
     if not isinstance(schema, dict):
         return
-    yield from own_patterns(schema, path)
+    yield from iter_own_patterns(schema, path)
     for place, inner in subschemas(schema):
-        yield from patterns(inner, path + place)
+        yield from iter_patterns(inner, path + place)
 
 
-def own_patterns(schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
+def iter_own_patterns(schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path, str]]:
     """Yield the patterns of a schema without those of its subschemas, with their paths."""
     listed = schema.get("patternProperties")
     if isinstance(schema.get("pattern"), str):
@@ -41,18 +41,18 @@ def own_patterns(schema: dict[str, Any], path: Path = ()) -> Iterator[tuple[Path
         yield (*path, "patternProperties"), name
 
 
-def character_ns(pattern: str) -> int:
+def estimate_character_ns(pattern: str) -> int:
     """Return the nanoseconds that matching a pattern takes for each character of a text."""
     states = _sum_of_atoms(pattern, lambda atom: 1)
     return 5 if states <= _FEW_STATES else 5 + states
 
 
-def pattern_compile_ns(pattern: str) -> int:
+def estimate_compile_ns(pattern: str) -> int:
     """Return the nanoseconds that compiling a pattern takes."""
-    return 50_000 + _sum_of_atoms(pattern, _atom_compile_ns)
+    return 50_000 + _sum_of_atoms(pattern, _estimate_atom_ns)
 
 
-def _atom_compile_ns(atom: str) -> int:
+def _estimate_atom_ns(atom: str) -> int:
     """Return the nanoseconds that compiling a character, an escape or a class takes."""
     if _UNICODE_PROPERTY.search(atom):
         return 350_000
@@ -65,7 +65,7 @@ def _sum_of_atoms(pattern: str, cost: Callable[[str], int]) -> int:
     while at < len(pattern):
         char = pattern[at]
         repeat = _REPEAT.match(pattern, at) if char == "{" else None
-        start, at = at, _after(pattern, at) if repeat is None else repeat.end()
+        start, at = at, _find_atom_end(pattern, at) if repeat is None else repeat.end()
         if repeat is not None:
             times = max(int(group) for group in (repeat[1], repeat[3], "1") if group)
             totals[-1] += last * (times - 1)
@@ -81,7 +81,7 @@ def _sum_of_atoms(pattern: str, cost: Callable[[str], int]) -> int:
     return min(sum(totals), 10**12)
 
 
-def _after(pattern: str, at: int) -> int:
+def _find_atom_end(pattern: str, at: int) -> int:
     """Return the end of the character, escape or class that starts at `at`."""
     if pattern[at] == "\\":
         return at + 2

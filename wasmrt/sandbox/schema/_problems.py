@@ -69,13 +69,13 @@ def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[di
             return f"{field_path([name])}: {describe(value)} does not match its schema; it is too large for details"
     unknown = [str(name) for name in params if name not in properties]
     if unknown and schema.get("additionalProperties") is False and "patternProperties" not in schema:
-        return printable_line(_unknown_fields(unknown, schema), _MAX_LINE_BYTES)
+        return printable_line(_list_unknown_fields(unknown, schema), _MAX_LINE_BYTES)
     return f"{describe(params)} does not match the tool's schema; it is too large for details"
 
 
 def _locate_and_describe(error: ValidationError, schema: Mapping[str, Any]) -> tuple[str, str]:
     keyword = error.kind.name
-    if keyword in ("anyOf", "oneOf") and (inner := _closest(error)) is not None:
+    if keyword in ("anyOf", "oneOf") and (inner := _find_closest(error)) is not None:
         return _locate_and_describe(inner, schema)
     where = field_path(error.instance_path)
     describe_error = _DESCRIBERS.get(keyword)
@@ -103,11 +103,11 @@ def _describe_missing(error: ValidationError, schema: Mapping[str, Any]) -> str:
         return f"missing required field {names([str(error.kind.value)])}"
     missing = [str(name) for name in wanted if name not in given]
     plural = "" if len(missing) == 1 else "s"
-    hint = _misspelled_field(missing, given, _look_up(schema, error.schema_path[:-1]))
+    hint = _find_misspelled_field(missing, given, _look_up(schema, error.schema_path[:-1]))
     return f"missing required field{plural} {names(missing)} (required: {names(map(str, wanted))}){hint}"
 
 
-def _misspelled_field(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
+def _find_misspelled_field(missing: list[str], given: Mapping[str, Any], owner: Any) -> str:
     """Return a hint on the given field that is probably a misspelling of a missing one, or an empty string."""
     known = owner.get("properties", {}) if isinstance(owner, dict) else {}
     if isinstance(owner, dict) and owner.get("additionalProperties") is False:
@@ -121,12 +121,12 @@ def _misspelled_field(missing: list[str], given: Mapping[str, Any], owner: Any) 
 def _describe_unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
     unknown = [str(name) for name in error.kind.value]
     applied = _MAX_APPLIED if error.kind.name == "unevaluatedProperties" else 0
-    return _unknown_fields(unknown, _look_up(schema, error.schema_path[:-1]), applied)
+    return _list_unknown_fields(unknown, _look_up(schema, error.schema_path[:-1]), applied)
 
 
-def _unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
+def _list_unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
     """List the fields that the schema `owner` does not allow, the first of them with the most similar known field."""
-    known, has_patterns = _fields(owner, applied)
+    known, has_patterns = _list_fields(owner, applied)
     plural = "" if len(unknown) == 1 else "s"
     listed = [names([name]) + nearest(name, known) for name in unknown[:MAX_PROBLEMS]]
     if len(unknown) > MAX_PROBLEMS:
@@ -138,7 +138,7 @@ def _unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
     return f"unknown field{plural} {', '.join(listed)}{fields}"
 
 
-def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
+def _list_fields(owner: Any, applied: int) -> tuple[list[str], bool]:
     """Return the fields that a schema lists, and whether it also has patterns.
 
     Fields of schemas in allOf, anyOf, oneOf, if, then and else are included down to `applied` levels.
@@ -150,14 +150,14 @@ def _fields(owner: Any, applied: int) -> tuple[list[str], bool]:
     parts = [part for key in ("allOf", "anyOf", "oneOf") for part in owner.get(key, ())]
     parts += [owner[key] for key in ("if", "then", "else") if key in owner]
     for part in parts if applied else ():
-        more, patterns = _fields(part, applied - 1)
+        more, patterns = _list_fields(part, applied - 1)
         known |= dict.fromkeys(more)
         has_patterns |= patterns
     return list(known), has_patterns
 
 
 def _describe_enum(error: ValidationError, _schema: Mapping[str, Any]) -> str:
-    options = _option_names(error)
+    options = _list_option_names(error)
     hint = nearest(error.instance, options)
     return f"expected one of {names(options)}, got {describe(error.instance)}{hint}"
 
@@ -174,7 +174,7 @@ def _describe_choice(error: ValidationError, _schema: Mapping[str, Any]) -> str:
     base = len(error.instance_path)
     tags: dict[str, list[str]] = {}
     for tag in (failure for branch in branches for failure in branch if _is_tag(failure, base)):
-        tags.setdefault(str(tag.instance_path[-1]), []).extend(_option_names(tag))
+        tags.setdefault(str(tag.instance_path[-1]), []).extend(_list_option_names(tag))
     if len(tags) == 1 and isinstance(error.instance, dict):
         [(name, options)] = tags.items()
         known = list(dict.fromkeys(options))
@@ -190,7 +190,7 @@ def _is_tag(failure: ValidationError, base: int) -> bool:
     return failure.kind.name in ("const", "enum") and len(failure.instance_path) == base + 1
 
 
-def _closest(error: ValidationError) -> ValidationError | None:
+def _find_closest(error: ValidationError) -> ValidationError | None:
     """Return the first failure of the branch with the fewest failures that has the right type and tags, or None."""
     base = len(error.instance_path)
     fitting = [branch for branch in error.kind.value if branch and not any(_is_mismatch(e, base) for e in branch)]
@@ -204,7 +204,7 @@ def _is_mismatch(failure: ValidationError, base: int) -> bool:
     return (failure.kind.name == "type" and depth == 0) or (failure.kind.name in ("const", "enum") and depth <= 1)
 
 
-def _option_names(failure: ValidationError) -> list[str]:
+def _list_option_names(failure: ValidationError) -> list[str]:
     options = failure.kind.value if failure.kind.name == "enum" else [failure.kind.value]
     return [option if isinstance(option, str) else describe(option) for option in options]
 
@@ -214,7 +214,7 @@ def _describe_wanted(failure: ValidationError) -> str:
     if keyword == "type":
         return _join_with_or(_A_TYPE.get(name, name) for name in sorted(failure.kind.value, key="null".__eq__))
     if keyword in ("enum", "const"):
-        return f"one of {names(_option_names(failure))}"
+        return f"one of {names(_list_option_names(failure))}"
     if keyword in _BOUNDS:
         return _BOUNDS[keyword].format(printable_line(str(failure.kind.value), 100))
     return "a different form"
@@ -258,14 +258,14 @@ def pattern_problem(pattern: str) -> str:
     if any(count[3] is not None and int(count[1]) > int(count[3]) for count in _COUNT.finditer(pattern)):
         return "an invalid pattern"
     small = _COUNT.sub("?", pattern)
-    if _compiles(small, jsonschema_rs.RegexOptions()):
+    if _can_compile(small, jsonschema_rs.RegexOptions()):
         return TOO_LARGE_PATTERN
-    if _compiles(small, None):
+    if _can_compile(small, None):
         return "a pattern that cannot run in linear time; it uses lookahead, lookbehind or a backreference"
     return "an invalid pattern"
 
 
-def _compiles(pattern: str, options: jsonschema_rs.RegexOptions | None) -> bool:
+def _can_compile(pattern: str, options: jsonschema_rs.RegexOptions | None) -> bool:
     try:
         jsonschema_rs.validator_for({"pattern": pattern}, pattern_options=options)
     except ValueError:

@@ -110,7 +110,7 @@ class _Inliner:
         if self._open.count(ref) > self._repeats:
             return {}
         try:
-            target = _target(self._root, ref)
+            target = _find_target(self._root, ref)
         except _GapError as gap:
             self.gaps.append(f"refers to {printable_line(ref, 100)}, {gap}: this part is not checked")
             return {}
@@ -122,7 +122,7 @@ class _Inliner:
             self._open.pop()
 
 
-def _target(root: dict[str, Any], ref: str) -> Any:
+def _find_target(root: dict[str, Any], ref: str) -> Any:
     """Return the target of a JSON pointer in a URI fragment (RFC 6901, section 6)."""
     found: Any = root
     for part in ref.split("/")[1:]:

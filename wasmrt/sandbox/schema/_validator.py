@@ -17,7 +17,7 @@ from wasmrt.core.strict_json import JsonError, write_json
 from wasmrt.sandbox.component import printable_line
 from wasmrt.sandbox.schema._coerce import coerce_value
 from wasmrt.sandbox.schema._document import SchemaError, map_subschemas, read_schema
-from wasmrt.sandbox.schema._patterns import pattern_compile_ns, patterns
+from wasmrt.sandbox.schema._patterns import estimate_compile_ns, iter_patterns
 from wasmrt.sandbox.schema._problems import TOO_LARGE_PATTERN, oversized_problem, params_problem, pattern_problem
 from wasmrt.sandbox.schema._references import inline_references
 from wasmrt.sandbox.schema._wording import field_path
@@ -68,7 +68,7 @@ def without_unusable_patterns(schema: str) -> str:
     """
     try:
         data = read_schema(schema)
-        if sum(1 for _ in patterns(data)) > _MAX_TRIED_PATTERNS:
+        if sum(1 for _ in iter_patterns(data)) > _MAX_TRIED_PATTERNS:
             return schema
         return write_json(_without_unusable_patterns(data))
     except (SchemaError, JsonError):
@@ -188,12 +188,12 @@ def _refuse_reference(uri: str) -> Any:
 
 def _compile(schema: dict[str, Any]) -> jsonschema_rs.Validator:
     if compile_ns(schema) > MAX_COMPILE_NS:
-        for path, pattern in patterns(schema):
-            if pattern_compile_ns(pattern) > MAX_COMPILE_NS:
-                raise SchemaError(_named_pattern(TOO_LARGE_PATTERN, field_path(path), pattern))
+        for path, pattern in iter_patterns(schema):
+            if estimate_compile_ns(pattern) > MAX_COMPILE_NS:
+                raise SchemaError(_describe_pattern(TOO_LARGE_PATTERN, field_path(path), pattern))
         raise SchemaError("has too many parts and patterns to compile; use fewer or smaller ones")
     try:
-        return _compile_checked(schema, sum(1 for _ in patterns(schema)))
+        return _compile_checked(schema, sum(1 for _ in iter_patterns(schema)))
     except jsonschema_rs.ValidationError as error:
         raise SchemaError(_compile_problem(error)) from None
     except ValueError as error:
@@ -215,9 +215,9 @@ def _compile_checked(schema: dict[str, Any], count: int) -> jsonschema_rs.Valida
 def _compile_problem(error: jsonschema_rs.ValidationError) -> str:
     where, message = field_path(error.instance_path), printable_line(error.message, 160)
     if error.kind.name == "format" and isinstance(error.instance, str):
-        return _named_pattern(pattern_problem(error.instance), where, error.instance)
+        return _describe_pattern(pattern_problem(error.instance), where, error.instance)
     return f"is invalid at {where or 'its top level'}: {message}"
 
 
-def _named_pattern(problem: str, where: str, pattern: str) -> str:
+def _describe_pattern(problem: str, where: str, pattern: str) -> str:
     return f"has {problem} (at {where}): {printable_line(pattern, 160)}"

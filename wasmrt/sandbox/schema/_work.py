@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.limits import MAX_JSON_DEPTH
 from wasmrt.sandbox.schema._document import subschemas
-from wasmrt.sandbox.schema._patterns import character_ns, own_patterns, pattern_compile_ns
+from wasmrt.sandbox.schema._patterns import estimate_character_ns, estimate_compile_ns, iter_own_patterns
 
 MAX_CHECK_NS = 20_000_000
 MAX_COMPILE_NS = 20_000_000
@@ -86,19 +86,19 @@ class Weight(NamedTuple):
 
 def weigh(schema: Any) -> Weight:
     """Return the cost of a reference-free schema."""
-    inner = [(keyword, weigh(part)) for keyword, part in _applied(schema)]
-    cost = _total([*_own_costs(schema), *(weight.cost for _, weight in inner)])
+    inner = [(keyword, weigh(part)) for keyword, part in _iter_applied(schema)]
+    cost = _add_costs([*_iter_own_costs(schema), *(weight.cost for _, weight in inner)])
     for _ in range(sum(keyword in _EVALUATED_AGAIN for keyword in schema) if isinstance(schema, dict) else 0):
-        cost = _times(_AGAIN, cost)
-    return Weight(_listed(schema) + sum(weight.parts for _, weight in inner), cost)
+        cost = _multiply_cost(_AGAIN, cost)
+    return Weight(_count_listed(schema) + sum(weight.parts for _, weight in inner), cost)
 
 
 def takes_too_long(schema: Any, weight: Weight, params: Any) -> bool:
     """Return whether checking params may take longer than `MAX_CHECK_NS`."""
-    return _ns(weight.cost, size_of(params)) > MAX_CHECK_NS and _walk_ns(schema, params) > MAX_CHECK_NS
+    return _get_ns(weight.cost, size_of(params)) > MAX_CHECK_NS and _walk_ns(schema, params) > MAX_CHECK_NS
 
 
-def _ns(cost: Cost, size: Size) -> float:
+def _get_ns(cost: Cost, size: Size) -> float:
     return (
         cost.value * size.values + cost.fraction * size.fractions + cost.extreme * size.extremes
         + cost.character * size.characters + cost.unique * size.extremes**2
@@ -115,17 +115,17 @@ def _walk_ns(schema: Any, params: Any) -> float:
         if not isinstance(part, dict):
             continue
         if id(part) not in known:
-            known[id(part)] = _total(_own_costs(part))
-        size = size_of(value) if part.get("uniqueItems") is True else _size_of([value])
-        total += times * _ns(known[id(part)], size)
+            known[id(part)] = _add_costs(_iter_own_costs(part))
+        size = size_of(value) if part.get("uniqueItems") is True else _get_size([value])
+        total += times * _get_ns(known[id(part)], size)
         times *= _AGAIN ** sum(keyword in _EVALUATED_AGAIN for keyword in part)
-        waiting += [(inner, each, times) for inner, each in _applications(part, value)]
+        waiting += [(inner, each, times) for inner, each in _iter_applications(part, value)]
     return total
 
 
-def _applications(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
+def _iter_applications(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
     """Yield each subschema with each value that it may be applied to. A choice may end before its last branch."""
-    for keyword, name, inner in _places(schema):
+    for keyword, name, inner in _iter_places(schema):
         if keyword in _SAME_VALUE:
             yield inner, value
         elif isinstance(value, dict):
@@ -148,8 +148,8 @@ def compile_ns(schema: Any) -> float:
     """Return an upper estimate of the nanoseconds that compiling a reference-free schema takes."""
     if not isinstance(schema, dict):
         return 1_000
-    own = 1_000 + 1_000 * len(schema) + 150 * _listed(schema)
-    own += sum(pattern_compile_ns(pattern) for _, pattern in own_patterns(schema))
+    own = 1_000 + 1_000 * len(schema) + 150 * _count_listed(schema)
+    own += sum(estimate_compile_ns(pattern) for _, pattern in iter_own_patterns(schema))
     return own + sum(compile_ns(inner) for _, inner in subschemas(schema))
 
 
@@ -215,7 +215,7 @@ def has_choice(schema: Any) -> bool:
 
 def size_of(data: Any) -> Size:
     """Return the amount of JSON data. Counting stops at a million values: a check of all of them is over the limit."""
-    total, level = _size_of([data]), [data]
+    total, level = _get_size([data]), [data]
     for _ in range(MAX_JSON_DEPTH):
         holders = [value for value in level if isinstance(value, (dict, list))]
         if not holders:
@@ -223,11 +223,11 @@ def size_of(data: Any) -> Size:
         if total.values + sum(map(len, holders)) > _MAX_VALUES:
             break
         level = [item for held in holders for item in (held.values() if isinstance(held, dict) else held)]
-        total = Size(*map(sum, zip(total, _size_of(level), strict=True)))
+        total = Size(*map(sum, zip(total, _get_size(level), strict=True)))
     return Size(values=MAX_CHECK_NS)
 
 
-def _size_of(values: list[Any]) -> Size:
+def _get_size(values: list[Any]) -> Size:
     """Return the size of values without the values in them."""
     characters = fractions = extremes = 0
     for value in values:
@@ -237,13 +237,13 @@ def _size_of(values: list[Any]) -> Size:
             characters += sum(len(name) for name in value if isinstance(name, str))
         elif isinstance(value, float):
             fractions += 1
-            extremes += _extreme(value)
+            extremes += _get_extreme_factor(value)
         elif isinstance(value, int):
-            extremes += _extreme(value)
+            extremes += _get_extreme_factor(value)
     return Size(len(values), characters, fractions, extremes)
 
 
-def _extreme(number: int | float) -> int:
+def _get_extreme_factor(number: int | float) -> int:
     """Return 0 for a number that is compared quickly, otherwise a factor of the time that comparing it takes."""
     if isinstance(number, float):
         return int(number != 0 and not _SMALL < abs(number) < _LARGE)
@@ -262,17 +262,17 @@ _AGAIN = 3
 """By keyword: how often the parts of a schema with this keyword are evaluated."""
 
 
-def _applied(schema: Any) -> Iterator[tuple[str, Any]]:
-    return ((keyword, inner) for keyword, _, inner in _places(schema)) if isinstance(schema, dict) else iter(())
+def _iter_applied(schema: Any) -> Iterator[tuple[str, Any]]:
+    return ((keyword, inner) for keyword, _, inner in _iter_places(schema)) if isinstance(schema, dict) else iter(())
 
 
-def _places(schema: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
+def _iter_places(schema: dict[str, Any]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the subschemas with their keywords, and their names or positions."""
     for (keyword, *name), inner in subschemas(schema):
         yield str(keyword), name[0] if name else None, inner
 
 
-def _own_costs(schema: Any) -> Iterator[Cost]:
+def _iter_own_costs(schema: Any) -> Iterator[Cost]:
     """Yield the costs of a schema without its subschemas."""
     if not isinstance(schema, dict):
         yield Cost(_PART)
@@ -281,15 +281,15 @@ def _own_costs(schema: Any) -> Iterator[Cost]:
     yield Cost(_PART + _KEYWORD * (len(schema) + (len(required) if isinstance(required, list) else 0)))
     for keyword in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         if keyword in schema:
-            yield _bound_cost(schema[keyword])
+            yield _get_bound_cost(schema[keyword])
     if "multipleOf" in schema:
-        yield _multiple_cost(schema["multipleOf"])
+        yield _get_multiple_cost(schema["multipleOf"])
     if "const" in schema:
-        yield from _equal_costs(schema["const"])
+        yield from _iter_equal_costs(schema["const"])
     listed = schema.get("enum")
     if isinstance(listed, list):
-        yield from _enum_costs(listed)
-    text = sum(character_ns(pattern) for _, pattern in own_patterns(schema))
+        yield from _iter_enum_costs(listed)
+    text = sum(estimate_character_ns(pattern) for _, pattern in iter_own_patterns(schema))
     text += sum(ns for keyword, ns in _TEXT_NS.items() if keyword in schema)
     yield Cost(_SLOW_KEYWORD * bool(text), character=text)
     if schema.get("uniqueItems") is True:
@@ -297,58 +297,58 @@ def _own_costs(schema: Any) -> Iterator[Cost]:
         yield Cost(value=700, fraction=5_000, extreme=100_000, unique=400)
 
 
-def _enum_costs(listed: list[Any]) -> Iterator[Cost]:
+def _iter_enum_costs(listed: list[Any]) -> Iterator[Cost]:
     kinds = {type(value) for value in listed}
     if kinds == {str}:  # found by its hash
         yield Cost(_SLOW_KEYWORD)
-    elif kinds == {int} and not any(map(_extreme, listed)):
+    elif kinds == {int} and not any(map(_get_extreme_factor, listed)):
         yield Cost(value=_SLOW_KEYWORD, fraction=1_300 * len(listed), extreme=13_000 * len(listed))
     else:
         for value in listed:
-            yield from _equal_costs(value)
+            yield from _iter_equal_costs(value)
 
 
-def _bound_cost(bound: Any) -> Cost:
-    if isinstance(bound, int) and not _extreme(bound):
+def _get_bound_cost(bound: Any) -> Cost:
+    if isinstance(bound, int) and not _get_extreme_factor(bound):
         return Cost(value=10, fraction=20, extreme=1_000)
-    return Cost(value=1_400 + 13_000 * _factor(bound), extreme=13_000 * max(1, _factor(bound)))
+    return Cost(value=1_400 + 13_000 * _get_factor(bound), extreme=13_000 * max(1, _get_factor(bound)))
 
 
-def _multiple_cost(divisor: Any) -> Cost:
-    if isinstance(divisor, int) and not _extreme(divisor):
+def _get_multiple_cost(divisor: Any) -> Cost:
+    if isinstance(divisor, int) and not _get_extreme_factor(divisor):
         return Cost(value=20, fraction=400, extreme=25_000)
-    return Cost(value=4_000 + 30_000 * _factor(divisor), extreme=40_000 * max(1, _factor(divisor)))
+    return Cost(value=4_000 + 30_000 * _get_factor(divisor), extreme=40_000 * max(1, _get_factor(divisor)))
 
 
-def _equal_costs(value: Any) -> Iterator[Cost]:
+def _iter_equal_costs(value: Any) -> Iterator[Cost]:
     """Yield the costs of comparing one value with `value`, and with everything in it."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
         if isinstance(part, bool) or part is None or isinstance(part, str):
             yield Cost(30)
-        elif isinstance(part, int) and not _extreme(part):
+        elif isinstance(part, int) and not _get_extreme_factor(part):
             yield Cost(value=300, fraction=1_300, extreme=13_000)
         elif isinstance(part, (int, float)):
-            yield Cost(value=2_000 + 13_000 * _factor(part), extreme=13_000 * max(1, _factor(part)))
+            yield Cost(value=2_000 + 13_000 * _get_factor(part), extreme=13_000 * max(1, _get_factor(part)))
         else:
             yield Cost(300)
             waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
 
 
-def _factor(number: Any) -> int:
-    return _extreme(number) if isinstance(number, (int, float)) else 0
+def _get_factor(number: Any) -> int:
+    return _get_extreme_factor(number) if isinstance(number, (int, float)) else 0
 
 
-def _total(costs: Iterable[Cost]) -> Cost:
+def _add_costs(costs: Iterable[Cost]) -> Cost:
     return Cost(*map(sum, zip(*costs, strict=True)))
 
 
-def _times(factor: int, cost: Cost) -> Cost:
+def _multiply_cost(factor: int, cost: Cost) -> Cost:
     return Cost(*(factor * each for each in cost))
 
 
-def _listed(schema: Any) -> int:
+def _count_listed(schema: Any) -> int:
     """Return 1 plus the number of values that a schema lists in `enum` and `required`."""
     if not isinstance(schema, dict):
         return 1

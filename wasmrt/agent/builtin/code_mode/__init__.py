@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from wasmrt.agent.builtin.code_mode._runs import Answered, CodeRuns, Run, call_digest
-from wasmrt.agent.builtin.code_mode._search import search_tool, stub
+from wasmrt.agent.builtin.code_mode._search import search_tool, write_declaration
 from wasmrt.agent.builtin.code_mode._tool import CodeTool
 from wasmrt.agent.builtin.code_mode._waiting import WaitingRun, drop_run, waiting_runs
 
@@ -16,6 +16,6 @@ __all__ = [
     "call_digest",
     "drop_run",
     "search_tool",
-    "stub",
     "waiting_runs",
+    "write_declaration",
 ]

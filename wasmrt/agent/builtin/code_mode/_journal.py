@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from wasmrt.core.errors import RunReplayError
-from wasmrt.core.files import UnfitFileError, create_file, open_file, unfit
+from wasmrt.core.files import UnfitFileError, create_file, find_unfitness, open_file
 from wasmrt.core.limits import CODE_RUN_SECONDS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
 
 USER_CHARS = 16
@@ -175,7 +175,7 @@ def _open_locked(path: Path) -> int | None:
     file = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(file)
-        if (reason := unfit(status, private=True)) is not None:
+        if (reason := find_unfitness(status, private=True)) is not None:
             raise OSError(0, f"its file {reason}")
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(file).st_nlink == 0:

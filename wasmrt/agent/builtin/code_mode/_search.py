@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from wasmrt.agent.builtin.host_tool import HostTool, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, trust_none
 from wasmrt.core.limits import MAX_STUB_BYTES, MAX_STUBS, MAX_STUBS_BYTES
 from wasmrt.runtime.context import DescribedTool, ToolContext
 
@@ -19,14 +19,14 @@ _MAX_WORDS_CHARS = 160
 _SIMPLE = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean", "null": "null"}
 
 
-def stub(tool: DescribedTool) -> str:
+def write_declaration(tool: DescribedTool) -> str:
     """Return a tool's TypeScript declaration with its description as a comment. Types that are too long are omitted."""
-    returns = "unknown" if tool.output_schema is None else type_of(tool.output_schema)
+    returns = "unknown" if tool.output_schema is None else write_type(tool.output_schema)
     head, name = _format_comment(tool.description), tool.name if _IDENTIFIER.match(tool.name) else json.dumps(tool.name)
-    declared = f"{head}\n{name}(params: {type_of(tool.schema)}): Promise<{returns}>;"
+    declared = f"{head}\n{name}(params: {write_type(tool.schema)}): Promise<{returns}>;"
     if _count_bytes(declared) <= MAX_STUB_BYTES:
         return declared
-    shorter = f"{name}(params: {type_of(tool.schema, 2)}): Promise<unknown>;"
+    shorter = f"{name}(params: {write_type(tool.schema, 2)}): Promise<unknown>;"
     if _count_bytes(shorter) > MAX_STUB_BYTES // 2:
         shorter = f"{name}(params: object): Promise<unknown>;"
     space = MAX_STUB_BYTES - _count_bytes(shorter) - 1
@@ -34,7 +34,7 @@ def stub(tool: DescribedTool) -> str:
     return f"{truncated}\n{shorter}"
 
 
-def type_of(schema: Any, depth: int = _MAX_DEPTH) -> str:
+def write_type(schema: Any, depth: int = _MAX_DEPTH) -> str:
     """Return the TypeScript type of a JSON Schema; types nested deeper than `depth` are `unknown`."""
     if not isinstance(schema, Mapping) or depth <= 0:
         return "unknown"
@@ -46,12 +46,12 @@ def type_of(schema: Any, depth: int = _MAX_DEPTH) -> str:
         return _format_literal(schema["const"])
     for key in ("anyOf", "oneOf"):
         if isinstance(several := schema.get(key), list) and several:
-            return " | ".join(dict.fromkeys(type_of(each, depth - 1) for each in several[:_MAX_VALUES]))
+            return " | ".join(dict.fromkeys(write_type(each, depth - 1) for each in several[:_MAX_VALUES]))
     kind = schema.get("type")
     if isinstance(kind, list):
-        return " | ".join(dict.fromkeys(type_of({**schema, "type": each}, depth) for each in kind)) or "unknown"
+        return " | ".join(dict.fromkeys(write_type({**schema, "type": each}, depth) for each in kind)) or "unknown"
     if kind == "array":
-        item = type_of(schema.get("items"), depth - 1)
+        item = write_type(schema.get("items"), depth - 1)
         return f"({item})[]" if " " in item and not item.startswith("{") else f"{item}[]"
     if kind == "object" or "properties" in schema:
         return _format_object(schema, depth)
@@ -68,7 +68,7 @@ def _format_object(schema: Mapping[str, Any], depth: int) -> str:
     for key, value in list(properties.items())[:_MAX_MEMBERS]:
         name = key if _IDENTIFIER.match(key) else json.dumps(key)
         words = _format_inline_comment(value.get("description")) if isinstance(value, Mapping) else ""
-        members.append(f"{name}{'' if key in required else '?'}: {type_of(value, depth - 1)}{words}")
+        members.append(f"{name}{'' if key in required else '?'}: {write_type(value, depth - 1)}{words}")
     more = ["..."] if len(properties) > _MAX_MEMBERS else []
     return f"{{ {'; '.join([*members, *more])} }}"
 
@@ -115,7 +115,7 @@ def search_tool() -> HostTool:
             "page": {"type": "integer", "minimum": 1, "maximum": _MAX_PAGE, "description": "From 1; 1 by default."},
         },
         _search_tools,
-        untrusted=any_result,
+        untrusted=trust_none,
     )
 
 
@@ -148,7 +148,7 @@ def _split_into_pages(found: list[DescribedTool]) -> list[list[str]]:
     pages: list[list[str]] = []
     size = 0
     for tool in found:
-        text = stub(tool)
+        text = write_declaration(tool)
         bytes_ = len(text.encode("utf-8", "replace"))
         if not pages or len(pages[-1]) >= MAX_STUBS or size + bytes_ > MAX_STUBS_BYTES:
             pages.append([])

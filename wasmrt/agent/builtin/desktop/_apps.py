@@ -44,7 +44,7 @@ def find_application(app: str) -> Application:
         except (FileNotFoundError, NotADirectoryError):
             continue
         except (OSError, UnfitFileError, UnicodeDecodeError) as error:
-            raise _unusable(app, f"its desktop entry cannot be read ({type(error).__name__})") from None
+            raise _make_unusable_error(app, f"its desktop entry cannot be read ({type(error).__name__})") from None
         return _read_entry(app, text)
     hint = "install it, or ask the operator to allow a different application"
     raise no_desktop_error(f"there is no application {app} on this machine", hint)
@@ -62,7 +62,7 @@ def open_application(application: Application) -> None:
             "run the agent in a desktop session: neither WAYLAND_DISPLAY nor DISPLAY is set",
         )
     if (code := leave(application.argv, str(Path.home()))) not in (None, 0):
-        raise _unusable(application.id, f"it exited at once with code {code}")
+        raise _make_unusable_error(application.id, f"it exited at once with code {code}")
 
 
 def entry_folders() -> Iterable[Path]:
@@ -79,22 +79,22 @@ def _read_entry(app: str, text: str) -> Application:
         parser.read_string(text)
         entry = dict(parser[_SECTION])
     except (configparser.Error, KeyError):
-        raise _unusable(app, "its desktop entry cannot be read") from None
+        raise _make_unusable_error(app, "its desktop entry cannot be read") from None
     if entry.get("Type") != "Application" or entry.get("Hidden") == "true" or not entry.get("Exec"):
-        raise _unusable(app, "its desktop entry does not describe an application")
+        raise _make_unusable_error(app, "its desktop entry does not describe an application")
     if entry.get("Terminal") == "true":
-        raise _unusable(app, "it runs in a terminal")
-    return Application(app, entry.get("Name", app), _arguments(app, entry["Exec"], entry.get("Name", app)))
+        raise _make_unusable_error(app, "it runs in a terminal")
+    return Application(app, entry.get("Name", app), _read_exec_arguments(app, entry["Exec"], entry.get("Name", app)))
 
 
-def _arguments(app: str, line: str, name: str) -> tuple[str, ...]:
+def _read_exec_arguments(app: str, line: str, name: str) -> tuple[str, ...]:
     """Return the arguments of an Exec line, without a shell. Field codes for files and URLs are removed."""
     found: list[str] = []
     line = line.replace("\\\\", "\\")  # undo the escaping of strings in the file; quotes have their own escaping
     for match in _WORD.finditer(line):
         quoted, plain = match.groups()
         if plain is not None and _RESERVED.search(plain):
-            raise _unusable(app, "the command of its desktop entry is not well-formed")
+            raise _make_unusable_error(app, "the command of its desktop entry is not well-formed")
         word = re.sub(r"\\(.)", r"\1", quoted) if plain is None else plain
         if word in ("%f", "%F", "%u", "%U", "%i", "%k", "%d", "%D", "%n", "%N", "%v", "%m"):
             continue
@@ -102,10 +102,10 @@ def _arguments(app: str, line: str, name: str) -> tuple[str, ...]:
     program = found[0] if found else ""
     path = program if program.startswith("/") else find_program(program)
     if not path or not os.access(path, os.X_OK):
-        raise _unusable(app, f"its program {program!r:.80} is not in {PATH}")
+        raise _make_unusable_error(app, f"its program {program!r:.80} is not in {PATH}")
     return (path, *found[1:])
 
 
-def _unusable(app: str, why: str) -> ToolError:
+def _make_unusable_error(app: str, why: str) -> ToolError:
     hint = "ask the operator to check its desktop entry"
     return ToolError(f"{app} cannot be opened: {why}", code="application", hint=hint)

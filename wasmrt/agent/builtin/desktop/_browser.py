@@ -64,7 +64,7 @@ class PageTraffic:
         self._gateway = gateway
         self._call = HostCall("browser.open_url", context.user, page_grant(hosts), None, WatchedSecrets(LeakDetector()))
         self._call.on_decision = self._record_decision
-        self._site = _site(url)
+        self._site = _get_site(url)
         self._requests = self._bytes = 0
         self._last: Decision | None = None
         self.refused: list[Refused] = []
@@ -98,7 +98,7 @@ class PageTraffic:
     def _answer(self, url: str, method: str, *, top: bool) -> dict[str, Any]:
         if method != "GET":
             return self._refuse_request(url, f"pages can only send GET requests, not {method}")
-        if top and _site(url) != self._site:
+        if top and _get_site(url) != self._site:
             return self._refuse_move(url)
         for _ in range(_MAX_REDIRECTS + 1):
             self._requests += 1
@@ -111,7 +111,7 @@ class PageTraffic:
                     url = urljoin(url, location)
                     if not top:
                         continue
-                    if _site(url) != self._site:
+                    if _get_site(url) != self._site:
                         return self._refuse_move(url)
                     return {"moved": url, "status": response.status}
                 body = response.read_all()
@@ -195,7 +195,10 @@ def open_page(
         asked = {"url": url, "browser": str(browser), "env": env, "max_chars": max_chars}
 
         def browse() -> dict[str, Any]:
-            with starting("the browser"), start_conversation(_command(browser, home, env), home, lifetime) as browsing:
+            with (
+                starting("the browser"),
+                start_conversation(_make_command(browser, home, env), home, lifetime) as browsing,
+            ):
                 browsing.send(asked | {"seconds": lifetime.remaining() * 0.9})
                 return _serve_page(browsing, traffic)
 
@@ -205,10 +208,10 @@ def open_page(
             if traffic.has_requests:
                 raise
             found = browse()
-        return _result(found, traffic, url, max_chars)
+        return _read_result(found, traffic, url, max_chars)
 
 
-def _command(browser: Path, home: str, env: dict[str, str]) -> Command:
+def _make_command(browser: Path, home: str, env: dict[str, str]) -> Command:
     import playwright
 
     own = [sys.prefix, sys.base_prefix, str(Path(playwright.__file__).resolve().parent.parent)]
@@ -237,7 +240,7 @@ def _serve_page(browsing: Conversation, traffic: PageTraffic) -> dict[str, Any]:
     raise BrowserExitedError(problem, code="browser", hint="try again")
 
 
-def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int) -> dict[str, Any]:
+def _read_result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int) -> dict[str, Any]:
     if traffic.moved_to is not None and "page" not in line:
         return {"url": url, "moved_to": traffic.moved_to, "title": "", "text": "", "truncated": False, "refused": []}
     if "page" not in line:
@@ -258,7 +261,7 @@ def _result(line: dict[str, Any], traffic: PageTraffic, url: str, max_chars: int
     }
 
 
-def _site(url: str) -> str:
+def _get_site(url: str) -> str:
     """Return the host of a page without `www.`, or an empty string if it is not a web URL."""
     try:
         return parse_url(url).host.removeprefix("www.")

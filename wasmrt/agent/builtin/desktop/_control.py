@@ -68,7 +68,7 @@ def _plan_typing(params: Params) -> Plan:
 def _plan_press(params: Params) -> Plan:
     keys, count = read_keys(params["keys"]), params.get("count", 1)
     window = _find(params["window"])
-    shown = f"Press {' + '.join(keys)}{_times(count)} in {window.shown}"
+    shown = f"Press {' + '.join(keys)}{_format_times(count)} in {window.shown}"
     return _plan(shown, "press", focus=window.number, keys=keys, count=count)
 
 
@@ -81,14 +81,14 @@ def _plan_click(params: Params) -> Plan:
     button, count = params.get("button", "left"), params.get("count", 1)
     target = _Target(params, "x", "y")
     click = [("down", BUTTONS[button]), ("up", BUTTONS[button])] * count
-    return target.plan(f"Click the {button} button{_times(count)} at {target.shown}", [[target.move, *click]])
+    return target.plan(f"Click the {button} button{_format_times(count)} at {target.shown}", [[target.move, *click]])
 
 
 def _plan_scroll(params: Params) -> Plan:
     direction, count = params["direction"], params.get("count", 1)
     target = _Target(params, "x", "y")
     turn = [("down", WHEEL[direction]), ("up", WHEEL[direction])] * count
-    return target.plan(f"Scroll {direction}{_times(count)} at {target.shown}", [[target.move, *turn]])
+    return target.plan(f"Scroll {direction}{_format_times(count)} at {target.shown}", [[target.move, *turn]])
 
 
 def _plan_drag(params: Params) -> Plan:
@@ -151,7 +151,7 @@ def _find(window: str) -> Window:
     return read_window(ask_display(None, "find", window=int(window, 16)))
 
 
-def _times(count: int) -> str:
+def _format_times(count: int) -> str:
     return "" if count == 1 else f" {count} times"
 
 

@@ -31,7 +31,7 @@ class Conversation:
         self._lifetime = lifetime
         self._ahead = bytearray()
         self._stderr = bytearray()
-        self._stdin_fd, self._stdout_fd, self._stderr_fd = (pipe.fileno() for pipe in _pipes(process))
+        self._stdin_fd, self._stdout_fd, self._stderr_fd = (pipe.fileno() for pipe in _get_pipes(process))
         for descriptor in (self._stdin_fd, self._stdout_fd, self._stderr_fd):
             os.set_blocking(descriptor, False)
 
@@ -65,7 +65,7 @@ class Conversation:
         """
         while b"\n" not in self._ahead:
             if len(self._ahead) > _MAX_LINE:
-                raise _invalid_line()
+                raise _make_invalid_line_error()
             self._wait(None)
             data = _read(self._stdout_fd)
             if data == b"":
@@ -76,9 +76,9 @@ class Conversation:
         try:
             found = read_json(line, max_bytes=2 * _MAX_LINE, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS)
         except JsonError:
-            raise _invalid_line() from None
+            raise _make_invalid_line_error() from None
         if not isinstance(found, dict):
-            raise _invalid_line()
+            raise _make_invalid_line_error()
         return found
 
     def _wait(self, writing: int | None) -> None:
@@ -114,12 +114,12 @@ def start_conversation(command: Command, cwd: str, lifetime: Lifetime) -> Iterat
         yield Conversation(process, lifetime)
     finally:
         end_group(process)
-        for pipe in _pipes(process):
+        for pipe in _get_pipes(process):
             with suppress(OSError):
                 pipe.close()
 
 
-def _pipes(process: subprocess.Popen[bytes]) -> tuple[Any, Any, Any]:
+def _get_pipes(process: subprocess.Popen[bytes]) -> tuple[Any, Any, Any]:
     return process.stdin, process.stdout, process.stderr
 
 
@@ -130,6 +130,6 @@ def _read(descriptor: int) -> bytes | None:
         return None
 
 
-def _invalid_line() -> ToolError:
+def _make_invalid_line_error() -> ToolError:
     problem = f"the browser sent a line that is not a JSON object of up to {_MAX_LINE:,} bytes"
     return ToolError(problem, code="browser", kind=ToolErrorKind.SANDBOX)

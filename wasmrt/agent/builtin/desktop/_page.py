@@ -31,7 +31,7 @@ class _Page:
 
     def route(self, route: Any) -> None:
         """Answer one request of the page as the host decides."""
-        request, frame = route.request, _frame_of(route.request)
+        request, frame = route.request, _get_frame(route.request)
         is_window = frame is None or frame.page != self.page
         top = not is_window and request.is_navigation_request() and frame.parent_frame is None
         _send({"request": request.url, "method": request.method, "top": top, "window": is_window})
@@ -73,7 +73,7 @@ class _Page:
         return {"title": found[0], "text": found[1], "chars": found[2], "url": found[3], "status": self.status}
 
 
-def _frame_of(request: Any) -> Any:
+def _get_frame(request: Any) -> Any:
     """Return the frame of a request, or None if its window is still being opened."""
     try:
         return request.frame

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from wasmrt.agent.builtin.desktop._display import ask_display, read_window
-from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, Params, trust_none
 from wasmrt.core.effects import Effect
 from wasmrt.core.limits import MAX_SCREENSHOT_BYTES, MAX_SCREENSHOT_PIXELS
 from wasmrt.core.traits import OwnTerms
@@ -34,7 +34,7 @@ def windows_list() -> HostTool:
 
     return HostTool(
         "windows.list", "List the windows of the user's desktop, the topmost last, with their positions.", {}, read,
-        effects=[Effect.READ_DESKTOP], untrusted=any_result, own=_BOTH,
+        effects=[Effect.READ_DESKTOP], untrusted=trust_none, own=_BOTH,
     )  # fmt: skip
 
 
@@ -57,5 +57,5 @@ def screen_capture() -> HostTool:
 
     return HostTool(
         "screen.capture", "Take a screenshot of the screen, or of the part of the screen that a window covers.",
-        {"window": WINDOW}, capture, effects=[Effect.READ_DESKTOP], untrusted=any_result, own=_BOTH,
+        {"window": WINDOW}, capture, effects=[Effect.READ_DESKTOP], untrusted=trust_none, own=_BOTH,
     )  # fmt: skip

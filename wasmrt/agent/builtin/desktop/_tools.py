@@ -18,7 +18,7 @@ from wasmrt.agent.builtin.desktop._control import control_tool
 from wasmrt.agent.builtin.desktop._display import find_display
 from wasmrt.agent.builtin.desktop._programs import find_program, no_desktop_error, refusal_error, run
 from wasmrt.agent.builtin.desktop._screen import screen_capture, windows_list
-from wasmrt.agent.builtin.host_tool import HostTool, Params, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, Params, trust_none
 from wasmrt.catalog.bundled import DESKTOP_NAMES
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ToolError
@@ -125,17 +125,17 @@ def desktop_problem(name: str, settings: DesktopSettings) -> str:
     return ""
 
 
-def _clipboard_read(_: DesktopSettings, __: Gateway) -> HostTool:
+def _make_clipboard_read(_: DesktopSettings, __: Gateway) -> HostTool:
     def read(params: Params, context: ToolContext) -> Any:
         return {"text": read_clipboard(context.lifetime)}
 
     return HostTool(
         "clipboard.read", "Read the text of the user's clipboard.", {}, read,
-        effects=[Effect.READ_DESKTOP], untrusted=any_result, own=_BOTH,
+        effects=[Effect.READ_DESKTOP], untrusted=trust_none, own=_BOTH,
     )  # fmt: skip
 
 
-def _clipboard_write(_: DesktopSettings, __: Gateway) -> HostTool:
+def _make_clipboard_write(_: DesktopSettings, __: Gateway) -> HostTool:
     def write(params: Params, context: ToolContext) -> Any:
         write_clipboard(params["text"], context.lifetime)
         return {"written": len(params["text"])}
@@ -163,7 +163,7 @@ def _notify_send(_: DesktopSettings, __: Gateway) -> HostTool:
     )  # fmt: skip
 
 
-def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
+def _make_apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
     allowed = settings.applications
 
     def check(params: Params) -> Decision | None:
@@ -188,7 +188,7 @@ def _apps_open(settings: DesktopSettings, _: Gateway) -> HostTool:
     )  # fmt: skip
 
 
-def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
+def _make_browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
     from wasmrt.agent.builtin.desktop._browser import find_browser, open_page, page_grant
 
     grant = page_grant(settings.hosts)
@@ -220,15 +220,15 @@ def _browser_open_url(settings: DesktopSettings, gateway: Gateway) -> HostTool:
             },
         },
         show, required=["url"], effects=[Effect.NETWORK, Effect.SPAWN_PROCESS], decide=check,
-        untrusted=any_result, own=_UNTRUSTED, destinations=("url",), timeout_seconds=PAGE_SECONDS,
+        untrusted=trust_none, own=_UNTRUSTED, destinations=("url",), timeout_seconds=PAGE_SECONDS,
     )  # fmt: skip
 
 
 _MAKERS: Mapping[str, Callable[[DesktopSettings, Gateway], HostTool]] = {
-    "clipboard.read": _clipboard_read,
-    "clipboard.write": _clipboard_write,
+    "clipboard.read": _make_clipboard_read,
+    "clipboard.write": _make_clipboard_write,
     "notify.send": _notify_send,
-    "apps.open": _apps_open,
-    "browser.open_url": _browser_open_url,
+    "apps.open": _make_apps_open,
+    "browser.open_url": _make_browser_open_url,
 }
 _READERS = {"windows.list": windows_list, "screen.capture": screen_capture}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 
-from wasmrt.agent.builtin.extensions.sources import ToolSources, source_of
+from wasmrt.agent.builtin.extensions.sources import ToolSources, open_source
 from wasmrt.agent.builtin.host_tool import Plan
 from wasmrt.catalog import ComponentInfo, ToolVersion
 from wasmrt.catalog.bundled import shipped_names
@@ -14,7 +14,7 @@ from wasmrt.catalog.sources import Source
 from wasmrt.core.component_bytes import digest_of
 from wasmrt.core.errors import InvalidNameError
 from wasmrt.core.limits import MIB
-from wasmrt.core.names import check_installed_name, folded
+from wasmrt.core.names import check_installed_name, fold_name
 from wasmrt.egress.gateway import HttpRequest, HttpResponse, download, send_for_model
 from wasmrt.runtime.context import ToolContext
 from wasmrt.runtime.prepared import PreparedTool
@@ -35,7 +35,7 @@ def check_free_name(name: str, taken: Iterable[str]) -> None:
     """
     check_installed_name(name)
     for other in (*shipped_names(), *taken):
-        if folded(other) == folded(name) or folded(other).startswith(f"{folded(name)}."):
+        if fold_name(other) == fold_name(name) or fold_name(other).startswith(f"{fold_name(name)}."):
             raise InvalidNameError(
                 f"the name {name!r} is taken: it is a spelling of the existing tool {other}", code="name-taken",
                 hint=f"choose a different name; a user can override this: wasmrt install FILE --name {name}",
@@ -121,7 +121,7 @@ def _open_source(url: str, sources: ToolSources, runtime: WasmToolRuntime, user:
         with runtime.open_gateway() as gateway:
             return send_for_model(gateway, request, sources.hosts, name=_TOOL, user=user, max_bytes=limit)
 
-    return source_of(url, fetch, send)
+    return open_source(url, fetch, send)
 
 
 def component_info(tool: PreparedTool) -> ComponentInfo:

@@ -34,7 +34,7 @@ def missing_from(
     `granted` restricts the credentials that count; `tool` is the tool's name in login commands.
     """
     granted = file.capabilities if granted is None else granted
-    names = dict.fromkeys(_required_secrets(file, granted))
+    names = dict.fromkeys(_iter_required_secrets(file, granted))
     if not names:
         return []
     try:
@@ -45,7 +45,7 @@ def missing_from(
     of = "" if user == DEFAULT_USER else f" --user {user}"
     found = [
         MissingSecret(name, problem, f"run: wasmrt auth {tool} --replace --vendor {vendor}{of}")
-        for name, vendor, problem in _misplaced_logins(granted.logins, store, user)
+        for name, vendor, problem in _iter_misplaced_logins(granted.logins, store, user)
     ]
     logins = {login.secret_name: login.vendor for login in file.every_login if login.oauth is not None}
     for name in names:
@@ -61,7 +61,7 @@ def missing_from(
     return found
 
 
-def _misplaced_logins(
+def _iter_misplaced_logins(
     logins: tuple[LoginCapability, ...], store: SecretsStore, user: str
 ) -> Iterator[tuple[str, str, str]]:
     """Yield secret, vendor and problem of each login that has a different token URL than the grant, or is unreadable.
@@ -101,7 +101,7 @@ def _can_store(store: SecretsStore, user: str, name: str) -> bool:
     return True
 
 
-def _required_secrets(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
+def _iter_required_secrets(file: CapabilityFile, granted: Capabilities) -> Iterator[str]:
     parts = [granted] if granted.tools is None else [tool.capabilities for tool in granted.tools]
     credentials = [mapping for part in parts if part.http is not None for mapping in part.http.credentials]
     used = {mapping.secret_name for mapping in credentials}

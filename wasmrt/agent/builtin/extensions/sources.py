@@ -58,7 +58,7 @@ class ToolSources(NamedTuple):
         Raises:
             InvalidNameError, NotInstalledError: see `path`.
         """
-        return source_at(self.path(name))
+        return open_source_at(self.path(name))
 
     def _scan(self) -> Iterator[str]:
         for folder in self.folders:
@@ -72,7 +72,7 @@ class ToolSources(NamedTuple):
                     yield entry.removesuffix(suffix)
 
 
-def source_at(path: Path) -> Source:
+def open_source_at(path: Path) -> Source:
     """Return the package or component at a path as a source.
 
     Raises:
@@ -88,13 +88,13 @@ def source_at(path: Path) -> Source:
     return FileSource(path)
 
 
-def source_of(url: str, download: Callable[[str, int], bytes], send: Send) -> Source:
+def open_source(url: str, download: Callable[[str, int], bytes], send: Send) -> Source:
     """Return the package or component at a URL or in a registry as a source. A component at a URL requests nothing.
 
     Raises:
         SourceError: the URL is neither a registry's reference nor an https URL of a package or component.
     """
-    from wasmrt.catalog.registry import SCHEME, Access, OciSource, UrlSource, parse_reference  # as in `source_at`
+    from wasmrt.catalog.registry import SCHEME, Access, OciSource, UrlSource, parse_reference  # as in `open_source_at`
 
     if not url.startswith(SCHEME):
         return UrlSource(url, download)
@@ -109,7 +109,7 @@ def first_address(url: str) -> str:
     Raises:
         SourceError: the URL begins with `oci://` and is not a registry's reference.
     """
-    from wasmrt.catalog.registry import SCHEME, parse_reference  # as in `source_at`
+    from wasmrt.catalog.registry import SCHEME, parse_reference  # as in `open_source_at`
 
     if not url.startswith(SCHEME):
         return url

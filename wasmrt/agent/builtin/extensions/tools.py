@@ -22,12 +22,12 @@ from wasmrt.agent.builtin.extensions.installing import (
 from wasmrt.agent.builtin.extensions.missing import missing_from
 from wasmrt.agent.builtin.extensions.servers import Servers
 from wasmrt.agent.builtin.extensions.sources import ToolSources, first_address
-from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, trust_none
 from wasmrt.agent.builtin.ranking import rank_rows
 from wasmrt.capabilities.file import parse
 from wasmrt.catalog import ComponentInfo
 from wasmrt.catalog.bundled import bundled_grant, bundled_sidecar, bundled_tool
-from wasmrt.catalog.granted import granted_to
+from wasmrt.catalog.granted import read_granted
 from wasmrt.catalog.installer import Installer
 from wasmrt.catalog.policy import InstallPolicy
 from wasmrt.catalog.removal import check_removable
@@ -107,55 +107,55 @@ class ExtensionTools:
                         "description": "Also search the operator's lists, and the descriptions in the sources.",
                     },
                 },
-                self._search, required=["query"], untrusted=any_result,
+                self._search, required=["query"], untrusted=trust_none,
                 effects=[Effect.NETWORK] if any("://" in each for each in self._sources.policy.search) else [],
             ),
             HostTool(
                 "tool_install", "Ask the user to install a tool from the operator's sources or from a URL.",
                 {"name": _NAME, "url": url, "kind": _KIND}, plan=self._install, required=["name"],
                 decide=self._check_source, command=self._install_command, effects=[Effect.NETWORK, *_CHANGES],
-                untrusted=any_result,
+                untrusted=trust_none,
             ),
             HostTool(
                 "tool_auth", "List the logins and secrets that a tool lacks, with the commands that set them.",
                 {"name": _NAME}, self._auth, required=["name"], approval=True,
                 effects=[Effect.MODIFY_TOOLS],  # it checks which secrets are set, without reading their values
-                decide=self._check_name, command=self._auth_command, untrusted=any_result,
+                decide=self._check_name, command=self._make_auth_command, untrusted=trust_none,
             ),
             HostTool(
                 "tool_activate", "Make an installed tool available, with the permissions that the user granted.",
-                {"name": _NAME}, self._activate, required=["name"], in_programs=False, untrusted=any_result,
+                {"name": _NAME}, self._activate, required=["name"], in_programs=False, untrusted=trust_none,
             ),
             HostTool(
                 "tool_list", "List the installed tools and MCP servers.", {"kind": _KIND}, self._list,
-                untrusted=any_result,
+                untrusted=trust_none,
             ),
             HostTool(
                 "tool_remove", "Ask the user to remove an installed tool or an MCP server.", {"name": _NAME},
                 plan=self._remove, required=["name"], command=self._remove_command,
-                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=any_result,
+                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=trust_none,
             ),
         ]  # fmt: skip
 
     def _list(self, params: Params, _: ToolContext) -> Any:
         kind = params.get("kind")
-        rows = [] if kind == "mcp" else self._installed_rows()
+        rows = [] if kind == "mcp" else self._list_installed()
         rows += [] if kind == "wasm" or self._registry.servers is None else self._registry.servers.rows()
         return {"tools": rows[:_MAX_ROWS], "total": len(rows)}
 
-    def _installed_rows(self) -> list[dict[str, Any]]:
+    def _list_installed(self) -> list[dict[str, Any]]:
         return [
             {
                 "name": tool.name, "kind": "wasm", "description": tool.description, "version": tool.number,
                 "tools": tool.tools, "digest": tool.digest,
                 "state": "waits for a grant" if tool.pending is not None else "installed",
-                "active": self._registered_names(tool.name),
+                "active": self._list_registered_names(tool.name),
             }
             for tool in self._catalog.tools()
         ]  # fmt: skip
 
     def _search(self, params: Params, context: ToolContext) -> Any:
-        rows = self._installed_rows() + ([] if self._registry.servers is None else self._registry.servers.rows())
+        rows = self._list_installed() + ([] if self._registry.servers is None else self._registry.servers.rows())
         known = {row["name"] for row in rows}
         for at, name in enumerate(self._sources.names()):
             if name not in known:
@@ -261,7 +261,7 @@ class ExtensionTools:
         """Validate the name. SECURITY: it becomes part of commands that users run."""
         check_installed_name(params["name"])
 
-    def _auth_command(self, params: Params) -> str:
+    def _make_auth_command(self, params: Params) -> str:
         try:
             return ", then ".join(self._steps(params["name"], DEFAULT_USER))
         except WasmrtError:  # the call itself reports this error
@@ -286,7 +286,7 @@ class ExtensionTools:
             self._catalog.get(name)  # raises an error with the most similar name
         elif registry.installed is not None:
             registry.installed.refresh()
-        known, visible = self._registered_names(name), set(registry.tool_names())
+        known, visible = self._list_registered_names(name), set(registry.tool_names())
         problem = registry.problems.get(name)
         return {
             "name": name, "active": [each for each in known if each in visible],
@@ -300,7 +300,7 @@ class ExtensionTools:
             return self._servers(name).steps(name, user)
         if self._catalog.has(name):
             version = self._catalog.get(name)
-            sidecar, granted = version.sidecar, granted_to(version)
+            sidecar, granted = version.sidecar, read_granted(version)
         elif (shipped := bundled_tool(name)) is not None:
             search = self._runtime.config.web_search
             sidecar, granted = bundled_sidecar(shipped, search), bundled_grant(shipped, search)
@@ -317,7 +317,7 @@ class ExtensionTools:
             raise ConfigurationError("this program has no secrets store", hint=hint)
         return self._runtime.config.secrets
 
-    def _registered_names(self, name: str) -> list[str]:
+    def _list_registered_names(self, name: str) -> list[str]:
         """Return the names in the registry that belong to an installed tool or a server."""
         names = [each for each in self._registry.all_names() if each == name or each.startswith(f"{name}.")]
         return names or self._registry.group(f"mcp:{name}")

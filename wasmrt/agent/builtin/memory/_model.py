@@ -9,7 +9,7 @@ from enum import IntEnum
 from shlex import quote
 from typing import Any, NamedTuple
 
-from wasmrt.agent.flows import skeleton
+from wasmrt.agent.flows import make_skeleton
 from wasmrt.capabilities import is_invisible, is_prompt_file, path_problem, plain_path
 from wasmrt.core.errors import InvalidParametersError
 from wasmrt.core.limits import MAX_MEMORY_PATH_BYTES, MAX_MEMORY_PATH_DEPTH
@@ -141,7 +141,7 @@ def read_path(text: str) -> str:
         InvalidParametersError: the path is invalid.
     """
     path = "" if path_problem(text) else normalize("NFC", plain_path(text))
-    problem = path_problem(text) or _problem(path)
+    problem = path_problem(text) or _find_problem(path)
     if problem is not None:
         raise InvalidParametersError(problem, code=str(Reason.INVALID_PATH), hint="write it like projects/notes.md")
     return path
@@ -154,7 +154,11 @@ def decide_write(path: str) -> Decision | None:
     one: a different case or Unicode form, look-alike letters, invisible characters.
     """
     # `read_path` refuses an invalid path, with a specific error.
-    if not isinstance(path, str) or path_problem(path) or not (is_prompt_file(path) or is_prompt_file(skeleton(path))):
+    if (
+        not isinstance(path, str)
+        or path_problem(path)
+        or not (is_prompt_file(path) or is_prompt_file(make_skeleton(path)))
+    ):
         return None
     rule = "tools cannot write files that define the agent"
     shown = plain_path(path)[:MAX_MEMORY_PATH_BYTES]
@@ -162,7 +166,7 @@ def decide_write(path: str) -> Decision | None:
     return Decision(False, Reason.PROTECTED_FILE, rule, hint, "memory.write", shown)
 
 
-def _problem(path: str) -> str | None:
+def _find_problem(path: str) -> str | None:
     if not path:
         return "the path is empty"
     if len(path.encode()) > MAX_MEMORY_PATH_BYTES:

@@ -111,7 +111,7 @@ def add(
     if author is Author.PERSON and row.named is not Trust.TRUSTED:
         db.execute("UPDATE document SET named = ? WHERE id = ?", (Trust.TRUSTED, row.id))
     appended = append and row.bytes > 0
-    text = _separator(db, row) + text if appended else text
+    text = _get_separator(db, row) + text if appended else text
     size, number = len(text.encode()), row.number + 1
     present = row.bytes + size if appended else size
     if present > settings.max_document_bytes:
@@ -171,7 +171,7 @@ def _read_text(db: Connection, document: int, base: int, number: int) -> tuple[s
     return "".join(part for part, _ in parts), max(Trust(trust) for _, trust in parts)
 
 
-def _separator(db: Connection, row: Row) -> str:
+def _get_separator(db: Connection, row: Row) -> str:
     """Return a newline if the newest version does not end with one."""
     query = "SELECT substr(text, length(text)) FROM version WHERE document = ? AND number = ?"
     last = db.execute(query, (row.id, row.number)).fetchone()

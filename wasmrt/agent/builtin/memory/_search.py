@@ -67,7 +67,7 @@ def split_into_chunks(text: str) -> Iterator[tuple[int, int]]:
     """Yield the start and length of each chunk of a text: at most `CHUNK_CHARS` long, with a small overlap."""
     start = 0
     while start < len(text):
-        end = _chunk_end(text, start)
+        end = _find_chunk_end(text, start)
         if not text[start:end].isspace():
             yield start, end - start
         if end == len(text):
@@ -76,7 +76,7 @@ def split_into_chunks(text: str) -> Iterator[tuple[int, int]]:
         start = blank + 1 if blank >= 0 else end
 
 
-def _chunk_end(text: str, start: int) -> int:
+def _find_chunk_end(text: str, start: int) -> int:
     most = start + CHUNK_CHARS
     if most >= len(text):
         return len(text)

@@ -156,7 +156,7 @@ class MemoryStore:
             InvalidParametersError: the path is invalid.
             MemoryStoreError: there is no such document or version (`memory-not-found`).
         """
-        name = self._existing_path(user, path)
+        name = self._check_existing(user, path)
         with self._backend.writing(user, None) as db:
             old = _rows.read_version(db, _rows.get(db, name), version)
             return self._add(db, name, old.content, append=False, trust=old.trust, author=Author.PERSON)
@@ -168,7 +168,7 @@ class MemoryStore:
             InvalidParametersError: the path is invalid.
             MemoryStoreError: there is no such document (`memory-not-found`).
         """
-        name = self._existing_path(user, path)
+        name = self._check_existing(user, path)
         with self._backend.scrubbing(user) as db:
             _rows.remove(db, _rows.get(db, name))
 
@@ -237,7 +237,7 @@ class MemoryStore:
                 raise
             return None, f"{error.message}; only the full text was searched"
 
-    def _existing_path(self, user: str, path: str) -> str:
+    def _check_existing(self, user: str, path: str) -> str:
         """Return the path of an existing document; check it first, so that no database is created without one."""
         with self._document(user, path) as (_, row):
             return row.path

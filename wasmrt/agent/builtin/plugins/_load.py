@@ -118,8 +118,8 @@ def load_plugins(
         ...     print(list(plugins))
         []
     """
-    home = _folder(folder, "the plugins folder")
-    root = None if workspace is None else _folder(workspace, "the workspace")
+    home = _check_folder(folder, "the plugins folder")
+    root = None if workspace is None else _check_folder(workspace, "the workspace")
     settings = replace(config or WasmRuntimeConfig(), audit=None, audit_record=False, workspace=root)
     writable = _writable(write_paths, home)
     return _Loader(home, settings, root, unsafe_native_plugins, writable, allow_network, adapt).load()
@@ -167,10 +167,10 @@ class _Loader:
     def _load(self, name: str) -> PluginTool:
         source = self._read(f"{name}{_SUFFIX}", MAX_TOML_BYTES)
         manifest = read_manifest(source, name=name)
-        program = self._native_program(manifest) if manifest.native else self._wasi_program(manifest)
+        program = self._make_native_program(manifest) if manifest.native else self._make_wasi_program(manifest)
         return PluginTool(manifest, source, program, network=self._network)
 
-    def _native_program(self, manifest: PluginManifest) -> NativeProgram:
+    def _make_native_program(self, manifest: PluginManifest) -> NativeProgram:
         if not self._native:
             raise ConfigurationError(
                 f"{manifest.tool_name} is a native plugin, and native plugins are disabled",
@@ -193,9 +193,9 @@ class _Loader:
                 hint=f"put the program {manifest.tool_name} next to its manifest, and make it executable",
             ) from error
 
-    def _wasi_program(self, manifest: PluginManifest) -> WasiProgram:
+    def _make_wasi_program(self, manifest: PluginManifest) -> WasiProgram:
         name = manifest.tool_name
-        writable = self._writable_parts(name)
+        writable = self._map_writable_parts(name)
         if manifest.requires_network and self._network:
             raise ConfigurationError(
                 f"{name} is a WASI plugin that requires the network, but WASI plugins have no sockets",
@@ -231,7 +231,7 @@ class _Loader:
         tool = self._runtime.prepare(name, data, grant, limits)
         return WasiProgram(tool, manifest, has_workspace=self._workspace is not None, writable=writable)
 
-    def _writable_parts(self, name: str) -> dict[str, str]:
+    def _map_writable_parts(self, name: str) -> dict[str, str]:
         """Return the folders that a WASI plugin may write: their paths in the workspace, by guest path."""
         parts = {}
         for mount in self._writable:
@@ -254,7 +254,7 @@ class _Loader:
             ) from error
 
 
-def _folder(given: Path | str, what: str) -> Path:
+def _check_folder(given: Path | str, what: str) -> Path:
     path = Path(given)
     try:
         resolved = path.resolve(strict=True)
@@ -268,7 +268,7 @@ def _folder(given: Path | str, what: str) -> Path:
 def _writable(paths: Iterable[Path | str], home: Path) -> tuple[Mount, ...]:
     mounts: dict[str, Mount] = {}
     for given in paths:
-        path = _folder(given, "a path that plugins may write")
+        path = _check_folder(given, "a path that plugins may write")
         # SECURITY: plugins must not write files that control their permissions.
         for protected in (home, find_places().data):
             if protected.is_relative_to(path) or path.is_relative_to(protected):

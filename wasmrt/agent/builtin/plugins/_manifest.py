@@ -19,7 +19,7 @@ from wasmrt.capabilities.file import (
     Problems,
     Property,
     Text,
-    child,
+    join_path,
 )
 from wasmrt.core.errors import ManifestError
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES, MAX_PLUGIN_OUTPUT_BYTES, MAX_PLUGIN_RUNTIME_MS
@@ -115,7 +115,7 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
         ManifestError: the manifest is invalid; the error lists each mistake with its key.
     """
     problems = Problems()
-    read = _MANIFEST.read(_toml(data, name), "", problems)
+    read = _MANIFEST.read(_read_toml(data, name), "", problems)
     if read is INVALID:
         raise _manifest_error(name, problems)
     if read["tool_name"] != name:
@@ -127,7 +127,7 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
             problems.add("args.required", f"{required!r} is not a property")
     schema = {
         "type": "object",
-        "properties": {key: _argument_schema(key, value, problems) for key, value in properties.items()},
+        "properties": {key: _build_argument_schema(key, value, problems) for key, value in properties.items()},
         "required": args.get("required", []),
         "additionalProperties": args.get("additional_properties", False),
     }
@@ -138,19 +138,19 @@ def read_manifest(data: bytes, *, name: str) -> PluginManifest:
     return PluginManifest(schema=schema, **read)
 
 
-def _argument_schema(name: str, argument: dict[str, Any], problems: Problems) -> dict[str, Any]:
-    at = child("args.properties", name)
+def _build_argument_schema(name: str, argument: dict[str, Any], problems: Problems) -> dict[str, Any]:
+    at = join_path("args.properties", name)
     kind = argument.pop("type")
     for key, value in argument.items():
         if kind not in _KEYWORDS[key][1]:
-            problems.add(child(at, key), f"is not allowed for the type {kind}")
+            problems.add(join_path(at, key), f"is not allowed for the type {kind}")
         elif key == "enum" and not all(_is(kind, item) for item in value):
-            problems.add(child(at, key), f"must contain only values of type {kind}")
+            problems.add(join_path(at, key), f"must contain only values of type {kind}")
         elif key in ("min", "max") and not _is(kind, value):
-            problems.add(child(at, key), f"must be of type {kind}")
+            problems.add(join_path(at, key), f"must be of type {kind}")
     for low, high in (("min", "max"), ("min_length", "max_length")):
         if low in argument and high in argument and argument[low] > argument[high]:
-            problems.add(child(at, low), f"must not be greater than {high}")
+            problems.add(join_path(at, low), f"must not be greater than {high}")
     return {"type": kind} | {_KEYWORDS[key][0]: value for key, value in argument.items()}
 
 
@@ -158,7 +158,7 @@ def _is(kind: str, value: Any) -> bool:
     return isinstance(value, _TYPES[kind]) and (kind == "boolean" or not isinstance(value, bool))
 
 
-def _toml(data: bytes, name: str) -> dict[str, Any]:
+def _read_toml(data: bytes, name: str) -> dict[str, Any]:
     problems = Problems()
     try:
         return read_toml(data)

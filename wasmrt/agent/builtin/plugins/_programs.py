@@ -72,7 +72,7 @@ class NativeProgram:
         """
         seconds, stdout, stderr = self._manifest.timeout_seconds, bytearray(), bytearray()
         sinks = (self._sink(stdout, "max_stdout_bytes"), self._sink(stderr, "max_stderr_bytes"))
-        with self._checked_copy() as program, starting("the plugin"):
+        with self._copy_checked() as program, starting("the plugin"):
             command = confined_command(
                 NATIVE_PLUGIN,
                 [f"/proc/self/fd/{program}"],
@@ -90,10 +90,10 @@ class NativeProgram:
                     setting="max_runtime_ms", hint="if necessary, raise max_runtime_ms in its manifest",
                 ) from None  # fmt: skip
         errors = _DETECTOR.redact(stderr.decode("utf-8", "replace"))
-        return Printed(_response_text(bytes(stdout)), errors, _failure(code, errors))
+        return Printed(_redact_response(bytes(stdout)), errors, _find_failure(code, errors))
 
     @contextmanager
-    def _checked_copy(self) -> Iterator[int]:
+    def _copy_checked(self) -> Iterator[int]:
         """Yield a copy of the program whose digest has been checked, as a memfd.
 
         SECURITY: consent applies to the program that was loaded, and its file may change again before it starts.
@@ -148,7 +148,7 @@ def _copy(path: Path) -> Iterator[tuple[int, str]]:
         os.close(descriptor)
 
 
-def _response_text(data: bytes) -> str:
+def _redact_response(data: bytes) -> str:
     """Return a response with secrets redacted, since a plugin can return content of the workspace."""
     try:
         return _DETECTOR.redact(data.decode())
@@ -158,7 +158,7 @@ def _response_text(data: bytes) -> str:
         ) from error
 
 
-def _failure(code: int, stderr: str) -> ToolError | None:
+def _find_failure(code: int, stderr: str) -> ToolError | None:
     if code < 0:
         return WorkerCrashedError(f"the plugin was ended by signal {-code}", signal=-code)
     return not_started("the plugin", code, stderr) or exit_failure(code, stderr)

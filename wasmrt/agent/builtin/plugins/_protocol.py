@@ -91,7 +91,7 @@ def decode_response(text: str, request_id: str) -> Response:
         GuestOutputError: the output is not exactly one response to this request.
     """
     if not text.strip():
-        _malformed("the plugin's response is empty")
+        _raise_malformed("the plugin's response is empty")
     try:
         read = read_json(
             text, max_bytes=MAX_PLUGIN_OUTPUT_BYTES, max_depth=MAX_JSON_DEPTH, max_parts=MAX_JSON_PARTS, exact=True
@@ -104,10 +104,10 @@ def decode_response(text: str, request_id: str) -> Response:
             code="malformed-response", hint="change the plugin to write exactly one JSON object",
         ) from error  # fmt: skip
     if not isinstance(read, dict):
-        _malformed("the plugin's response is not a JSON object")
+        _raise_malformed("the plugin's response is not a JSON object")
     missing = [name for name in ("protocol_version", "request_id", "ok") if name not in read]
     if missing:
-        _malformed(f"the plugin's response lacks {' and '.join(missing)}")
+        _raise_malformed(f"the plugin's response lacks {' and '.join(missing)}")
     version = read["protocol_version"]
     if type(version) is not int or version != PROTOCOL_VERSION:  # False == 0
         raise GuestOutputError(
@@ -121,15 +121,15 @@ def decode_response(text: str, request_id: str) -> Response:
             code="other-request", hint="change the plugin to return the request_id of the request",
         )  # fmt: skip
     if not isinstance(read["ok"], bool):
-        _malformed("the plugin's response: expected true or false for ok")
+        _raise_malformed("the plugin's response: expected true or false for ok")
     texts = {name: read.get(name, "") for name in _TEXTS}
     wrong = next((name for name, value in texts.items() if not isinstance(value, str)), None)
     if wrong is not None:
-        _malformed(f"the plugin's response: expected a string for {wrong}")
+        _raise_malformed(f"the plugin's response: expected a string for {wrong}")
     return Response(read["ok"], **texts)
 
 
-def _malformed(sentence: str) -> NoReturn:
+def _raise_malformed(sentence: str) -> NoReturn:
     raise GuestOutputError(
         sentence, code="malformed-response", hint="write one response with protocol_version, request_id and ok"
     )

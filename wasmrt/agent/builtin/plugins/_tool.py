@@ -100,16 +100,16 @@ class PluginTool(ToolDefaults):
             args = write_params(self._validator.accept(read_params(params)))
             request = encode_request(request_id, self.name, args, self._program.cwd, self._program.mounts)
             printed = self._program.run(request, context or ToolContext(user=user))
-            response = _response(printed, request_id)
+            response = _parse_response(printed, request_id)
         except ToolError as error:
             error.call_id = error.call_id or request_id
-            error.logs = error.logs or _logs((LogLevel.WARN, printed.stderr))
+            error.logs = error.logs or _get_logs((LogLevel.WARN, printed.stderr))
             raise
         seconds = round(time.monotonic() - started, 6)
         usage = printed.usage._replace(
             wall_seconds=seconds, params_bytes=len(args), output_bytes=len(response.data_json)
         )
-        logs = _logs(
+        logs = _get_logs(
             (LogLevel.INFO, response.stdout), (LogLevel.WARN, response.stderr), (LogLevel.WARN, printed.stderr)
         )
         return ToolOutput(
@@ -131,7 +131,7 @@ class PluginTool(ToolDefaults):
         raise NotAuthorizedError.of(decision)
 
 
-def _response(printed: Printed, request_id: str) -> Response:
+def _parse_response(printed: Printed, request_id: str) -> Response:
     """Parse the response of a program that has exited.
 
     Raises:
@@ -152,7 +152,7 @@ def _response(printed: Printed, request_id: str) -> Response:
     return response
 
 
-def _logs(*texts: tuple[LogLevel, str]) -> tuple[LogEntry, ...]:
+def _get_logs(*texts: tuple[LogLevel, str]) -> tuple[LogEntry, ...]:
     now = time.time_ns() // 1_000_000
     lines = [(level, line) for level, text in texts for line in text.splitlines()]
     return tuple(LogEntry(level, cut_log(line), now) for level, line in lines[:MAX_LOG_ENTRIES])

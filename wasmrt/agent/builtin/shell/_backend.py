@@ -83,7 +83,7 @@ def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
         return Backend.DISABLED, why
     if settings.unsafe_host:
         return Backend.HOST, ""
-    missing = _missing_layers(with_outlet=bool(settings.network))
+    missing = _list_missing_layers(with_outlet=bool(settings.network))
     if missing:
         return Backend.DISABLED, f"this machine cannot confine commands: {missing}; wasmrt doctor lists the layers"
     return (Backend.SESSION if settings.session else Backend.CONFINED), ""
@@ -109,7 +109,7 @@ def find_bash() -> str | None:
 
 
 @cache
-def _missing_layers(*, with_outlet: bool = False) -> str:
+def _list_missing_layers(*, with_outlet: bool = False) -> str:
     standing = {layer.name for layer in layers() if layer.standing}
     needed = {"seccomp", "landlock", "no-new-privileges", "limits"}
     if with_outlet:

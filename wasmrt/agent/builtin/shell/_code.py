@@ -10,7 +10,7 @@ import re
 from typing import TypeGuard
 
 from wasmrt.agent.builtin.shell._lists import AWK_ASKS, CODE_WORDS, PYTHON_MODULES, PYTHON_NAMES
-from wasmrt.agent.builtin.shell._words import UNKNOWN, words_of
+from wasmrt.agent.builtin.shell._words import UNKNOWN, split_words
 
 _STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*(?:\\[nt\"][^\"\\\n]*)*\"")
 _INTERPOLATION = re.compile(r"[#$@]\{|`|\$\(|\{\$")
@@ -38,7 +38,7 @@ _NODES = (
     ast.Attribute, ast.Subscript, ast.Starred, ast.Name, ast.List, ast.Tuple, ast.Slice, ast.Lambda, ast.arguments,
     ast.arg, ast.Assert, ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.NamedExpr,
 )  # fmt: skip
-_METHODS = words_of(
+_METHODS = split_words(
     "append extend get items keys values join split strip lstrip rstrip splitlines upper lower title replace "
     "startswith endswith format count index sort copy add union most_common read readline readlines decode encode "
     "isoformat strftime total_seconds date time now today utcnow group groups hexdigest year month day hour minute "
@@ -97,14 +97,14 @@ def _is_known_python(code: str) -> bool:
         return False
     own = {node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)}
     own |= {node.arg for node in nodes if isinstance(node, ast.arg)}
-    modules = _imported_names(nodes)
+    modules = _map_imported_names(nodes)
     opened = sum(isinstance(node, ast.Name) and node.id == "open" for node in nodes)
     if modules is None or own & modules.keys() or opened != sum(map(_calls_open, nodes)):
         return False
     return all(_is_known_node(node, own, modules) for node in nodes)
 
 
-def _imported_names(nodes: list[ast.AST]) -> dict[str, str] | None:
+def _map_imported_names(nodes: list[ast.AST]) -> dict[str, str] | None:
     """Map each name that the code imports to its module or member; None if an import is unknown."""
     found: dict[str, str] = {}
     for node in nodes:

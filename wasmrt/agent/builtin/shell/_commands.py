@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from wasmrt.agent.builtin.shell._lists import SHELLS, interpreter, wrapper
+from wasmrt.agent.builtin.shell._lists import SHELLS, find_interpreter, wrapper
 from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field
 
 
@@ -120,20 +120,20 @@ def inner_commands(command: Command) -> Iterator[Command | Inner | Reading]:
     """Yield the commands and scripts that a command starts, according to its words."""
     name, words = command.name, command.arguments
     if name in ("find", "fd", "fdfind"):
-        yield from _found(command, words)
+        yield from _read_find_commands(command, words)
     elif name == "trap" and words and words[0].text not in ("-", "-l", "-p"):
-        yield from _text(command, words[0])
+        yield from _read_text(command, words[0])
     elif name in ("source", "."):
-        yield from _sourced_scripts(command, words)
+        yield from _read_sourced_scripts(command, words)
     elif name == "env":
-        yield from _env_commands(command, list(words))
+        yield from _read_env_commands(command, list(words))
     elif name in SHELLS:
-        yield from _shell(command, words)
+        yield from _read_shell(command, words)
     elif (found := find_wrapper(name, words)) is not None:
         form, words = found
-        yield from _wrapped_commands(command, list(words), form)
-    elif (options := interpreter(name)) is not None:
-        yield from _interpreter_code(command, words, options)
+        yield from _read_wrapped_commands(command, list(words), form)
+    elif (options := find_interpreter(name)) is not None:
+        yield from _read_interpreter_code(command, words, options)
 
 
 def find_wrapper(name: str, words: tuple[Field, ...]) -> tuple[Mapping[str, Any], tuple[Field, ...]] | None:
@@ -150,14 +150,14 @@ def is_standard_input(field: Field) -> bool:
     return field.text in _STANDARD_INPUT or field.text.startswith(("/dev/fd/", "/proc/self/fd/"))
 
 
-def _text(command: Command, field: Field) -> Iterator[Inner | Reading]:
+def _read_text(command: Command, field: Field) -> Iterator[Inner | Reading]:
     if ANY in field.text or DECODED in field.text:
         yield Reading(command, unread=True)
     else:
         yield Inner(field.text, command)
 
 
-def _input(command: Command, language: str = "") -> Iterator[Inner | Reading]:
+def _read_input(command: Command, language: str = "") -> Iterator[Inner | Reading]:
     """Yield the script read from the standard input."""
     reads_file = any(each.operator.startswith("<") for each in command.redirects)
     if command.upstream and command.stdin is None:
@@ -168,7 +168,7 @@ def _input(command: Command, language: str = "") -> Iterator[Inner | Reading]:
         yield Reading(command, unread=True)
 
 
-def _shell(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
+def _read_shell(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
     waiting = list(words)
     has_text = from_input = False
     while waiting and (waiting[0].text[:1] in ("-", "+") and waiting[0].text not in ("-", "--")):
@@ -184,9 +184,9 @@ def _shell(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Readi
     if waiting and waiting[0].text in ("--", "-") and len(waiting) > 1:
         waiting.pop(0)
     if has_text and waiting:
-        yield from _text(command, waiting[0])
+        yield from _read_text(command, waiting[0])
     elif from_input or not waiting or is_standard_input(waiting[0]):
-        yield from _input(command)
+        yield from _read_input(command)
         if waiting and waiting[0].text.startswith("/dev/fd/"):
             yield Reading(command, unread=True)
         for each in waiting:
@@ -200,15 +200,15 @@ def _check_substitution(command: Command, field: Field) -> Iterator[Reading]:
         yield Reading(command, unread=True)
 
 
-def _sourced_scripts(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
+def _read_sourced_scripts(command: Command, words: tuple[Field, ...]) -> Iterator[Inner | Reading]:
     if words and is_standard_input(words[0]):
-        yield from _input(command)
+        yield from _read_input(command)
         yield from _check_substitution(command, words[0])
     elif words and not words[0].known:
         yield Reading(command, unread=True)
 
 
-def _interpreter_code(command: Command, words: tuple[Field, ...], options: list[str]) -> Iterator[Inner | Reading]:
+def _read_interpreter_code(command: Command, words: tuple[Field, ...], options: list[str]) -> Iterator[Inner | Reading]:
     if not options:  # awk and similar: the program is an operand, after options that may have values
         yield from (Inner(word.text, command, command.name) for word in words if _CODE.search(word.text))
         return
@@ -231,14 +231,14 @@ def _interpreter_code(command: Command, words: tuple[Field, ...], options: list[
     has_module = any(word.text.startswith("-m") for word in words)
     asks_version = any(word.text in ("--version", "-V", "--help", "-h", "-v") for word in words)
     if not found and not has_module and not asks_version and (not operands or is_standard_input(operands[0])):
-        yield from _input(command, command.name)
+        yield from _read_input(command, command.name)
         if operands:
             yield from _check_substitution(command, operands[0])
     elif not found and operands and not operands[0].known and not has_module:
         yield Inner(operands[0].text, command, command.name)
 
 
-def _wrapped_commands(
+def _read_wrapped_commands(
     command: Command, words: list[Field], form: Mapping[str, Any]
 ) -> Iterator[Command | Inner | Reading]:
     name = command.name
@@ -246,8 +246,8 @@ def _wrapped_commands(
         return
     for flag, text in pairwise(words) if name in ("flock", "script") else ():
         if re.fullmatch("-[a-z]*c|--command", flag.text):
-            yield from _text(command, text)
-    placeholder = _placeholder(name, words)
+            yield from _read_text(command, text)
+    placeholder = _find_placeholder(name, words)
     while words and words[0].text.startswith("-") and words[0].text != "--":
         option = words.pop(0).text
         if option in form["values"] and words:
@@ -266,7 +266,7 @@ def _wrapped_commands(
         yield command.running(tuple(words), name)
 
 
-def _placeholder(name: str, words: list[Field]) -> str:
+def _find_placeholder(name: str, words: list[Field]) -> str:
     """Return the placeholder for words from the standard input; empty if they are appended."""
     if name == "parallel":
         return "{}"
@@ -287,13 +287,13 @@ def _append_stdin_words(words: list[Field], placeholder: str) -> list[Field]:
     return [*words, Field(ANY, splits=True)]
 
 
-def _env_commands(command: Command, words: list[Field]) -> Iterator[Command | Inner | Reading]:
+def _read_env_commands(command: Command, words: list[Field]) -> Iterator[Command | Inner | Reading]:
     while words and words[0].text.startswith("-") and words[0].text != "--":
         option = words.pop(0).text
         if re.match(r"-[iv0]*S|--s", option):  # "--s" abbreviates --split-string
             first = option.partition("S")[2] if option[1] != "-" else option.partition("=")[2]
             text = " ".join([first, *(word.text for word in words)])
-            yield from _text(command, Field(text))
+            yield from _read_text(command, Field(text))
             return
         if option in ("-u", "-C", "--unset", "--chdir") and words:
             words.pop(0)
@@ -314,7 +314,7 @@ def _without_assignments(words: list[Field]) -> tuple[tuple[str, ...], list[Fiel
     return tuple(names), []
 
 
-def _found(command: Command, words: tuple[Field, ...]) -> Iterator[Command]:
+def _read_find_commands(command: Command, words: tuple[Field, ...]) -> Iterator[Command]:
     """Yield the commands after -exec and similar options; the files found are below the named folders."""
     options = _EXECUTING if command.name == "find" else _FD_EXECUTING
     for index, word in enumerate(words):

@@ -28,7 +28,7 @@ from wasmrt.agent.builtin.shell._known import (
 from wasmrt.agent.builtin.shell._latent import evaluated_words
 from wasmrt.agent.builtin.shell._lists import FIXED_VARIABLES, INHERITED_VARIABLES, LAYERS, PRIVATE_VARIABLES
 from wasmrt.agent.builtin.shell._match import Fact, Match, match
-from wasmrt.agent.builtin.shell._paths import FoundPath, paths_in
+from wasmrt.agent.builtin.shell._paths import FoundPath, iter_paths
 from wasmrt.agent.builtin.shell._reader import read_script
 from wasmrt.agent.builtin.shell._session import WORKSPACE, Start
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
@@ -63,7 +63,7 @@ class _Facts:
         self.nested = self.nested or depth > 0
         given = dict(self._start.variables)
         script = read_script(text, environment=_VARIABLES, given=given, nested=depth > 0)
-        folders = tuple(_folders(script.commands, tuple(self._start.folders())))
+        folders = tuple(_iter_folders(script.commands, tuple(self._start.folders())))
         programs = frozenset(each.name for each in script.commands if each.substituted)
         waiting: list[Command] = list(script.commands)
         while waiting:
@@ -92,7 +92,7 @@ class _Facts:
     def _note(self, script: Script) -> None:
         for part in script.evaluated:
             self.asks.append(_asks("latent-code", "the shell evaluates a value, which may contain code", part))
-        for note in (*script.notes, *_misleading_functions(script)):
+        for note in (*script.notes, *_iter_misleading_functions(script)):
             self.asks.append(_asks("redefinition", f"it contains {note}", ""))
         for command in script.commands:
             if command.name in ("declare", "local", "typeset") and any(
@@ -108,7 +108,7 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
     A refusal by any list takes precedence over approval. A command that is not known to be harmless requires an
     approval; `programs` are names of programs that the operator added to the known ones. Runs nothing.
     """
-    problem = _unreadable(text)
+    problem = _decide_unreadable(text)
     if problem is not None:
         return problem
     try:
@@ -128,8 +128,8 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
                     return Verdict(Action.REFUSE, layer, rule.id, rule.why, fact.command.text)
                 may = rule.why if holds is Match.YES else f"part of it is unknown until it runs; possibly, {rule.why}"
                 asks.append(Verdict(Action.ASK, layer, rule.id, may, fact.command.text))
-    asks += _by_grammar(found.facts, programs)
-    asks += _written_first(found.facts, start, programs, ordered=not (found.nested or _UNORDERED.search(text)))
+    asks += _decide_by_grammar(found.facts, programs)
+    asks += _decide_written_first(found.facts, start, programs, ordered=not (found.nested or _UNORDERED.search(text)))
     certain = (each for each in asks if each.layer == "approval")
     return next(certain, asks[0] if asks else _RUNS)
 
@@ -149,14 +149,14 @@ def files_to_run(text: str, start: Start, programs: tuple[str, ...] = ()) -> Ite
     for fact in facts:
         if runs_workspace_code(fact.command, programs):
             words = [each for each in fact.command.words if each.known and may_be_code(each.text)]
-            found |= dict.fromkeys(paths_in(words, (*start.folders(), *fact.folders)))
+            found |= dict.fromkeys(iter_paths(words, (*start.folders(), *fact.folders)))
     yield from (each for each in found if each.parts and not each.absolute and not each.home and not each.climbed)
 
 
 def restored_paths(text: str, start: Start) -> Iterator[FoundPath]:
     """Yield the paths that a command line restores from git if they exist, and if no branch has this name."""
     for fact in _find_facts(text, start).facts:
-        yield from paths_in(checkout_words(fact), (*start.folders(), *fact.folders))
+        yield from iter_paths(checkout_words(fact), (*start.folders(), *fact.folders))
 
 
 @lru_cache(maxsize=32)
@@ -171,7 +171,7 @@ def _find_facts(text: str, start: Start) -> _Facts:
     return found
 
 
-def _unreadable(text: str) -> Verdict | None:
+def _decide_unreadable(text: str) -> Verdict | None:
     if "\0" in text:
         return Verdict(Action.REFUSE, "injection", "null-byte", "it contains a null byte", "")
     if len(text) > MAX_COMMAND_CHARS:
@@ -184,7 +184,7 @@ def _unreadable(text: str) -> Verdict | None:
     return None
 
 
-def _misleading_functions(script: Script) -> Iterator[str]:
+def _iter_misleading_functions(script: Script) -> Iterator[str]:
     """Yield functions named like a listed program, and functions that a command calls before they exist."""
     for name, place in script.defined.items():
         if kind_of(name) is not None:
@@ -198,7 +198,7 @@ def _misleading_functions(script: Script) -> Iterator[str]:
             yield f"a function that may not exist yet, {name}"
 
 
-def _by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdict]:
+def _decide_by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdict]:
     """Yield the commands that are not known to be harmless."""
     for fact in facts:
         command = fact.command
@@ -215,7 +215,9 @@ def _by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator[Verdic
             yield _asks("latent-code", reason, command.text)
 
 
-def _written_first(facts: list[Fact], start: Start, programs: tuple[str, ...], *, ordered: bool) -> Iterator[Verdict]:
+def _decide_written_first(
+    facts: list[Fact], start: Start, programs: tuple[str, ...], *, ordered: bool
+) -> Iterator[Verdict]:
     """Yield the commands that may run a file that the script, or an earlier command of the session, wrote.
 
     If `ordered` is true, commands run in the order of the text.
@@ -240,7 +242,7 @@ def _written_first(facts: list[Fact], start: Start, programs: tuple[str, ...], *
             yield _asks("written-first", f"it may run {shown} that the same command line writes", fact.command.text)
 
 
-def _folders(commands: Iterable[Command], start: tuple[FoundPath, ...]) -> Iterator[FoundPath]:
+def _iter_folders(commands: Iterable[Command], start: tuple[FoundPath, ...]) -> Iterator[FoundPath]:
     """Yield the folders that a script starts in and changes to: relative paths may start from there."""
     known = list(start)
     for command in commands:
@@ -249,7 +251,7 @@ def _folders(commands: Iterable[Command], start: tuple[FoundPath, ...]) -> Itera
             [each for each in words if not each.text.startswith("-")][:1] if command.name in ("cd", "pushd") else []
         )
         targets += [after for at, after in pairwise(words) if at.text in ("-C", "--chdir", "--directory")]
-        known += paths_in(targets, tuple(known))
+        known += iter_paths(targets, tuple(known))
     yield from dict.fromkeys(known)
 
 

@@ -20,17 +20,17 @@ from wasmrt.agent.builtin.shell._words import (
     Part,
     expand_values,
     join_alternatives,
-    literal,
+    make_literal,
+    make_unknown,
+    split_words,
     unescape,
-    unknown,
-    words_of,
 )
 
 _NUMBERS = frozenset(
     ("!", "$", "?", "#", "RANDOM", "SECONDS", "LINENO", "PPID", "UID", "EUID", "EPOCHSECONDS", "SRANDOM")
 )
 _KNOWN = {"HOME": "~", "TMPDIR": "~", "TMP": "~", "TEMP": "~", "PWD": ".", "_": ANY, "-": ANY, "0": ANY, "IFS": " \t\n"}
-_OWN = words_of(
+_OWN = split_words(
     "BASH BASHOPTS BASH_VERSION BASH_ARGV0 BASH_COMMAND BASH_SUBSHELL COLUMNS COMP_WORDBREAKS DIRSTACK "
     "EPOCHREALTIME FUNCNAME GROUPS HISTCMD HOSTNAME HOSTTYPE LINES MACHTYPE MAPFILE OLDPWD OPTARG OPTERR OPTIND "
     "OSTYPE PIPESTATUS PS0 PS1 PS2 PS4 REPLY SHELL SHELLOPTS SHLVL TIMEFORMAT COPROC"
@@ -79,40 +79,40 @@ class Scope:
         if name in self._found:
             return self._found[name]
         if name in self._busy:  # it refers to itself
-            return unknown()
+            return make_unknown()
         self._busy.add(name)
-        found = list(self._initial(name))
+        found = list(self._get_initial(name))
         for node in self._nodes.get(name, ()):
             found += evaluate(node)
         if name in self._numbers:
-            found += unknown(DIGITS)
+            found += make_unknown(DIGITS)
         if name in self._open or len(found) > MAX_ALTERNATIVES:
-            found += unknown()
+            found += make_unknown()
         self._busy.discard(name)
         self._found[name] = tuple(dict.fromkeys(found))
         return self._found[name]
 
-    def _initial(self, name: str) -> Alternatives:
+    def _get_initial(self, name: str) -> Alternatives:
         if name in _NUMBERS:
-            return unknown(DIGITS)
+            return make_unknown(DIGITS)
         if name in _KNOWN:
-            return literal(_KNOWN[name])
+            return make_literal(_KNOWN[name])
         if name in ("@", "*") or name.isdigit():
-            return (*unknown(), ()) if self.has_parameters else NOTHING
+            return (*make_unknown(), ()) if self.has_parameters else NOTHING
         if name in self._given:
             return self._stored(name)
         if name in _OWN or name in self._environment:
-            return unknown()
+            return make_unknown()
         # SECURITY: an unset variable is empty, which allows a name to be split into two halves.
-        return (*unknown(), ()) if self._nested else NOTHING
+        return (*make_unknown(), ()) if self._nested else NOTHING
 
     def _stored(self, name: str) -> Alternatives:
         """Return the possible values of a session's variable; an outer script may have set it differently."""
         value = self._given[name]
         readable = all(each >= " " or each in "\t\n" for each in value)  # control characters are used as marks
-        found = literal(value) if readable else unknown()
+        found = make_literal(value) if readable else make_unknown()
         if self._nested:
-            return (*found, *unknown(), ())
+            return (*found, *make_unknown(), ())
         return (*found, ()) if name in self._cleared else found
 
 
@@ -121,7 +121,7 @@ _ALTERNATIVE = frozenset((":-", "-", ":=", "=", ":+", "+"))
 _FORMAT = re.compile("%([%sb])")
 
 
-def text_of(node: Node) -> str:
+def get_text(node: Node) -> str:
     """Return the text of a node."""
     return (node.text or b"").decode("utf-8", "surrogatepass")
 
@@ -140,76 +140,76 @@ class Expressions:
             NotUnderstoodError: the word has an unknown part.
             TooManyError: the word has too many possible values.
         """
-        kind, text = node.type, text_of(node)
+        kind, text = node.type, get_text(node)
         if kind in ("word", "extglob_pattern", "regex", "number") and not node.named_children:
             return (_remove_quotes(text),)
         if kind == "raw_string":
-            return literal(text[1:-1])
+            return make_literal(text[1:-1])
         if kind == "ansi_c_string":
-            return literal(unescape(text[2:-1]))
+            return make_literal(unescape(text[2:-1]))
         if kind == "string":
-            return self._between(node, 1, quoted=True)
+            return self._read_between(node, 1, quoted=True)
         if kind in ("simple_expansion", "expansion"):
             return self._variable(node, quoted=quoted)
         if kind == "command_substitution":
-            return self._substitution(node, quoted=quoted)
+            return self._read_substitution(node, quoted=quoted)
         if kind in ("arithmetic_expansion", "brace_expression"):
             self._children(node)
-            return unknown(DIGITS if kind == "arithmetic_expansion" else ANY, quoted=quoted)
+            return make_unknown(DIGITS if kind == "arithmetic_expansion" else ANY, quoted=quoted)
         if kind == "process_substitution":
             self._run(node)
             return ((Part("/dev/fd/", True), Part(ANY, True)),)
         if kind in ("concatenation", "translated_string", "command_name", "number", "word", "regex", "extglob_pattern"):
-            return self._adjacent(node)
+            return self._read_adjacent(node)
         if kind in ("string_content", "variable_name", "special_variable_name", "test_operator", "file_descriptor"):
-            return literal(text)
+            return make_literal(text)
         self._children(node)
-        return unknown(quoted=quoted)
+        return make_unknown(quoted=quoted)
 
-    def here_document(self, node: Node) -> str:
+    def read_here_document(self, node: Node) -> str:
         """Return the text of a here-document; expansions are replaced by `ANY`."""
-        return "".join(part.text for part in self._between(node, 0, quoted=True)[0])
+        return "".join(part.text for part in self._read_between(node, 0, quoted=True)[0])
 
     def _children(self, node: Node) -> None:
         for child in node.named_children:
             if child.type != "comment":
                 self.value(child)
 
-    def _adjacent(self, node: Node) -> Alternatives:
+    def _read_adjacent(self, node: Node) -> Alternatives:
         pieces: list[Alternatives] = []
         at = node.start_byte
         for child, following in pairwise((*node.children, None)):
             if child is None or child.start_byte != at:
                 raise NotUnderstoodError("a word has a part that is missing from the syntax tree")
             at = child.end_byte
-            if child.type == "simple_expansion" and following is not None and text_of(following).startswith("{"):
+            if child.type == "simple_expansion" and following is not None and get_text(following).startswith("{"):
                 raise NotUnderstoodError("braces after a variable change its name")
             if child.is_named:
                 pieces.append(self.value(child))
             elif child.type == "$" and following is not None and following.type in ("string", "raw_string"):
-                before = text_of(child)[:-1]
+                before = get_text(child)[:-1]
                 if following.type == "raw_string" or before.endswith(
                     "$"
                 ):  # an escape or a number, which only the shell interprets
                     raise NotUnderstoodError("a word has quotes after a $ in its middle")
                 pieces.append((_remove_quotes(before),))
             else:
-                pieces.append((_remove_quotes(text_of(child)),))
+                pieces.append((_remove_quotes(get_text(child)),))
         if at != node.end_byte:
             raise NotUnderstoodError("a word has a part that is missing from the syntax tree")
         return join_alternatives(pieces)
 
-    def _between(self, node: Node, border: int, *, quoted: bool) -> Alternatives:
+    def _read_between(self, node: Node, border: int, *, quoted: bool) -> Alternatives:
         """Return a quoted text: its expansions and the text between them."""
         data, start = node.text or b"", node.start_byte
         at = border
         pieces: list[Alternatives] = []
         for child in node.children:
             if child.type in _EXPANSIONS:
-                pieces.append(literal(_in_quotes(data[at : child.start_byte - start])))
+                pieces.append(make_literal(_quote_data(data[at : child.start_byte - start])))
                 pieces.append(self.value(child, quoted=quoted))
                 at = child.end_byte - start
-        pieces.append(literal(_in_quotes(data[at : len(data) - border])))
+        pieces.append(make_literal(_quote_data(data[at : len(data) - border])))
         return join_alternatives(pieces)
 
     def _variable(self, node: Node, *, quoted: bool) -> Alternatives:
@@ -218,30 +218,30 @@ class Expressions:
         operators = {child.type for child in node.children if not child.is_named} - {"${", "}", "$"}
         if not names or (children and children[0].type == "subscript"):
             self._children(node)
-            return unknown(quoted=quoted)
-        name, rest_of_word = _variable_name(text_of(names[0]), braces=node.type == "expansion")
+            return make_unknown(quoted=quoted)
+        name, rest_of_word = _split_variable_name(get_text(names[0]), braces=node.type == "expansion")
         values = self._scope.values(name, self.value)
         if not operators and len(children) == 1:
-            return join_alternatives((expand_values(values, quoted=quoted), literal(rest_of_word, quoted=quoted)))
+            return join_alternatives((expand_values(values, quoted=quoted), make_literal(rest_of_word, quoted=quoted)))
         rest = [self.value(child) for child in children[1:]]
         if "#" in operators and node.children[1].type == "#":
-            return unknown(DIGITS, quoted=quoted)
+            return make_unknown(DIGITS, quoted=quoted)
         if operators and operators <= _ALTERNATIVE:
             return expand_values((*values, *join_alternatives(rest)), quoted=quoted)
-        return unknown(quoted=quoted)
+        return make_unknown(quoted=quoted)
 
-    def _substitution(self, node: Node, *, quoted: bool) -> Alternatives:
-        text = text_of(node)
+    def _read_substitution(self, node: Node, *, quoted: bool) -> Alternatives:
+        text = get_text(node)
         if text.startswith("`") and ("\\" in text or text.count("`") != 2):
             raise NotUnderstoodError("backticks that contain a backslash or more backticks are ambiguous: use $(...)")
         commands = self._run(node)
         parts = [child.type for child in node.named_children if child.type != "comment"]
         always = parts in (["command"], ["redirected_statement"])  # no condition, loop or definition
         if always and len(commands) == 1 and (told := printed_text(commands[0])) is not None:
-            return expand_values(literal(told.rstrip("\n")), quoted=quoted)
+            return expand_values(make_literal(told.rstrip("\n")), quoted=quoted)
         if commands and _prints_number(commands[-1]):
-            return unknown(DIGITS, quoted=quoted)
-        return unknown(DECODED if decodes(commands) else ANY, quoted=quoted)
+            return make_unknown(DIGITS, quoted=quoted)
+        return make_unknown(DECODED if decodes(commands) else ANY, quoted=quoted)
 
 
 def _prints_number(command: Command) -> bool:
@@ -254,7 +254,7 @@ def _prints_number(command: Command) -> bool:
     return command.name == "nproc" and not words
 
 
-def _variable_name(text: str, *, braces: bool) -> tuple[str, str]:
+def _split_variable_name(text: str, *, braces: bool) -> tuple[str, str]:
     """Return the name of a variable as bash reads it, and the rest that the grammar included in it."""
     if text[:1].isdigit() and not braces:
         return text[0], text[1:]  # bash reference manual, 3.4.1: one digit
@@ -322,6 +322,6 @@ def _remove_quotes(text: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _in_quotes(data: bytes) -> str:
+def _quote_data(data: bytes) -> str:
     text = data.decode("utf-8", "surrogatepass")
     return re.sub(r'\\([$`"\\\n])', lambda found: found.group(1).strip("\n"), text)

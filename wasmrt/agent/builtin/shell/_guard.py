@@ -141,7 +141,7 @@ def _read_files(root: Path, repositories: Iterable[str], further: Iterable[str])
     for folder in repositories:
         prefix = f"{folder}/" if folder else ""
         paths += [prefix + name for name in (*CONFIG_FILES, REDIRECTION, REBASE_PLAN, "hooks")]
-        with suppress(OSError), _parent(root, f"{prefix}hooks/x") as (walk, _), os.scandir(walk.here) as entries:
+        with suppress(OSError), _open_parent(root, f"{prefix}hooks/x") as (walk, _), os.scandir(walk.here) as entries:
             paths += [f"{prefix}hooks/{each.name}" for each in entries if not each.name.endswith(".sample")]
     files = {}
     for path in paths:
@@ -153,7 +153,7 @@ def _read_files(root: Path, repositories: Iterable[str], further: Iterable[str])
 def _read(root: Path, path: str) -> _File | None:
     """Return a file or a link; None for a folder, or if there is none."""
     try:
-        with _parent(root, path) as (walk, name):
+        with _open_parent(root, path) as (walk, name):
             status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
             if stat.S_ISDIR(status.st_mode):
                 return None
@@ -168,7 +168,7 @@ def _read(root: Path, path: str) -> _File | None:
 
 
 @contextmanager
-def _parent(root: Path, path: str) -> Iterator[tuple[Walk, str]]:
+def _open_parent(root: Path, path: str) -> Iterator[tuple[Walk, str]]:
     folder, _, name = path.rpartition("/")
     with walking(root) as walk:
         walk.down(folder)
@@ -186,7 +186,7 @@ def _restore(baseline: _Baseline, found: Scan, undone: list[Decision]) -> None:
         old, new = before.get(path), after.get(path)
         if _is_same(old, new) or (new is not None and (path.rpartition("/")[2], *new) in known):
             continue
-        why = _why_refused(path, old, new, str(root), repositories)
+        why = _find_refusal(path, old, new, str(root), repositories)
         if why is None:
             continue
         try:
@@ -211,7 +211,7 @@ def _is_same(old: _File | None, new: _File | None) -> bool:
     return (old.content, old.link, old.mode & _EXECUTE) == (new.content, new.link, new.mode & _EXECUTE)
 
 
-def _why_refused(path: str, old: _File | None, new: _File | None, root: str, repositories: set[str]) -> str | None:
+def _find_refusal(path: str, old: _File | None, new: _File | None, root: str, repositories: set[str]) -> str | None:
     """Return why a change of a file is refused, or None if it is harmless."""
     folder, _, name = path.rpartition("/")
     is_hook = folder.rpartition("/")[2] == "hooks"

@@ -29,27 +29,27 @@ from wasmrt.agent.builtin.shell._lists import (
     SHELLS,
     SINGLE_DASH,
     VALUE_OPTIONS,
+    find_interpreter,
     fits,
-    interpreter,
 )
 from wasmrt.agent.builtin.shell._match import Fact
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, ONE, UNKNOWN, Field, words_of
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, ONE, UNKNOWN, Field, split_words
 from wasmrt.core.setting_commands import append_command
 
-_PROMPTS = words_of("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
+_PROMPTS = split_words("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
 """Programs that run their input if they have no arguments."""
-_NAMING = words_of(
+_NAMING = split_words(
     "cp mv ln install rsync uniq xxd gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 uncompress objcopy"
 )
 """Programs that write files with the names of their operands, or those without the last suffix."""
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SED = frozenset(("sed", "gsed"))
 _SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
-_GLOBBED = words_of("tar bsdtar gtar rsync zip 7z 7za")
+_GLOBBED = split_words("tar bsdtar gtar rsync zip 7z 7za")
 """Programs that run programs by options, which may be the names of files that a pattern finds."""
 _WITH_NAME = ("-m", "-X", "--request")
-_GIT_READS = words_of("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
-_GIT_BRANCHES = words_of("-b -B -t --track --orphan --detach -d --no-track")
+_GIT_READS = split_words("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
+_GIT_BRANCHES = split_words("-b -B -t --track --orphan --detach -d --no-track")
 _GIT_PATH = re.compile(rf"\.[a-z]{{1,5}}\Z|\A[:.]|/\Z|[{''.join(UNKNOWN)}]")
 """A part of a word that is in no name of a branch."""
 _GIT_SETTINGS = re.compile(
@@ -124,23 +124,23 @@ def find_problem(fact: Fact, added: tuple[str, ...] = ()) -> Problem | None:
         return None
     if (found := find_wrapper(name, command.arguments)) is not None:
         form, words = found
-        return None if _options_are_known(form, words) else Problem("options", f"options of {name} may start programs")
+        return None if _has_known_options(form, words) else Problem("options", f"options of {name} may start programs")
     kind = Kind.RUNNER if name in added else kind_of(command.words[0].text)
     if kind is None:
         if [each.text for each in command.arguments] in (["--version"], ["--help"]):
             return None
         reason = f"{name} is not a listed program; to add it: {append_command('shell.programs', name)}"
         return Problem("unlisted-program", reason)
-    if name not in added and (problem := _arguments_problem(fact)) is not None:
+    if name not in added and (problem := _find_arguments_problem(fact)) is not None:
         return problem
-    if (problem := _input_problem(command, kind)) is not None:
+    if (problem := _find_input_problem(command, kind)) is not None:
         return problem
     if kind is Kind.RUNNER and any(_LATENT.search(each.text) for each in command.arguments):
         return Problem("latent-code", f"an argument of {name} contains shell code that it may run")
     return None
 
 
-def _options_are_known(form: Mapping[str, object], words: Iterable[Field]) -> bool:
+def _has_known_options(form: Mapping[str, object], words: Iterable[Field]) -> bool:
     flags, values = form.get("flags"), form["values"]
     if not isinstance(flags, str) or not isinstance(values, list):
         return False
@@ -154,56 +154,58 @@ def _options_are_known(form: Mapping[str, object], words: Iterable[Field]) -> bo
     return True
 
 
-def _input_problem(command: Command, kind: Kind) -> Problem | None:
+def _find_input_problem(command: Command, kind: Kind) -> Problem | None:
     """Return a problem if a program runs its input as code, and the code is unknown or not known to be harmless."""
     words = command.arguments
     is_database = command.name in _DATABASES
     if not (command.upstream or command.stdin is not None or any(each.operator == "<" for each in command.redirects)):
         return None
-    runs = kind is Kind.RUNNER and interpreter(command.name) in (None, []) and command.name not in SHELLS
+    runs = kind is Kind.RUNNER and find_interpreter(command.name) in (None, []) and command.name not in SHELLS
     reads = any(map(is_standard_input, words)) or (not words and command.name in _PROMPTS)
     if not is_database and not (runs and reads):
         return None
     text = command.stdin or (printed_text(command.upstream[-1]) if command.upstream else None)
-    pattern = _listed(ASKS, command.name) if is_database else None
+    pattern = _find_entry(ASKS, command.name) if is_database else None
     is_known = text is not None and pattern is not None and UNKNOWN.isdisjoint(text)
     if is_known and not any(re.fullmatch(pattern or "", each.strip(), re.DOTALL) for each in (text or "").splitlines()):
         return None
     return Problem("input", f"{command.name} may run its input, which is not known to be harmless")
 
 
-def _arguments_problem(fact: Fact) -> Problem | None:
+def _find_arguments_problem(fact: Fact) -> Problem | None:
     name = fact.command.name
     operands = [each.text for each in fact.operands]
     first = operands[0] if operands else ""
-    allowed = _listed(OPERANDS, name)
-    if allowed is not None and not any(_begins(operands, each) or _begins(_texts(fact), each) for each in allowed):
+    allowed = _find_entry(OPERANDS, name)
+    if allowed is not None and not any(
+        _begins_with(operands, each) or _begins_with(_list_texts(fact), each) for each in allowed
+    ):
         return Problem("arguments", f"{name} {first} is not listed as harmless".replace("  ", " "))
     for key in dict.fromkeys((name, f"{name} {first}")):
-        pattern = _listed(ASKS, key)
+        pattern = _find_entry(ASKS, key)
         if pattern is None:
             continue
         for before, each in pairwise((Field(""), *fact.command.arguments)):
-            spellings = _spellings(name, each.text)
+            spellings = _iter_spellings(name, each.text)
             if before.text in _WITH_NAME:  # `-m pty` is `-mpty`, and `-X put` is `-Xput`
                 spellings = chain(spellings, (before.text + each.text,))
             if any(re.fullmatch(pattern, text, re.DOTALL) for text in spellings):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
             if each.known and each.text not in (allowed or ()) and _abbreviates(each.text, pattern):
                 return Problem("arguments", f"{name} with {each.text[:40]!r} may delete files or start programs")
-    return (_git_problem(fact) if name == "git" else None) or _unknown_option(fact)
+    return (_find_git_problem(fact) if name == "git" else None) or _find_unknown_option(fact)
 
 
-def _unknown_option(fact: Fact) -> Problem | None:
+def _find_unknown_option(fact: Fact) -> Problem | None:
     """Return a problem if a word that is unknown until it runs may be an option, and the program has dangerous ones."""
     name = fact.command.name
     if fits(name, PLAIN) or kind_of(fact.command.words[0].text) is None:
         return None
-    for each in _code_words(fact):
+    for each in _iter_code_words(fact):
         is_sed = name in _SED
         if ANY in each.text or DECODED in each.text or (is_sed and not is_known_sed(each.text)):
             return Problem("unknown-code", f"{name} runs {each.text[:40]!r}, which is not known to be harmless")
-    for each in _own_words(fact):
+    for each in _iter_own_words(fact):
         globbed = name in _GLOBBED and each.text[:1] in (NAME_PART, ONE)
         if each.open_start or globbed or (each.text[:1] == "-" and not _FIXED_OPTION.match(each.text)):
             hint = "" if name in SINGLE_DASH else "; operands after -- are not options"
@@ -214,7 +216,7 @@ def _unknown_option(fact: Fact) -> Problem | None:
     return None
 
 
-def _code_words(fact: Fact) -> Iterator[Field]:
+def _iter_code_words(fact: Fact) -> Iterator[Field]:
     """Yield the words that a program which has no other language than its own runs as code."""
     name, words = fact.command.name, fact.command.arguments
     if name in _DATABASES:
@@ -227,9 +229,9 @@ def _code_words(fact: Fact) -> Iterator[Field]:
         yield from scripts or fact.operands[:1]
 
 
-def _git_problem(fact: Fact) -> Problem | None:
+def _find_git_problem(fact: Fact) -> Problem | None:
     """Return a problem if git gets a setting that is not known to be harmless, or restores files."""
-    words, operands = _texts(fact), [each.text for each in fact.operands]
+    words, operands = _list_texts(fact), [each.text for each in fact.operands]
     before = words[: words.index(operands[0])] if operands else words
     given = [after.partition("=")[0] for each, after in pairwise((*before, "")) if each == "-c"]
     if operands[:1] == ["config"] and not _GIT_READS.intersection(words) and len(operands) > 2:
@@ -247,10 +249,10 @@ def checkout_words(fact: Fact) -> tuple[Field, ...]:
     """Return the operands of a `git checkout` that creates no branch; a single one names a branch, or else a path."""
     if fact.command.name != "git" or [each.text for each in fact.operands[:1]] != ["checkout"]:
         return ()
-    return () if _GIT_BRANCHES.intersection(_texts(fact)) else fact.operands[1:]
+    return () if _GIT_BRANCHES.intersection(_list_texts(fact)) else fact.operands[1:]
 
 
-def _own_words(fact: Fact) -> Iterator[Field]:
+def _iter_own_words(fact: Fact) -> Iterator[Field]:
     """Yield the words that a program may take for its own options, without the values of known options."""
     command = fact.command
     name, program = command.name, command.words[0].text
@@ -258,7 +260,7 @@ def _own_words(fact: Fact) -> Iterator[Field]:
         return  # the arguments of a program of the workspace
     first = fact.operands[0].text if fact.operands else ""
     values = (*VALUE_OPTIONS.get(name, ()), *OPTION_VALUES.get(name, ()), *OPTION_VALUES.get(f"{name} {first}", ()))
-    is_script = name in SHELLS or interpreter(name) is not None
+    is_script = name in SHELLS or find_interpreter(name) is not None
     before = ""
     for each in command.arguments:
         if each.text == "--" and name not in SINGLE_DASH:
@@ -270,7 +272,7 @@ def _own_words(fact: Fact) -> Iterator[Field]:
         before = each.text
 
 
-def _spellings(name: str, text: str) -> Iterator[str]:
+def _iter_spellings(name: str, text: str) -> Iterator[str]:
     """Yield a word, and each option of a cluster such as `-ab`, with and without the rest of the word."""
     yield text
     if name in SINGLE_DASH or not re.match("-[a-zA-Z0-9]{2}", text):
@@ -285,27 +287,27 @@ def _spellings(name: str, text: str) -> Iterator[str]:
 def _abbreviates(text: str, pattern: str) -> bool:
     """Return whether a word abbreviates a long option in the regular expression `pattern`."""
     given = text[2:].partition("=")[0]
-    return text.startswith("--") and bool(given) and any(each.startswith(given) for each in _long_options(pattern))
+    return text.startswith("--") and bool(given) and any(each.startswith(given) for each in _list_long_options(pattern))
 
 
 @cache
-def _long_options(pattern: str) -> frozenset[str]:
+def _list_long_options(pattern: str) -> frozenset[str]:
     groups = (each.split("|") for each in re.findall(r"--\(([\w|-]*)\)", pattern))
     return frozenset((*re.findall(r"--(\w[\w-]*)(?![\w=-])", pattern), *chain.from_iterable(groups)))
 
 
-def _texts(fact: Fact) -> list[str]:
+def _list_texts(fact: Fact) -> list[str]:
     return [each.text for each in fact.command.arguments]
 
 
-def _listed(table: Mapping[str, _Entry], name: str) -> _Entry | None:
+def _find_entry(table: Mapping[str, _Entry], name: str) -> _Entry | None:
     """Return the entry of a program; `python3.11` has the entry of `python`."""
     program, space, rest = name.partition(" ")
     names = (program, ALIASES.get(program, program), re.sub(r"[0-9][0-9.]*$", "", program))
     return next((found for each in names if (found := table.get(each + space + rest)) is not None), None)
 
 
-def _begins(operands: list[str], wanted: str) -> bool:
+def _begins_with(operands: list[str], wanted: str) -> bool:
     words = wanted.split()
     if not words:
         return not operands
@@ -323,7 +325,7 @@ def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
             own = {each.text.rstrip("/").rpartition("/")[2] for each in fact.operands}
             names |= own | {each.rpartition(".")[0] for each in own if "." in each}
         pattern = _UNPACKERS.get(command.name)
-        if pattern is not None and any(pattern.fullmatch(text) for text in _texts(fact)):
+        if pattern is not None and any(pattern.fullmatch(text) for text in _list_texts(fact)):
             names.add(ANYTHING)
         yield from ((fact, name) for name in names)
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from tree_sitter import Node
 
-from wasmrt.agent.builtin.shell._expressions import text_of
+from wasmrt.agent.builtin.shell._expressions import get_text
 from wasmrt.agent.builtin.shell._match import Fact
 from wasmrt.agent.builtin.shell._words import DIGITS, UNKNOWN, Alternatives, Field
 
@@ -31,46 +31,46 @@ Values = Callable[[Node], Alternatives]
 def evaluated_nodes(nodes: Iterable[Node], value: Values, variable: Callable[[str], Alternatives]) -> Iterator[str]:
     """Yield the parts of a script that bash evaluates and whose value may contain code."""
     nodes = list(nodes)
-    arrays = frozenset(_arrays(nodes))
+    arrays = frozenset(_iter_array_names(nodes))
     for node in nodes:
         if _hides_substitution(node) or _assigns_array_text(node, arrays, value):
-            yield text_of(node)[:60]
-        for part in _arithmetic_parts(node):
+            yield get_text(node)[:60]
+        for part in _iter_arithmetic_parts(node):
             if not _is_number(part, value, variable):
-                yield text_of(part)[:60]
-        if node.type == "unary_expression" and text_of(node).startswith(("-v", "-R")):
-            if not _NAME.fullmatch(text_of(node)[2:].strip()):
-                yield text_of(node)[:60]
+                yield get_text(part)[:60]
+        if node.type == "unary_expression" and get_text(node).startswith(("-v", "-R")):
+            if not _NAME.fullmatch(get_text(node)[2:].strip()):
+                yield get_text(node)[:60]
         elif node.type == "expansion" and _evaluates_value(node, variable):
-            yield text_of(node)[:60]
+            yield get_text(node)[:60]
 
 
 def _hides_substitution(node: Node) -> bool:
     """Return whether a node has a substitution that the grammar does not parse, such as the backticks in `${x#`a`}`."""
-    text = text_of(node)
+    text = get_text(node)
     if node.type.endswith("_redirect") and node.parent is not None:
         before = (node.parent.text or b"")[: node.start_byte - node.parent.start_byte]
         return before.endswith(b"]}")  # `{a[$x]}>f` stores the number of the descriptor
     if node.type == "heredoc_body":
         start = node.parent and next((each for each in node.parent.children if each.type == "heredoc_start"), None)
-        quoted = start is not None and re.search(r"[\'\"\\\\]", text_of(start)) is not None
-        text = text_of(node.parent).partition("\n")[2] if node.parent is not None else text
-        parsed = "".join(text_of(each) for each in node.named_children if each.type in _EXPANDED)
+        quoted = start is not None and re.search(r"[\'\"\\\\]", get_text(start)) is not None
+        text = get_text(node.parent).partition("\n")[2] if node.parent is not None else text
+        parsed = "".join(get_text(each) for each in node.named_children if each.type in _EXPANDED)
         return not quoted and len(_SUBSTITUTED.findall(text)) > len(_SUBSTITUTED.findall(parsed))
     if node.children or not node.is_named or node.type in _LITERAL:
         return False
     return (_SUBSTITUTED if node.type == "string_content" else _STARTS).search(text) is not None
 
 
-def _arrays(nodes: Iterable[Node]) -> Iterator[str]:
+def _iter_array_names(nodes: Iterable[Node]) -> Iterator[str]:
     """Yield the names of the arrays of a script."""
     for node in nodes:
         if node.type == "variable_assignment":
             name, value = node.child_by_field_name("name"), node.child_by_field_name("value")
             if name is not None and (name.type == "subscript" or (value is not None and value.type == "array")):
-                yield text_of(name).partition("[")[0]
+                yield get_text(name).partition("[")[0]
         elif node.type in ("declaration_command", "command"):
-            words = text_of(node).split()
+            words = get_text(node).split()
             if any(re.match("-[a-zA-Z]*[aA]", each) for each in words) or words[:1] in (["mapfile"], ["readarray"]):
                 yield from (each.strip("'\"").partition("=")[0] for each in words)
 
@@ -83,9 +83,9 @@ def _assigns_array_text(node: Node, arrays: frozenset[str], value: Values) -> bo
         name, text = node.child_by_field_name("name"), node.child_by_field_name("value")
         if name is None or text is None or text.type == "array":
             return False
-        values, names = value(text), text_of(name)
+        values, names = value(text), get_text(name)
     else:
-        values, names = value(node), text_of(node).strip("'\"").partition("=")[0]
+        values, names = value(node), get_text(node).strip("'\"").partition("=")[0]
     texts = ("".join(part.text for part in parts).removeprefix(names + "=") for parts in values)
     is_array = names in arrays
     return any(
@@ -100,21 +100,21 @@ def evaluated_words(fact: Fact) -> Iterator[Field]:
     name, words = fact.command.name, fact.command.arguments
     found: list[Field] = []
     if name in ("test", "["):
-        found += _values_of(words, "-v", "-R")
+        found += _iter_values(words, "-v", "-R")
     elif name in ("printf", "wait"):
-        found += _values_of(words, "-v" if name == "printf" else "-p")
+        found += _iter_values(words, "-v" if name == "printf" else "-p")
     elif name in ("read", "unset"):
-        found += [*fact.operands, *_values_of(words, "-a")]
+        found += [*fact.operands, *_iter_values(words, "-a")]
     elif name in ("mapfile", "readarray"):
         found += [*fact.operands, *(each for each in words if re.match("-[a-zA-Z]*C", each.text))]
     elif name == "getopts":
         found += fact.operands[1:2]
     elif name in _DECLARING:
-        found += _declared(words)
+        found += _iter_declared_words(words)
     yield from (each for each in found if not _NAME.fullmatch(each.text))
 
 
-def _declared(words: tuple[Field, ...]) -> Iterator[Field]:
+def _iter_declared_words(words: tuple[Field, ...]) -> Iterator[Field]:
     for each in words:
         if each.text.startswith(("-", "+")):
             if "i" in each.text:
@@ -126,7 +126,7 @@ def _declared(words: tuple[Field, ...]) -> Iterator[Field]:
             yield Field(value)
 
 
-def _values_of(words: tuple[Field, ...], *options: str) -> Iterator[Field]:
+def _iter_values(words: tuple[Field, ...], *options: str) -> Iterator[Field]:
     for at, each in enumerate(words):
         if each.text in options:
             yield from words[at + 1 : at + 2]
@@ -134,9 +134,9 @@ def _values_of(words: tuple[Field, ...], *options: str) -> Iterator[Field]:
             yield Field(each.text[2:])
 
 
-def _arithmetic_parts(node: Node) -> Iterator[Node]:
+def _iter_arithmetic_parts(node: Node) -> Iterator[Node]:
     """Yield the expressions of a node that bash evaluates as arithmetic."""
-    text = text_of(node)
+    text = get_text(node)
     if node.type == "arithmetic_expansion" or (node.type == "compound_statement" and text.startswith("((")):
         yield from node.named_children
     elif node.type == "c_style_for_statement":
@@ -144,7 +144,7 @@ def _arithmetic_parts(node: Node) -> Iterator[Node]:
             yield from node.children_by_field_name(name)
     elif node.type == "subscript":
         index = node.child_by_field_name("index")
-        if index is not None and text_of(index) not in ("@", "*"):
+        if index is not None and get_text(index) not in ("@", "*"):
             yield index
     elif node.type == "array":
         for each in node.named_children:
@@ -153,31 +153,31 @@ def _arithmetic_parts(node: Node) -> Iterator[Node]:
         yield from node.named_children[1:]
     elif node.type == "binary_expression":
         operator = node.child_by_field_name("operator")
-        if operator is not None and text_of(operator) in _COMPARISONS and _in_double_brackets(node):
+        if operator is not None and get_text(operator) in _COMPARISONS and _is_in_double_brackets(node):
             yield from (child for child in node.named_children if child.type != "test_operator")
 
 
 def _index_of_element(node: Node) -> Iterator[Node]:
     """Yield the parts of the index of an element such as `[x]=1`; keys of associative arrays are not arithmetic."""
     declaration = node.parent and node.parent.parent and node.parent.parent.parent
-    if declaration is not None and re.search(r"\s-[a-z]*A", text_of(declaration).partition("=")[0]):
+    if declaration is not None and re.search(r"\s-[a-z]*A", get_text(declaration).partition("=")[0]):
         return
-    if not re.match(r"\[[^\]]*\].*=", text_of(node), re.DOTALL):
+    if not re.match(r"\[[^\]]*\].*=", get_text(node), re.DOTALL):
         return
     if not node.named_children:
         yield node
     for child in node.named_children:
-        if text_of(child).startswith("]"):
+        if get_text(child).startswith("]"):
             return
-        if text_of(child) != "[":
+        if get_text(child) != "[":
             yield child
 
 
-def _in_double_brackets(node: Node) -> bool:
+def _is_in_double_brackets(node: Node) -> bool:
     outer: Node | None = node
     while outer is not None and outer.type != "test_command":
         outer = outer.parent
-    return outer is not None and text_of(outer).startswith("[[")
+    return outer is not None and get_text(outer).startswith("[[")
 
 
 def _is_number(node: Node, value: Values, variable: Callable[[str], Alternatives]) -> bool:
@@ -185,7 +185,7 @@ def _is_number(node: Node, value: Values, variable: Callable[[str], Alternatives
         return _are_numbers(value(node))
     if node.named_children and node.type != "word":
         return all(_is_number(child, value, variable) for child in node.named_children)
-    text = text_of(node)
+    text = get_text(node)
     if re.fullmatch(r"[A-Za-z_]\w*", text):
         return _are_numbers(variable(text))
     return _PLAIN_ARITHMETIC.fullmatch(text) is not None and not re.search("[A-Za-z_]", text)
@@ -196,7 +196,7 @@ def _are_numbers(alternatives: Alternatives) -> bool:
 
 
 def _evaluates_value(node: Node, variable: Callable[[str], Alternatives]) -> bool:
-    text = text_of(node)
+    text = get_text(node)
     if re.search(r"@P\}$", text):
         return True
     found = re.fullmatch(r"\$\{!(\w+)(.*)\}", text, re.DOTALL)

@@ -126,7 +126,7 @@ def fits(name: str, patterns: tuple[str, ...] | frozenset[str] | list[str]) -> b
     return False
 
 
-def interpreter(name: str) -> list[str] | None:
+def find_interpreter(name: str) -> list[str] | None:
     """Return the options of an interpreter that take code, or None if the program is not an interpreter."""
     return next((options for pattern, options in INTERPRETERS.items() if fnmatchcase(name, pattern)), None)
 
@@ -136,7 +136,7 @@ def wrapper(name: str) -> Mapping[str, Any] | None:
     return next((form for pattern, form in WRAPPERS.items() if fnmatchcase(name, pattern)), None)
 
 
-def _rule(given: dict[str, Any]) -> Rule:
+def _read_rule(given: dict[str, Any]) -> Rule:
     fields: dict[str, Any] = {}
     for key, value in given.items():
         frozen = tuple(map(tuple, value)) if key == "flags" else tuple(value) if isinstance(value, list) else value
@@ -144,12 +144,12 @@ def _rule(given: dict[str, Any]) -> Rule:
     return Rule(**fields)
 
 
-def _rules(name: str) -> tuple[Rule, ...]:
-    return tuple(_rule(each) for each in _read(name)["rule"])
+def _read_rules(name: str) -> tuple[Rule, ...]:
+    return tuple(_read_rule(each) for each in _read(name)["rule"])
 
 
 LAYERS: Mapping[str, tuple[Rule, ...]] = {
-    name: _rules(name) for name in ("blocked", "dangerous", "injection", "approval")
+    name: _read_rules(name) for name in ("blocked", "dangerous", "injection", "approval")
 }
 """The layers that check a command line, in order. The fifth layer, the environment, has no list."""
 

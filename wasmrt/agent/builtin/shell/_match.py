@@ -21,8 +21,8 @@ from wasmrt.agent.builtin.shell._lists import (
     Rule,
     fits,
 )
-from wasmrt.agent.builtin.shell._paths import FoundPath, path_matches, paths_in
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field, words_of
+from wasmrt.agent.builtin.shell._paths import FoundPath, iter_paths, path_matches
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field, split_words
 
 _PLAIN_SEARCH = re.compile(
     r"-[abchiHlLnoqrRsvVwxzEFGPTUZu]+|--(recursive|line-number|ignore-case|extended-regexp|fixed-strings|word-regexp"
@@ -31,7 +31,7 @@ _PLAIN_SEARCH = re.compile(
 _IN_PLACE = re.compile("-[a-zA-Z]*i|--in-place")
 _WRITING = frozenset(each.lstrip("-") for each in WRITERS["options"])
 """The options of `WRITERS` without dashes: clusters and abbreviations may contain them."""
-_SETTING = words_of("export declare typeset readonly local read printf mapfile readarray getopts let wait")
+_SETTING = split_words("export declare typeset readonly local read printf mapfile readarray getopts let wait")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\+?=")
 
 
@@ -59,7 +59,7 @@ class Fact:
     @cached_property
     def options(self) -> tuple[Field, ...]:
         """The words that look like options."""
-        return tuple(each for each in self._before_dashes() if each.text.startswith("-") and len(each.text) > 1)
+        return tuple(each for each in self._iter_before_dashes() if each.text.startswith("-") and len(each.text) > 1)
 
     @cached_property
     def operands(self) -> tuple[Field, ...]:
@@ -94,12 +94,12 @@ class Fact:
         """Every path that the command may name."""
         targets = (each.target for each in self.command.redirects if not each.target.text.isdigit())
         relevant_words = (*self.command.words[:1], *self.relevant_words, *targets)
-        return tuple(dict.fromkeys(paths_in(relevant_words, self.folders)))
+        return tuple(dict.fromkeys(iter_paths(relevant_words, self.folders)))
 
     @cached_property
     def written(self) -> tuple[FoundPath, ...]:
         """Every path that the command may write."""
-        return tuple(dict.fromkeys(paths_in(self.written_words, self.folders)))
+        return tuple(dict.fromkeys(iter_paths(self.written_words, self.folders)))
 
     @cached_property
     def written_words(self) -> tuple[Field, ...]:
@@ -121,7 +121,7 @@ class Fact:
             elif each.text.startswith("of="):
                 found.append(Field(each.text[3:]))
             elif command.name == "curl" or (fits(command.name, KNOWN["writers"]) and command.name not in SINGLE_DASH):
-                found += map(Field, _values(each.text, _WRITING, words[at + 1 : at + 2]))
+                found += map(Field, _iter_option_values(each.text, _WRITING, words[at + 1 : at + 2]))
         return tuple(found)
 
     @cached_property
@@ -132,7 +132,7 @@ class Fact:
             reads = ""
         return "\n".join([*(each.text for each in self.relevant_words), reads])
 
-    def _before_dashes(self) -> Iterator[Field]:
+    def _iter_before_dashes(self) -> Iterator[Field]:
         for each in self.command.arguments:
             if each.text == "--":
                 return
@@ -143,19 +143,19 @@ def match(rule: Rule, fact: Fact) -> Match:
     """Return how a rule matches a command: the weakest result of its properties."""
     if not rule.has_program(fact.command.name):
         return Match.NO
-    return min(_parts(rule, fact), default=Match.YES)
+    return min(_match_parts(rule, fact), default=Match.YES)
 
 
-def _parts(rule: Rule, fact: Fact) -> Iterator[Match]:
+def _match_parts(rule: Rule, fact: Fact) -> Iterator[Match]:
     """Yield the result for each property of a rule."""
     if rule.words:
-        yield _first_operands(rule, fact)
+        yield _match_first_operands(rule, fact)
     for group in rule.flags:
         yield _has_flag(group, fact, perhaps=rule.unknown)
     if rule.operand:
         yield _has_word(rule, fact)
     if rule.absent:
-        yield _yes(not any(re.search(rule.absent, each.text) for each in fact.command.arguments))
+        yield _to_match(not any(re.search(rule.absent, each.text) for each in fact.command.arguments))
     if rule.option_value is not None:
         yield _has_value(rule.option_value, fact)
     if rule.path:
@@ -163,38 +163,38 @@ def _parts(rule: Rule, fact: Fact) -> Iterator[Match]:
     if rule.reads_script:
         yield _reads(rule, fact)
     if rule.structure:
-        yield _yes(_starts_itself(fact))
-    yield from _word_matches(rule, fact)
+        yield _to_match(_starts_itself(fact))
+    yield from _match_words(rule, fact)
 
 
-def _word_matches(rule: Rule, fact: Fact) -> Iterator[Match]:
+def _match_words(rule: Rule, fact: Fact) -> Iterator[Match]:
     command = fact.command
     unknown = any(ANY in each.text or DECODED in each.text for each in command.arguments)
     if rule.assigns:
-        yield _yes(any(fits(name, rule.assigns) for name in _set_variables(command)))
+        yield _to_match(any(fits(name, rule.assigns) for name in _set_variables(command)))
     if rule.substitutes:
-        yield _yes(command.substituted and fits(command.name, rule.substitutes))
+        yield _to_match(command.substituted and fits(command.name, rule.substitutes))
     if rule.statement:
-        yield _yes(rule.statement_expression.search(fact.statements) is not None)
+        yield _to_match(rule.statement_expression.search(fact.statements) is not None)
     if rule.unknown_word:
-        yield _yes(unknown)
+        yield _to_match(unknown)
     if rule.made_word:
-        yield _yes(unknown and bool(fact.substituted))
+        yield _to_match(unknown and bool(fact.substituted))
     if rule.decoded_word:
-        yield _yes(command.name not in PRINTERS and any(DECODED in each.text for each in command.words))
+        yield _to_match(command.name not in PRINTERS and any(DECODED in each.text for each in command.words))
 
 
-def _yes(holds: bool) -> Match:
+def _to_match(holds: bool) -> Match:
     return Match.YES if holds else Match.NO
 
 
-def _first_operands(rule: Rule, fact: Fact) -> Match:
+def _match_first_operands(rule: Rule, fact: Fact) -> Match:
     found = fact.operands[: len(rule.words)]
     if len(found) < len(rule.words):
         return Match.NO
     if any(not each.known for each in found):
         return Match.PERHAPS
-    return _yes(all(re.fullmatch(wanted, each.text) for each, wanted in zip(found, rule.words, strict=True)))
+    return _to_match(all(re.fullmatch(wanted, each.text) for each, wanted in zip(found, rule.words, strict=True)))
 
 
 def _has_flag(group: tuple[str, ...], fact: Fact, *, perhaps: bool) -> Match:
@@ -235,7 +235,7 @@ def _has_value(option: OptionValue, fact: Fact) -> Match:
     found = Match.NO
     words = fact.command.arguments
     for at, each in enumerate(words):
-        for value in _values(each.text, option.names, words[at + 1 : at + 2]):
+        for value in _iter_option_values(each.text, option.names, words[at + 1 : at + 2]):
             if option.value.search(value):
                 return Match.YES
             if value[:1] in (ANY, DECODED):
@@ -243,7 +243,7 @@ def _has_value(option: OptionValue, fact: Fact) -> Match:
     return found
 
 
-def _values(text: str, names_of: frozenset[str], following: tuple[Field, ...]) -> Iterator[str]:
+def _iter_option_values(text: str, names_of: frozenset[str], following: tuple[Field, ...]) -> Iterator[str]:
     if text.startswith("--"):
         name, equals, value = text[2:].partition("=")
         if len(name) > 1 and any(each.startswith(name) for each in names_of if len(each) > 1):
@@ -260,14 +260,14 @@ def _has_path(rule: Rule, fact: Fact) -> Match:
     if any(path_matches(path, pattern, certain=True) for path in paths for pattern in rule.path):
         return Match.YES
     below = rule.path
-    if rule.writes and fact.command.words and not _writes_are_known(fact.command.name):
+    if rule.writes and fact.command.words and not _has_known_writes(fact.command.name):
         paths = fact.paths  # each path that it names may be written; the system's folders are read-only
         below = tuple(each for each in rule.path if each == "identity" or each.startswith("**/"))
     perhaps = any(path_matches(path, pattern, certain=False) for path in paths for pattern in below)
     return Match.PERHAPS if perhaps else Match.NO
 
 
-def _writes_are_known(name: str) -> bool:
+def _has_known_writes(name: str) -> bool:
     """Return whether `Fact.written` has every file that a program writes."""
     return fits(name, KNOWN["readers"]) or any(name in names for names in WRITERS.values())
 
@@ -292,7 +292,7 @@ def _reads(rule: Rule, fact: Fact) -> Match:
         sources.discard("")
     if rule.unread:
         return Match.YES
-    return _yes(any(fits(name, rule.sources) for name in sources) if sources else False)
+    return _to_match(any(fits(name, rule.sources) for name in sources) if sources else False)
 
 
 def _starts_itself(fact: Fact) -> bool:

@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, UNKNOWN, Field, words_of
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, UNKNOWN, Field, split_words
 from wasmrt.capabilities.model import protected_problem
 
 _SEPARATORS = re.compile(r"[\s:=,;@'\"()<>|&`{}\[\]#%!]+")
-_SAFE_DEVICES = words_of("null zero full random urandom stdin stdout stderr tty fd shm ptmx pts tcp udp mqueue console")
-_TOP = words_of(
+_SAFE_DEVICES = split_words(
+    "null zero full random urandom stdin stdout stderr tty fd shm ptmx pts tcp udp mqueue console"
+)
+_TOP = split_words(
     "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var Users System "
     "Library Applications Volumes private"
 )
@@ -34,7 +36,7 @@ class FoundPath(NamedTuple):
         return any(mark in part for part in self.parts for mark in (ANY, DECODED))
 
 
-def paths_in(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iterator[FoundPath]:
+def iter_paths(fields: Iterable[Field], folders: Iterable[FoundPath] = ()) -> Iterator[FoundPath]:
     """Yield every path that words may name, relative to each folder that the script changes to."""
     folders = tuple(folders)
     for field in fields:
@@ -85,15 +87,15 @@ def path_matches(path: FoundPath, pattern: str, *, certain: bool) -> bool:
     if pattern.startswith("**/"):
         first = len(path.parts) - len(wanted)
         places = range(first if pattern.endswith("$") else 0, first + 1) if first >= 0 else range(0)
-        return any(_parts_match(path.parts[at : at + len(wanted)], wanted) and _has_letters(path, at) for at in places)
-    return path.absolute and _parts_match(path.parts[: len(wanted)], wanted)
+        return any(_match_parts(path.parts[at : at + len(wanted)], wanted) and _has_letters(path, at) for at in places)
+    return path.absolute and _match_parts(path.parts[: len(wanted)], wanted)
 
 
-def _parts_match(parts: tuple[str, ...], wanted: list[str]) -> bool:
-    return len(parts) == len(wanted) and all(map(_part_matches, parts, wanted))
+def _match_parts(parts: tuple[str, ...], wanted: list[str]) -> bool:
+    return len(parts) == len(wanted) and all(map(_match_part, parts, wanted))
 
 
-def _part_matches(part: str, wanted: str) -> bool:
+def _match_part(part: str, wanted: str) -> bool:
     if UNKNOWN.isdisjoint(part):
         return fnmatchcase(part.lower(), wanted.lower())
     if wanted.startswith(".") and not part.startswith(".") and part[0] == NAME_PART:
@@ -126,7 +128,7 @@ def _is_whole_tree(path: FoundPath) -> bool:
         return False
     return (
         not parts
-        or (len(parts) == 1 and any(_part_matches(parts[0], top) for top in _TOP))
+        or (len(parts) == 1 and any(_match_part(parts[0], top) for top in _TOP))
         or (len(parts) == 2 and parts[0] in ("home", "Users", "usr", "var"))
     )
 

@@ -14,18 +14,26 @@ from itertools import pairwise
 from tree_sitter import Node
 
 from wasmrt.agent.builtin.shell._commands import Command, CommandContext, NotUnderstoodError, Redirect, Script
-from wasmrt.agent.builtin.shell._expressions import Expressions, Scope, text_of
+from wasmrt.agent.builtin.shell._expressions import Expressions, Scope, get_text
 from wasmrt.agent.builtin.shell._latent import evaluated_nodes
 from wasmrt.agent.builtin.shell._syntax import parse_script
-from wasmrt.agent.builtin.shell._words import ANY, Alternatives, Field, TooManyError, lines_of_words, literal, words_of
+from wasmrt.agent.builtin.shell._words import (
+    ANY,
+    Alternatives,
+    Field,
+    TooManyError,
+    lines_of_words,
+    make_literal,
+    split_words,
+)
 
 _MAX_NODES = 20_000
 _MAX_DEPTH = 100
-_GROUPS = words_of(
+_GROUPS = split_words(
     "program list compound_statement subshell if_statement while_statement c_style_for_statement case_statement "
     "case_item do_group elif_clause else_clause negated_command"
 )
-_PLAIN = words_of(
+_PLAIN = split_words(
     "word string raw_string ansi_c_string translated_string concatenation simple_expansion expansion number regex "
     "command_substitution process_substitution arithmetic_expansion brace_expression extglob_pattern array "
     "test_command binary_expression unary_expression postfix_expression ternary_expression parenthesized_expression "
@@ -33,17 +41,17 @@ _PLAIN = words_of(
 )
 """Nodes that are values: only the substitutions in them run."""
 _WORDS = _PLAIN | {"command_name", "variable_assignment", "$"}
-_SEQUENCES = words_of(
+_SEQUENCES = split_words(
     "command declaration_command unset_command for_statement array redirected_statement file_redirect"
 )
-_QUOTED = words_of("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")
+_QUOTED = split_words("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")
 """Nodes that may contain a backslash before a line end."""
-_TEXTS = words_of("string heredoc_body")
+_TEXTS = split_words("string heredoc_body")
 """Nodes with characters between their children, which are checked during evaluation."""
-_SETTERS = words_of("read mapfile readarray getopts let wait printf unset command builtin")
+_SETTERS = split_words("read mapfile readarray getopts let wait printf unset command builtin")
 """Builtins that assign variables, and builtins that may precede them."""
-_TOOLS = words_of("CC CXX CPP LD AR AS FC RM MAKE SHELL RUNNER HOSTCC")
-_BEFORE_WORDS = words_of("( < > >> >| &> &>> <& >&")
+_TOOLS = split_words("CC CXX CPP LD AR AS FC RM MAKE SHELL RUNNER HOSTCC")
+_BEFORE_WORDS = split_words("( < > >> >| &> &>> <& >&")
 _PLAIN_TOOL = re.compile(r"[\w./+-]*")
 _SHARED = tuple(each.name for each in fields(CommandContext))
 
@@ -89,7 +97,7 @@ def _collect_nodes(root: Node) -> list[Node]:
     while waiting:
         node, depth = waiting.pop()
         if node.is_error or node.is_missing:
-            place = text_of(node)[:40] or "its end"
+            place = get_text(node)[:40] or "its end"
             raise NotUnderstoodError(f"syntax error at {place!r}")
         if depth > _MAX_DEPTH or len(found) > _MAX_NODES:
             raise NotUnderstoodError("it is nested too deeply or too long")
@@ -117,7 +125,7 @@ def _check_words(node: Node) -> None:
         is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
         words = node.type in _SEQUENCES and is_word and one.type not in _BEFORE_WORDS
         if omitted or ((words or between) and not blank):
-            raise NotUnderstoodError(f"the grammar splits a word at {text_of(other)[:40]!r}")
+            raise NotUnderstoodError(f"the grammar splits a word at {get_text(other)[:40]!r}")
 
 
 class _Reader:
@@ -140,14 +148,14 @@ class _Reader:
                 self._declare_set(node)
             elif node.type == "expansion" and any(child.type in (":=", "=") for child in node.children):
                 for child in node.named_children[:1]:
-                    self._scope.open(text_of(child))
-                    self._add([], (text_of(child).partition("[")[0],), _Context(), text_of(node))
+                    self._scope.open(get_text(child))
+                    self._add([], (get_text(child).partition("[")[0],), _Context(), get_text(node))
             elif node.type in ("arithmetic_expansion", "c_style_for_statement", "test_command") or (
-                node.type == "compound_statement" and text_of(node).startswith("((")
+                node.type == "compound_statement" and get_text(node).startswith("((")
             ):
-                for inner in _descendants(node):
+                for inner in _iter_descendants(node):
                     if inner.type in ("variable_name", "word"):
-                        self._scope.count(text_of(inner))
+                        self._scope.count(get_text(inner))
             elif node.type in ("declaration_command", "unset_command"):
                 self._declare_words(node)
 
@@ -164,13 +172,13 @@ class _Reader:
         if name is None:
             raise NotUnderstoodError("an assignment has no name")
         if name.type == "subscript" or (value is not None and value.type == "array"):
-            self._scope.open(text_of(name).partition("[")[0])
+            self._scope.open(get_text(name).partition("[")[0])
         elif any(child.type == "+=" for child in node.children):
-            self._scope.open(text_of(name))
+            self._scope.open(get_text(name))
         elif value is not None:
-            self._scope.assign(text_of(name), value)
+            self._scope.assign(get_text(name), value)
         else:
-            self._scope.clear(text_of(name))
+            self._scope.clear(get_text(name))
 
     def _declare_loop(self, node: Node) -> None:
         name = node.child_by_field_name("variable")
@@ -178,9 +186,9 @@ class _Reader:
         if name is None:
             raise NotUnderstoodError("a loop has no variable")
         for value in values:
-            self._scope.assign(text_of(name), value)
+            self._scope.assign(get_text(name), value)
         if not values or any(child.type == "select" for child in node.children):
-            self._scope.open(text_of(name))
+            self._scope.open(get_text(name))
             self._scope.open("REPLY")
 
     def _declare_function(self, node: Node) -> None:
@@ -188,35 +196,35 @@ class _Reader:
         if name is None or body is None:
             raise NotUnderstoodError("a function has no name or no body")
         self._scope.has_parameters = True
-        before = self.script.defined.get(text_of(name), range(node.start_byte, node.end_byte))
-        self.script.defined[text_of(name)] = before
+        before = self.script.defined.get(get_text(name), range(node.start_byte, node.end_byte))
+        self.script.defined[get_text(name)] = before
         if (
             node.parent is None
             or node.parent.type != "program"
             or (node.next_sibling and node.next_sibling.type == "&")
         ):
-            self.script.notes.append(f"a function that may not exist, {text_of(name)}")
-        self.script.bodies[text_of(name)] = self.script.bodies.get(text_of(name), "") + text_of(body)
+            self.script.notes.append(f"a function that may not exist, {get_text(name)}")
+        self.script.bodies[get_text(name)] = self.script.bodies.get(get_text(name), "") + get_text(body)
 
     def _declare_set(self, node: Node) -> None:
         name = node.child_by_field_name("name")
-        word = "" if name is None else text_of(name).rpartition("/")[2].replace("\\", "")
+        word = "" if name is None else get_text(name).rpartition("/")[2].replace("\\", "")
         if word in ("set", "shift", "source", ".", "eval"):
             self._scope.has_parameters = True
         if word not in _SETTERS:
             return
         self._scope.open("REPLY")
         for argument in node.children_by_field_name("argument"):
-            self._scope.open(text_of(argument).strip("'\"").partition("=")[0].partition("[")[0])
+            self._scope.open(get_text(argument).strip("'\"").partition("=")[0].partition("[")[0])
 
     def _declare_words(self, node: Node) -> None:
         """Record `declare "a=b"`, whose assignment is a word in the syntax tree."""
         for child in node.named_children:
             if child.type == "variable_name":
-                self._scope.clear(text_of(child))  # `unset` removes its value, and `local` hides it
+                self._scope.clear(get_text(child))  # `unset` removes its value, and `local` hides it
             if child.type in ("variable_assignment", "variable_name"):
                 continue
-            written = text_of(child)
+            written = get_text(child)
             if written.startswith("-") and "n" in written:
                 self.script.notes.append("a reference to another variable")
             elif not written.startswith("-"):
@@ -241,19 +249,19 @@ class _Reader:
         elif kind == "pipeline":
             self._pipeline(node.named_children, around)
         elif kind == "redirected_statement":
-            self._redirected_statement(node, around)
+            self._read_redirected_statement(node, around)
         elif kind in ("variable_assignment", "variable_assignments"):
-            self._assignments(node, around)
+            self._read_assignments(node, around)
         elif kind == "function_definition":
             self._all(node.named_children[1:], around)
         elif kind == "for_statement" or kind in _GROUPS:
             for name in node.children_by_field_name("variable"):
-                self._add([], (text_of(name),), _Context(), text_of(node))
+                self._add([], (get_text(name),), _Context(), get_text(node))
             self._all(node.named_children, around)
         elif kind in _PLAIN:
             self._words.value(node)
         elif kind in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
-            self._redirected_statement(node, around)
+            self._read_redirected_statement(node, around)
         elif kind not in ("comment", "heredoc_start", "heredoc_end", ";", "\n"):
             raise NotUnderstoodError(f"it contains an unsupported construct ({kind})")
 
@@ -270,7 +278,7 @@ class _Reader:
             inner = replace(around, upstream=tuple(upstream), piped=piped, stdin=stdin)
             upstream += self.visit(stage, inner)
 
-    def _redirected_statement(self, node: Node, around: _Context) -> None:
+    def _read_redirected_statement(self, node: Node, around: _Context) -> None:
         bound = _Redirections()
         body = node.child_by_field_name("body") if node.type == "redirected_statement" else None
         parts = node.children_by_field_name("redirect") if node.type == "redirected_statement" else [node]
@@ -288,7 +296,7 @@ class _Reader:
         if bound.words and body is not None and body.type != "command":
             raise NotUnderstoodError("words follow a redirection of several commands")
         if body is None:
-            self._add(bound.words, (), inner, text_of(node))
+            self._add(bound.words, (), inner, get_text(node))
             first: list[Command] = self.script.commands[-1:]
         else:
             first = self.visit(body, inner)
@@ -299,9 +307,9 @@ class _Reader:
         if node.type == "herestring_redirect":
             for child in node.named_children:
                 if child.type != "file_descriptor":
-                    bound.stdin = self._one_text(self._words.value(child)) + "\n"
+                    bound.stdin = self._get_single_text(self._words.value(child)) + "\n"
         elif node.type == "heredoc_redirect":
-            self._here_document(node, bound)
+            self._read_here_document_node(node, bound)
         elif node.type == "file_redirect":
             operator = next((child.type for child in node.children if not child.is_named), "")
             target, *behind = map(self._words.value, node.children_by_field_name("destination"))
@@ -311,11 +319,11 @@ class _Reader:
         else:
             raise NotUnderstoodError(f"it contains an unsupported construct ({node.type})")
 
-    def _here_document(self, node: Node, bound: _Redirections) -> None:
+    def _read_here_document_node(self, node: Node, bound: _Redirections) -> None:
         bound.stdin = ""
         for child in node.named_children:
             if child.type == "heredoc_body":
-                bound.stdin = self._words.here_document(child)
+                bound.stdin = self._words.read_here_document(child)
             elif child.type in ("file_redirect", "herestring_redirect", "heredoc_redirect"):
                 self._redirect(child, bound)
             elif child.type in _PLAIN:
@@ -336,11 +344,11 @@ class _Reader:
                 words.append(self._words.value(child.children[0]))
             elif child.type == "variable_assignment":
                 assigns.append(self._record_assignment(child))
-                words.append(literal(text_of(child)))
+                words.append(make_literal(get_text(child)))
             elif child.type in _PLAIN:
                 words.append(self._words.value(child))
             elif not child.is_named:
-                words.append(literal(text_of(child)))
+                words.append(make_literal(get_text(child)))
             elif child.type != "comment":
                 raise NotUnderstoodError(f"it contains an unsupported construct ({child.type})")
         inner = replace(
@@ -349,13 +357,13 @@ class _Reader:
             stdin=around.stdin if bound.stdin is None else bound.stdin,
         )
         inner = replace(inner, start=node.start_byte)
-        self._add([*words, *bound.words, *around.words], tuple(assigns), inner, text_of(node))
+        self._add([*words, *bound.words, *around.words], tuple(assigns), inner, get_text(node))
         if bound.behind:
             self._pipeline(bound.behind, around, self.script.commands[-1:])
 
-    def _assignments(self, node: Node, around: _Context) -> None:
+    def _read_assignments(self, node: Node, around: _Context) -> None:
         each = [node] if node.type == "variable_assignment" else node.named_children
-        self._add([], tuple(self._record_assignment(one) for one in each), around, text_of(node))
+        self._add([], tuple(self._record_assignment(one) for one in each), around, get_text(node))
 
     def _record_assignment(self, node: Node) -> str:
         """Record the commands in an assignment's value, and return its name."""
@@ -364,10 +372,10 @@ class _Reader:
             self._words.value(value)
         if name is not None and name.type == "subscript":
             self._words.value(name)
-        values = () if value is None or name is None or text_of(name) not in _TOOLS else self._words.value(value)
+        values = () if value is None or name is None or get_text(name) not in _TOOLS else self._words.value(value)
         if name is not None and not all(_PLAIN_TOOL.fullmatch("".join(part.text for part in each)) for each in values):
-            self.script.notes.append(f"a value of {text_of(name)} that is more than a program's name")
-        return "" if name is None else text_of(name).partition("[")[0]
+            self.script.notes.append(f"a value of {get_text(name)} that is more than a program's name")
+        return "" if name is None else get_text(name).partition("[")[0]
 
     def _add(self, words: list[Alternatives], assigns: tuple[str, ...], around: _Context, text: str) -> None:
         shared = {name: getattr(around, name) for name in _SHARED}
@@ -375,20 +383,20 @@ class _Reader:
 
     def _visit_substitution(self, node: Node) -> list[Command]:
         """Record the commands of a substitution, and return them."""
-        fed = (Command((Field(ANY),), text_of(node)),) if text_of(node).startswith(">(") else ()
+        fed = (Command((Field(ANY),), get_text(node)),) if get_text(node).startswith(">(") else ()
         inner = _Context(upstream=fed, substituted=True, piped=True)
         before = len(self.script.commands)
         self._all(node.named_children, inner)
         return self.script.commands[before:]
 
     @staticmethod
-    def _one_text(alternatives: Alternatives) -> str:
+    def _get_single_text(alternatives: Alternatives) -> str:
         if len(alternatives) != 1:
             return ANY
         return "".join(part.text for part in alternatives[0])
 
 
-def _descendants(node: Node) -> Iterator[Node]:
+def _iter_descendants(node: Node) -> Iterator[Node]:
     waiting = list(node.children)
     while waiting:
         each = waiting.pop()

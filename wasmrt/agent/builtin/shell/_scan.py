@@ -68,7 +68,7 @@ def scan(root: Path, *, make_readable: bool = False) -> Scan:
         folder, is_watched = waiting.popleft()
         prefix = f"{folder}/" if folder else ""
         try:
-            entries = _entries(f"{base}/{folder}", make_readable=make_readable)
+            entries = _list_entries(f"{base}/{folder}", make_readable=make_readable)
         except OSError:
             is_complete = False
             continue
@@ -105,7 +105,7 @@ def _is_repository(names: set[str]) -> bool:
     return "HEAD" in names and ("commondir" in names or {"objects", "refs"} <= names)
 
 
-def _entries(folder: str, *, make_readable: bool) -> list[os.DirEntry[str]]:
+def _list_entries(folder: str, *, make_readable: bool) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as found:
             return list(found)
@@ -113,7 +113,7 @@ def _entries(folder: str, *, make_readable: bool) -> list[os.DirEntry[str]]:
         if not make_readable:
             raise
         _make_readable(folder)
-        return _entries(folder, make_readable=False)
+        return _list_entries(folder, make_readable=False)
 
 
 def _make_readable(folder: str) -> None:

@@ -31,7 +31,7 @@ def decide_in(root: Callable[[], Path], command: str, start: Start, programs: tu
 
 def describe_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> tuple[str, ...]:
     """Return a line for each workspace file that a command line may run. The last of 16 lines covers all others."""
-    lines = tuple(_lines(command, start, programs, root))
+    lines = tuple(_iter_lines(command, start, programs, root))
     more = lines[_MAX_FILES - 1 :]
     if len(more) < 2:
         return lines
@@ -40,7 +40,7 @@ def describe_files(command: str, start: Start, programs: tuple[str, ...], root: 
 
 def digest_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> str:
     """Return the digest of all files that `describe_files` describes; empty if there are none."""
-    lines = tuple(_lines(command, start, programs, root))
+    lines = tuple(_iter_lines(command, start, programs, root))
     return _digest_lines(lines) if lines else ""
 
 
@@ -48,7 +48,7 @@ def _digest_lines(lines: tuple[str, ...]) -> str:
     return blake3("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 
 
-def _lines(command: str, start: Start, programs: tuple[str, ...], root: Path) -> Iterator[str]:
+def _iter_lines(command: str, start: Start, programs: tuple[str, ...], root: Path) -> Iterator[str]:
     for path in files_to_run(command, start, programs):
         target = root.joinpath(*path.parts)
         try:

@@ -140,12 +140,16 @@ def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Sta
     if not data or len(parts) % 3 != 2 or parts[-1]:  # truncated or malformed
         return before
     variables, exported = {}, set()
-    for name, attributes, value in zip(*(map(_text, parts[at:-1:3]) for at in (1, 2, 3)), strict=True):
+    for name, attributes, value in zip(*(map(_decode_text, parts[at:-1:3]) for at in (1, 2, 3)), strict=True):
         if _is_accepted(name, attributes, value):
             variables[name] = value
             if "x" in attributes:
                 exported.add(name)
-    start = Start(_folder(_text(parts[0]), workspace, home), tuple(sorted(variables.items())), frozenset(exported))
+    start = Start(
+        _normalize_folder(_decode_text(parts[0]), workspace, home),
+        tuple(sorted(variables.items())),
+        frozenset(exported),
+    )
     written = len("\n".join(_restore(start)).encode("utf-8", "surrogatepass"))
     if written > MAX_SHELL_SESSION_BYTES or len(variables) > MAX_SHELL_SESSION_VARIABLES:
         raise InvalidParametersError(
@@ -172,7 +176,7 @@ def _is_accepted(name: str, attributes: str, value: str) -> bool:
     )
 
 
-def _folder(reported: str, workspace: str, home: str) -> str:
+def _normalize_folder(reported: str, workspace: str, home: str) -> str:
     """Return a directory relative to the workspace, or as an absolute path if it is elsewhere."""
     path = os.path.normpath(reported) if reported.startswith("/") and "\ufffd" not in reported else workspace
     if path in (workspace, home) or path.startswith(f"{home}/") or any(each < " " for each in path):
@@ -180,7 +184,7 @@ def _folder(reported: str, workspace: str, home: str) -> str:
     return path.removeprefix(f"{workspace}/")
 
 
-def _text(data: bytes) -> str:
+def _decode_text(data: bytes) -> str:
     return data.decode("utf-8", "replace")
 
 

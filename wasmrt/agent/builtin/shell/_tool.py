@@ -261,7 +261,7 @@ class ShellTool(ToolDefaults):
         seconds = float(min(params.get("timeout", self._settings.timeout_seconds), self.timeout_seconds))
         lifetime = Lifetime(seconds, within=context.lifetime)
         if self._held is not None:
-            return self._in_session(self._held, params, context, lifetime)
+            return self._run_in_session(self._held, params, context, lifetime)
         bound = self.in_conversation(context.user, context.trace_id)
         if bound._held is None:
             self._check_refused(params)
@@ -271,7 +271,7 @@ class ShellTool(ToolDefaults):
             bound._check_refused(params)
             return bound._output(params, context, lifetime, bound._held)
 
-    def _in_session(
+    def _run_in_session(
         self, held: BoundSession, params: dict[str, Any], context: ToolContext, lifetime: Lifetime
     ) -> ToolOutput:
         with held.alone(lifetime):

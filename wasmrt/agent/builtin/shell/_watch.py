@@ -41,7 +41,7 @@ class Recorder:
         self, head: JournalHead, changes: Iterable[FileChange], before: Scan, copies: Copies
     ) -> tuple[set[str], list[str]]:
         """Record changes; return the paths that did not change after all, and those that cannot be undone."""
-        earlier = (_earlier(change.path, before, copies) for change in changes)
+        earlier = (_record_earlier(change.path, before, copies) for change in changes)
         observed = record_observed(self._journal, head, earlier)
         return set(observed.unchanged), list(observed.lost)
 
@@ -50,7 +50,7 @@ class Recorder:
         self._copies.close()
 
 
-def _earlier(path: str, before: Scan, copies: Copies) -> Earlier:
+def _record_earlier(path: str, before: Scan, copies: Copies) -> Earlier:
     stamp = before.stamps.get(path)
     if stamp is None:
         return Earlier(path, None)
@@ -87,7 +87,7 @@ def watched(head: JournalHead, recorder: Recorder | None, *, keep_git: bool) -> 
         if recorder is not None and copies is not None and changes:
             same, lost = recorder.record(head, changes, before, copies)
             changes = [each for each in changes if each.path not in same]
-            seen.notes += _about_lost(lost)
+            seen.notes += _describe_lost(lost)
         seen.changes = changes
 
 
@@ -99,7 +99,7 @@ def _copy(recorder: Recorder, root: Path, found: Scan, notes: list[str]) -> Copi
         return None
 
 
-def _about_lost(lost: list[str]) -> Iterator[str]:
+def _describe_lost(lost: list[str]) -> Iterator[str]:
     if lost:
         more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
         yield f"wasmrt: wasmrt undo cannot take back the change of {shown_path(lost[0])}{more}"

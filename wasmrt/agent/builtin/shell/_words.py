@@ -21,7 +21,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n"
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(.))", re.DOTALL)
 
 
-def words_of(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
@@ -66,12 +66,12 @@ Alternatives = tuple[tuple[Part, ...], ...]
 NOTHING: Alternatives = ((),)
 
 
-def literal(text: str, *, quoted: bool = True) -> Alternatives:
+def make_literal(text: str, *, quoted: bool = True) -> Alternatives:
     """Return the single alternative of a literal text."""
     return ((Part(text, quoted),),)
 
 
-def unknown(mark: str = ANY, *, quoted: bool = False) -> Alternatives:
+def make_unknown(mark: str = ANY, *, quoted: bool = False) -> Alternatives:
     """Return the single alternative of an unknown text."""
     return ((Part(mark, quoted, splits=not quoted),),)
 
@@ -97,7 +97,7 @@ def expand_values(alternatives: Alternatives, *, quoted: bool) -> Alternatives:
     )
 
 
-def fields(parts: Iterable[Part]) -> tuple[Field, ...]:
+def expand_fields(parts: Iterable[Part]) -> tuple[Field, ...]:
     """Return the words after brace expansion, splitting and pattern marking.
 
     Raises:
@@ -117,7 +117,7 @@ def lines_of_words(words: Iterable[Alternatives]) -> Iterator[tuple[Field, ...]]
     Raises:
         TooManyError: there are too many.
     """
-    choices = [tuple(dict.fromkeys(fields(parts) for parts in word)) for word in words]
+    choices = [tuple(dict.fromkeys(expand_fields(parts) for parts in word)) for word in words]
     count = 1
     for choice in choices:
         count *= len(choice)

@@ -78,9 +78,9 @@ class SkillStore:
         """Return every skill by name, own ones before installed ones of the same name."""
         found: dict[str, ListedSkill] = {}
         for folder in self._own:
-            for name in _names(folder):
+            for name in _list_names(folder):
                 found.setdefault(name, self._list_entry(name, SkillTrust.OWN))
-        for name in _names(self._installed):
+        for name in _list_names(self._installed):
             found.setdefault(name, self._list_entry(name, SkillTrust.INSTALLED))
         return tuple(found[name] for name in sorted(found))
 
@@ -93,9 +93,9 @@ class SkillStore:
             SkillError, PackageError: the skill is invalid.
         """
         check_skill_name(name)
-        if (folder := self._own_folder(name)) is not None:
+        if (folder := self._find_own_folder(name)) is not None:
             return self._read_own(folder, name)
-        files = self._installed_files(name)
+        files = self._read_installed_files(name)
         record = read_record(self._record(name))
         # SECURITY: the digest is of the same bytes that are used.
         if record is None or record.digest != files.digest:
@@ -113,13 +113,13 @@ class SkillStore:
             SkillError, PackageError: the skill is invalid.
         """
         check_skill_name(name)
-        if self._own_folder(name) is not None and name not in _names(self._installed):
+        if self._find_own_folder(name) is not None and name not in _list_names(self._installed):
             self.read(name)  # raises if it is invalid
             raise ConfigurationError(
                 f"{name} is in your own folder of skills, and already trusted", code="own-skill",
                 hint="no action is needed; to see it: wasmrt skills list",
             )  # fmt: skip
-        files, trust, origin = self._installed_files(name), SkillTrust.INSTALLED, ""
+        files, trust, origin = self._read_installed_files(name), SkillTrust.INSTALLED, ""
         with suppress(IntegrityError):
             if (record := read_record(self._record(name))) is not None:
                 trust, origin = record.trust, record.origin
@@ -133,10 +133,10 @@ class SkillStore:
             InstallError: the user has a skill of this name, there are too many skills, or it cannot be written.
         """
         skill = read_skill(files, check_skill_name(name))
-        if self._own_folder(name) is not None:
+        if self._find_own_folder(name) is not None:
             problem = f"your own folder of skills has a skill named {name}"
             raise InstallError(problem, code="name-taken", hint="choose a different name")
-        if len(_names(self._installed)) >= MAX_SKILLS:
+        if len(_list_names(self._installed)) >= MAX_SKILLS:
             raise InstallError(
                 f"{MAX_SKILLS} skills are already installed, the maximum", code="too-many", hint="remove some of them"
             )
@@ -185,9 +185,9 @@ class SkillStore:
             NotInstalledError: no skill has this name.
         """
         check_skill_name(name)
-        if name in _names(self._installed):
+        if name in _list_names(self._installed):
             return
-        if self._own_folder(name) is not None:
+        if self._find_own_folder(name) is not None:
             problem = f"{name} is in the user's own folder of skills, which wasmrt does not change"
             raise ConfigurationError(problem, code="own-skill", hint="delete its folder")
         raise self._not_found_error(name)
@@ -220,7 +220,7 @@ class SkillStore:
     def _record(self, name: str) -> Path:
         return self._installed / f".{name}.json"
 
-    def _own_folder(self, name: str) -> Path | None:
+    def _find_own_folder(self, name: str) -> Path | None:
         return next((folder for folder in self._own if os.path.lexists(folder / name)), None)
 
     def _read_own(self, folder: Path, name: str) -> LoadedSkill:
@@ -248,7 +248,7 @@ class SkillStore:
             problem = "other users can write this folder of skills"
             raise PackageError(problem, code="skill-folder", hint="run chmod go-w on the folder")
 
-    def _installed_files(self, name: str) -> SkillFiles:
+    def _read_installed_files(self, name: str) -> SkillFiles:
         try:
             return read_folder(self._installed, name)
         except FileNotFoundError:
@@ -269,7 +269,7 @@ class SkillStore:
         return ListedSkill(name=name, trust=loaded.trust, loaded=loaded)
 
 
-def _names(folder: Path) -> list[str]:
+def _list_names(folder: Path) -> list[str]:
     """Return the names of a folder's entries that may be skills."""
     found: list[str] = []
     with suppress(OSError), os.scandir(folder) as entries:

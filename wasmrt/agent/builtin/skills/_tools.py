@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
-from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, any_result
+from wasmrt.agent.builtin.host_tool import HostTool, Params, Plan, trust_none
 from wasmrt.agent.builtin.ranking import rank_rows
 from wasmrt.agent.builtin.skills._folder import (
     MAX_SKILL_BYTES,
@@ -103,26 +103,26 @@ class SkillTools:
                     "content": _TEXT | {"maxLength": MAX_SKILL_BYTES, "description": "The text of a SKILL.md."},
                 },
                 plan=self._install, required=["name"], decide=self._check_source, command=self._install_command,
-                effects=[Effect.NETWORK, Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=any_result,
+                effects=[Effect.NETWORK, Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=trust_none,
             ),
             HostTool(
                 "skill_remove", "Ask the user to remove an installed skill.", {"name": _NAME},
                 plan=self._remove, required=["name"], command=lambda params: f"wasmrt skills remove {params['name']}",
-                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=any_result,
+                effects=[Effect.DELETE_FILESYSTEM, Effect.MODIFY_TOOLS], untrusted=trust_none,
             ),
         ]  # fmt: skip
 
     def _list(self, params: Params, _: ToolContext) -> Any:
         verbose = params.get("verbose", False)
-        return {"skills": [_row(each, verbose=verbose) for each in self._store.skills()]}
+        return {"skills": [_describe_row(each, verbose=verbose) for each in self._store.skills()]}
 
     def _search(self, params: Params, _: ToolContext) -> Any:
-        rows = [_row(each) for each in self._store.skills()]
+        rows = [_describe_row(each) for each in self._store.skills()]
         known = {row["name"] for row in rows}
-        rows += [row for row in self._source_rows() if row["name"] not in known]
+        rows += [row for row in self._iter_source_rows() if row["name"] not in known]
         return {"skills": rank_rows(params["query"], rows)[:_MAX_FOUND]}
 
-    def _source_rows(self) -> Iterator[dict[str, Any]]:
+    def _iter_source_rows(self) -> Iterator[dict[str, Any]]:
         for folder in self._sources.folders:
             for name in sorted(each.name for each in folder.iterdir())[:_MAX_SEARCHED] if folder.is_dir() else ():
                 try:
@@ -172,11 +172,11 @@ class SkillTools:
                 f"its text is not known yet; {_READ_AS[True]}"
             )
             return Plan(shown, partial(self._fetch, name, url))
-        files, origin = self._local_files(name, params)
+        files, origin = self._read_local_files(name, params)
         shown = describe_new(name, files, origin, self._detector)
-        return Plan(shown, lambda _: _installed_result(self._store.install(name, files, origin=origin)))
+        return Plan(shown, lambda _: _describe_installed(self._store.install(name, files, origin=origin)))
 
-    def _local_files(self, name: str, params: Params) -> tuple[SkillFiles, str]:
+    def _read_local_files(self, name: str, params: Params) -> tuple[SkillFiles, str]:
         if "content" in params:
             return single_file(params["content"].encode("utf-8", "replace")), "text written by the model"
         folder = self._sources.find(check_skill_name(name))
@@ -191,7 +191,7 @@ class SkillTools:
             )
         files = single_file(text)
         describe_new(name, files, url, self._detector)  # raises if it has hidden text
-        return _installed_result(self._store.install(name, files, origin=url))
+        return _describe_installed(self._store.install(name, files, origin=url))
 
     def _remove(self, params: Params) -> Plan:
         name = params["name"]
@@ -225,9 +225,9 @@ def describe_new(
     findings = scan(files, detector)
     check_findings(name, findings)
     lines = [
-        f"install the skill {name}{f', version {_single_line(skill.version)}' if skill.version else ''}, from {origin}",
+        f"install the skill {name}{f', version {_to_line(skill.version)}' if skill.version else ''}, from {origin}",
         f"digest {files.digest}",
-        f"description: {_single_line(skill.description)}",
+        f"description: {_to_line(skill.description)}",
         f"files: {', '.join(sorted(files.files))}",
         *([f"its author expects it to use: {', '.join(skill.allowed_tools)}"] if skill.allowed_tools else []),
         *(f"check {finding.path}: {finding.what}" for finding in findings),
@@ -240,7 +240,7 @@ def describe_new(
     return "\n".join(line[:_SHOWN_CHARS] for line in lines)
 
 
-def _single_line(text: str) -> str:
+def _to_line(text: str) -> str:
     """Return a text as one line.
 
     SECURITY: a skill's text cannot start a line that looks like wasmrt's output.
@@ -248,11 +248,11 @@ def _single_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def _installed_result(loaded: LoadedSkill) -> dict[str, Any]:
+def _describe_installed(loaded: LoadedSkill) -> dict[str, Any]:
     return {"installed": loaded.skill.name, "digest": loaded.digest, "trust": str(loaded.trust)}
 
 
-def _row(listed: ListedSkill, *, verbose: bool = False) -> dict[str, Any]:
+def _describe_row(listed: ListedSkill, *, verbose: bool = False) -> dict[str, Any]:
     row: dict[str, Any] = {"name": listed.name, "trust": str(listed.trust)}
     if listed.loaded is None:
         assert listed.problem is not None

@@ -58,7 +58,7 @@ class Input:
         """Press keys together, for example Control_L and c, and release them."""
         codes = []
         for name in names:
-            symbol = XK.string_to_keysym(name) or _keysym(name)
+            symbol = XK.string_to_keysym(name) or _find_keysym(name)
             code = self._display.keysym_to_keycode(symbol) if symbol else 0
             if not code:
                 raise FailedError(f"the keyboard layout has no key {name!r}", "type it with keyboard.type")
@@ -74,8 +74,8 @@ class Input:
         first = self._display.display.info.min_keycode
         table = self._display.get_keyboard_mapping(first, self._display.display.info.max_keycode - first + 1)
         unused = [first + index for index, symbols in enumerate(table) if not any(symbols)]
-        keys = self._layout(first, table)
-        missing = list(dict.fromkeys(symbol for each in text if (symbol := _keysym(each)) not in keys))
+        keys = self._read_layout(first, table)
+        missing = list(dict.fromkeys(symbol for each in text if (symbol := _find_keysym(each)) not in keys))
         if len(missing) > len(unused):
             raise FailedError(
                 f"the keyboard layout lacks {len(missing)} characters, and has only {len(unused)} unused keys",
@@ -88,7 +88,9 @@ class Input:
                 self._display.change_keyboard_mapping(code, [[symbol] * len(table[0])])
                 keys[symbol] = code, False
             self._settle(taken)
-            strokes = [[*([shift] if upper else []), code] for code, upper in (keys[_keysym(each)] for each in text)]
+            strokes = [
+                [*([shift] if upper else []), code] for code, upper in (keys[_find_keysym(each)] for each in text)
+            ]
             for start in range(0, len(strokes), _CHUNK):
                 self._strike(window, strokes[start : start + _CHUNK])
         finally:
@@ -97,10 +99,10 @@ class Input:
                 self._display.change_keyboard_mapping(code, [[X.NoSymbol] * len(table[0])])
             self._display.sync()
 
-    def _layout(self, first: int, table: Sequence[Sequence[int]]) -> dict[int, tuple[int, bool]]:
+    def _read_layout(self, first: int, table: Sequence[Sequence[int]]) -> dict[int, tuple[int, bool]]:
         """Return the key of each symbol, and whether it needs Shift. A second layout is not used if it is active."""
         if self._desktop.root.query_pointer().mask >> 13 & 3:
-            return {symbol: (self._display.keysym_to_keycode(symbol), False) for symbol in map(_keysym, "\n\t")}
+            return {symbol: (self._display.keysym_to_keycode(symbol), False) for symbol in map(_find_keysym, "\n\t")}
         pairs = (
             (symbols[level], (first + index, level == 1))
             for level in (1, 0)
@@ -151,7 +153,7 @@ class Input:
         self._display.sync()
 
 
-def _keysym(char: str) -> int:
+def _find_keysym(char: str) -> int:
     """Return the keysym of a character (X protocol, appendix A), or 0 for other texts."""
     if char in "\n\t":
         return int(XK.XK_Return if char == "\n" else XK.XK_Tab)

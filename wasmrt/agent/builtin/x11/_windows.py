@@ -35,7 +35,7 @@ class Desktop:
 
     def windows(self) -> list[dict[str, Any]]:
         """Return the windows, the topmost last."""
-        focused = self._client_of(self.display.get_input_focus().focus)
+        focused = self._find_client(self.display.get_input_focus().focus)
         rows = (self.describe(client) for client in self._clients()[-_MAX_WINDOWS:])
         return [row | {"focused": row["window"] == focused} for row in rows if row is not None]
 
@@ -50,7 +50,7 @@ class Desktop:
         except error.XError:
             return None
         return {
-            "window": number, "title": _text(title), "class": _text(kind).rstrip("\0").rpartition("\0")[2],
+            "window": number, "title": _decode(title), "class": _decode(kind).rstrip("\0").rpartition("\0")[2],
             "x": place.x, "y": place.y, "width": size.width, "height": size.height,
         }  # fmt: skip
 
@@ -84,7 +84,7 @@ class Desktop:
             FailedError: the window did not get the keyboard in time.
         """
         window = self.display.create_resource_object("window", self.find(number)["window"])
-        if self._property(self.root, "_NET_SUPPORTING_WM_CHECK"):
+        if self._read_property(self.root, "_NET_SUPPORTING_WM_CHECK"):
             active = self.display.intern_atom("_NET_ACTIVE_WINDOW")
             asked = event.ClientMessage(window=window, client_type=active, data=(32, [2, X.CurrentTime, 0, 0, 0]))
             self.root.send_event(asked, event_mask=X.SubstructureRedirectMask | X.SubstructureNotifyMask)
@@ -103,9 +103,9 @@ class Desktop:
     def has_focus(self, number: int) -> bool:
         """Return whether a window, or a part of it, has the keyboard."""
         self.display.sync()
-        return self._client_of(self.display.get_input_focus().focus) == number
+        return self._find_client(self.display.get_input_focus().focus) == number
 
-    def _client_of(self, window: Any) -> int | None:
+    def _find_client(self, window: Any) -> int | None:
         clients = self._clients()
         for _ in range(_MAX_DEPTH):
             if isinstance(window, int) or window is None or window.id == self.root.id:
@@ -121,7 +121,7 @@ class Desktop:
     def _clients(self) -> list[int]:
         """Return the windows that the window manager lists, or without one, the visible children of the root window."""
         for name in ("_NET_CLIENT_LIST_STACKING", "_NET_CLIENT_LIST"):
-            if listed := self._property(self.root, name):
+            if listed := self._read_property(self.root, name):
                 return listed
         found = []
         for child in self.root.query_tree().children:
@@ -133,7 +133,7 @@ class Desktop:
                 found.append(int(child.id))
         return found
 
-    def _property(self, window: Any, name: str) -> list[int]:
+    def _read_property(self, window: Any, name: str) -> list[int]:
         found = window.get_full_property(self.display.intern_atom(name), X.AnyPropertyType)
         return [] if found is None or found.format != 32 else list(map(int, found.value))
 
@@ -149,6 +149,6 @@ class Desktop:
             self.display.sync()
 
 
-def _text(value: Any) -> str:
+def _decode(value: Any) -> str:
     data = b"" if value is None else value.value
     return (data if isinstance(data, str) else bytes(data).decode("utf-8", "replace"))[:_MAX_TITLE_CHARS]

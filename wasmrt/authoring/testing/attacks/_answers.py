@@ -108,7 +108,7 @@ def _build_list_function(takes: str, gives: str, count: int, before: str = "") -
     )
 
 
-def _value_attack(
+def _make_value_attack(
     name: str, about: str, body: Callable[[], bytes], *, is_refused: bool = True, params: Any = None
 ) -> Attack:
     expects = (TrapError, BudgetExceededError, OutputLimitError) if is_refused else ()
@@ -116,14 +116,14 @@ def _value_attack(
 
 
 VALUES = (
-    _value_attack("numbers-by-the-million", "answers with a list of four million numbers",
+    _make_value_attack("numbers-by-the-million", "answers with a list of four million numbers",
                   _build_list_function("", "f64", 4_000_000)),
-    _value_attack("numbers-under-the-cap", "answers with as many numbers as the host reads",
+    _make_value_attack("numbers-under-the-cap", "answers with as many numbers as the host reads",
                   _build_list_function("", "f64", 260_000), is_refused=False),
-    _value_attack("tuples-by-the-million", "answers with a list of a million tuples",
+    _make_value_attack("tuples-by-the-million", "answers with a list of a million tuples",
                   _build_list_function("", "(tuple f64 f64 f64 f64)", 1_000_000)),
-    _value_attack("texts-by-the-million", "answers with the same text a million times",
+    _make_value_attack("texts-by-the-million", "answers with the same text a million times",
                   _build_list_function("", "string", _TEXTS, _POINTERS)),
-    _value_attack("params-by-the-thousand", "is called with forty thousand texts",
+    _make_value_attack("params-by-the-thousand", "is called with forty thousand texts",
                   _build_list_function("(list string)", "u8", 0), is_refused=False, params={"x": ["a" * 30] * 40_000}),
 )  # fmt: skip

@@ -72,7 +72,7 @@ def create_requesting_body(scheme: str, port: int, whole_bytes: int = 0) -> Body
 def tool(body: Body) -> str:
     """Return the text of a complete tool component with `body`."""
     return f"""(component
-  {_blocks(body.imports)}
+  {_write_blocks(body.imports)}
   (core module $libc
     (memory (export "memory") {body.pages})
     (global $top (mut i32) (i32.const {FREE_AT}))
@@ -83,12 +83,12 @@ def tool(body: Body) -> str:
   (alias core export $libc "realloc" (core func $realloc))
   {body.more_modules}
   {_lower(body.imports, body.more_exports)}
-  {_module(body)}
+  {_write_module(body)}
   (core instance $main (instantiate $main (with "libc" (instance $libc)) (with "host" (instance $lowered))))
   {_lift(bool(body.post_return))})"""
 
 
-def _blocks(imports: tuple[str, ...]) -> str:
+def _write_blocks(imports: tuple[str, ...]) -> str:
     wanted: list[str] = []
 
     def add(block: str) -> None:
@@ -119,7 +119,7 @@ def _lower(imports: tuple[str, ...], more_exports: str) -> str:
     return "\n  ".join([*lines, f"(core instance $lowered {' '.join(exports)})"])
 
 
-def _module(body: Body) -> str:
+def _write_module(body: Body) -> str:
     imports = "\n    ".join(
         f'(import "host" "{name}" (func ${name} {FUNCTIONS[name][3] if name in FUNCTIONS else "(param i32)"}))'
         for name in body.imports

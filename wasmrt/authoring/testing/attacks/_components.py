@@ -20,7 +20,7 @@ from wasmrt.sandbox.component import COMPONENT, CORE_MODULE, HEADER, encode_cust
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 
-def _text(text: str) -> Callable[[], bytes]:
+def _parse(text: str) -> Callable[[], bytes]:
     return lambda: wat2wasm(text)
 
 
@@ -28,12 +28,12 @@ def _with_section(name: str, size: int) -> Callable[[], bytes]:
     return lambda: wat2wasm(tool(Body())) + encode_custom_section(name, bytes(size))
 
 
-def _br_table() -> Body:
+def _write_br_table() -> Body:
     targets = "0 " * 20_000
     return Body(functions=f"(func (block (br_table {targets} 0 (i32.const 0))))" * 50)
 
 
-def _nested(depth: int) -> bytes:
+def _write_nested(depth: int) -> bytes:
     # Built from bytes, because the text parser allows only a hundred levels.
     component = HEADER
     for _ in range(depth):
@@ -104,32 +104,32 @@ def doubling(depth: int) -> bytes:
 def locals_in_loops(count: int) -> bytes:
     """Return a component with one function, which has `count` locals and `count` nested loops."""
     used = b"".join(b"\x20" + encode_u32(number) + b"\x21" + encode_u32(number) for number in range(count))
-    return _function(b"\x03\x40" * count + used + _END * count, count)
+    return _write_function(b"\x03\x40" * count + used + _END * count, count)
 
 
 def locals_in_branches(count: int) -> bytes:
     """Return a component with one function, which has `count` locals and sets each in a separate branch."""
     sets = b"".join(b"\x20\0\x04\x40\x41\1\x21" + encode_u32(number) + _END for number in range(count))
-    return _function(sets + b"".join(b"\x20" + encode_u32(number) + b"\x1a" for number in range(count)), count)
+    return _write_function(sets + b"".join(b"\x20" + encode_u32(number) + b"\x1a" for number in range(count)), count)
 
 
 def nested_loops(count: int) -> bytes:
     """Return a component with one function of nested loops."""
-    return _function(b"\x03\x40" * count + _END * count)
+    return _write_function(b"\x03\x40" * count + _END * count)
 
 
 def wide_calls(width: int, count: int) -> bytes:
     """Return a component with one function that calls another function, which takes and returns `width` values."""
-    types = [_type(0, 0), _type(0, width), _type(width, width)]
-    caller = _body(b"\x10\0" + b"\x10\2" * count + b"\0")
-    return _module(types, [1, 0, 2], [_body(b"\0"), caller, _body(b"\0")])
+    types = [_write_type(0, 0), _write_type(0, width), _write_type(width, width)]
+    caller = _write_body(b"\x10\0" + b"\x10\2" * count + b"\0")
+    return _write_module(types, [1, 0, 2], [_write_body(b"\0"), caller, _write_body(b"\0")])
 
 
 def many_calls() -> bytes:
     """Return a component with one function that keeps the results of more calls than any real function makes."""
     count = MAX_FUNCTION_BRANCHES + 1
-    caller = _body(b"\x10\0" * count + b"\x6a" * (count - 1) + b"\x1a")
-    return _module([_type(0, 0), _type(0, 1)], [1, 0], [_body(b"\0"), caller])
+    caller = _write_body(b"\x10\0" * count + b"\x6a" * (count - 1) + b"\x1a")
+    return _write_module([_write_type(0, 0), _write_type(0, 1)], [1, 0], [_write_body(b"\0"), caller])
 
 
 def empty_sections(count: int) -> bytes:
@@ -137,21 +137,21 @@ def empty_sections(count: int) -> bytes:
     return HEADER + b"\0\1\0" * count
 
 
-def _function(code: bytes, locals_count: int = 0) -> bytes:
-    return _module([_type(0, 0)], [0], [_body(code, locals_count)])
+def _write_function(code: bytes, locals_count: int = 0) -> bytes:
+    return _write_module([_write_type(0, 0)], [0], [_write_body(code, locals_count)])
 
 
-def _module(types: list[bytes], functions: list[int], bodies: list[bytes]) -> bytes:
+def _write_module(types: list[bytes], functions: list[int], bodies: list[bytes]) -> bytes:
     module = _MODULE + encode_section(1, _list(types)) + encode_section(3, _list(map(encode_u32, functions)))
     return HEADER + encode_section(CORE_MODULE, module + encode_section(10, _list(bodies)))
 
 
-def _body(code: bytes, locals_count: int = 0) -> bytes:
+def _write_body(code: bytes, locals_count: int = 0) -> bytes:
     declared = _list([encode_u32(locals_count) + _I32] if locals_count else [])
     return encode_u32(len(declared + code + _END)) + declared + code + _END
 
 
-def _type(takes: int, gives: int) -> bytes:
+def _write_type(takes: int, gives: int) -> bytes:
     return b"\x60" + encode_u32(takes) + _I32 * takes + encode_u32(gives) + _I32 * gives
 
 
@@ -164,25 +164,26 @@ COMPONENTS = (
     attack("not-wasm", "is a shell script", lambda: b"#!/bin/sh\nexit 1\n", NotWasmError),
     attack("empty-file", "is empty", lambda: b"", NotWasmError),
     attack("truncated", "ends in the middle", lambda: wat2wasm(tool(Body()))[:-100], InvalidComponentError),
-    attack("core-module", "is a core module", _text("(module)"), CoreModuleError),
+    attack("core-module", "is a core module", _parse("(module)"), CoreModuleError),
     attack("too-large", "is larger than any component may be",
            lambda: wat2wasm(tool(Body())) + bytes(COMPONENT_MAX_BYTES), ComponentTooLargeError),
-    attack("no-exports", "exports nothing", _text("(component)"), UnknownWorldError),
+    attack("no-exports", "exports nothing", _parse("(component)"), UnknownWorldError),
     attack("unknown-import", "imports an unknown interface",
-           _text('(component (import "evil:door/open@1.0.0" (instance (export "f" (func)))))'), UnknownImportError),
+           _parse('(component (import "evil:door/open@1.0.0" (instance (export "f" (func)))))'), UnknownImportError),
     attack("unknown-function", "imports a function that the host's interface does not have",
-           _text(_wrong_host('"run-shell" (func (param "command" string))')), UnknownImportError),
+           _parse(_wrong_host('"run-shell" (func (param "command" string))')), UnknownImportError),
     attack("wrongly-typed-import", "imports a host function with other types than the host's",
-           _text(_wrong_host('"secret-exists" (func (param "name" string) (result string))')), UnknownImportError),
+           _parse(_wrong_host('"secret-exists" (func (param "name" string) (result string))')), UnknownImportError),
     attack("wrongly-typed-wasi", "imports a WASI function with other types than WASI's",
-           _text('(component (import "wasi:random/random@0.2.0" (instance (export "get-random-bytes" '
+           _parse('(component (import "wasi:random/random@0.2.0" (instance (export "get-random-bytes" '
               "(func (param \"len\" string) (result u64))))))"), UnknownImportError),
-    attack("import-of-a-module", "imports a core module", _text('(component (import "m" (core module)))'),
+    attack("import-of-a-module", "imports a core module", _parse('(component (import "m" (core module)))'),
            UnknownImportError),
     attack("wrongly-typed-export", "exports the tool interface with other types",
-           _text("""(component (component $s (type $u u8) (export "unused" (type $u))) (instance $t (instantiate $s))
+           _parse("""(component (component $s (type $u u8) (export "unused" (type $u))) (instance $t (instantiate $s))
           (export "near:agent/tool@0.3.0" (instance $t)))"""), InvalidComponentError, UnknownWorldError),
-    attack("nested-components", "nests components ten thousand deep", lambda: _nested(10_000), ComponentTooLargeError),
+    attack("nested-components", "nests components ten thousand deep", lambda: _write_nested(10_000),
+           ComponentTooLargeError),
     attack("doubling-instances", "nests components of two instances each forty levels deep", lambda: doubling(40),
            ComponentTooLargeError),
     attack("locals-in-loops", "keeps four thousand locals through four thousand loops", lambda: locals_in_loops(4_000),
@@ -196,20 +197,20 @@ COMPONENTS = (
            ComponentTooLargeError),
     attack("empty-sections", "is twenty million empty sections", lambda: empty_sections(20_000_000),
            ComponentTooLargeError),
-    attack("many-resources", "exports ten thousand resources", _text(_resources(10_000)), InvalidComponentError,
+    attack("many-resources", "exports ten thousand resources", _parse(_resources(10_000)), InvalidComponentError,
            UnknownImportError, UnknownWorldError),
-    attack("composed", "joins two components, whose strings the engine copies between two memories", _text(_COMPOSED)),
-    attack("deep-type", "imports a list of lists of lists, ninety deep", _text(_deep_type(90)), InvalidComponentError),
-    attack("many-imports", "imports ten thousand interfaces", _text(_import_lines(10_000)), UnknownWorldError,
+    attack("composed", "joins two components, whose strings the engine copies between two memories", _parse(_COMPOSED)),
+    attack("deep-type", "imports a list of lists of lists, ninety deep", _parse(_deep_type(90)), InvalidComponentError),
+    attack("many-imports", "imports ten thousand interfaces", _parse(_import_lines(10_000)), UnknownWorldError,
            UnknownImportError, InvalidComponentError),
     attack("long-name", "exports a function with a name of 200,000 characters",
-           _text(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError),
+           _parse(f'(component (import "{"a" * 200_000}" (instance)))'), InvalidComponentError, UnknownWorldError),
     attack("custom-section", "carries 20 MB in a section that means nothing", _with_section("x", 20_000_000)),
     attack("custom-section-name", "carries a section with a name of 90,000 characters",
            _with_section("n" * 90_000, 10)),
     attack("many-functions", "has twenty thousand functions", Body(functions="(func)" * 20_000)),
-    attack("jump-tables", "has fifty jump tables of twenty thousand targets", _br_table()),
-    attack("wide-record", "has a record type of twenty thousand fields", _text(_wide_type(20_000)),
+    attack("jump-tables", "has fifty jump tables of twenty thousand targets", _write_br_table()),
+    attack("wide-record", "has a record type of twenty thousand fields", _parse(_wide_type(20_000)),
            InvalidComponentError, UnknownImportError, UnknownWorldError),
     attack("trap-in-start", "traps before any call", Body(start="unreachable"), InstantiationError),
 )  # fmt: skip

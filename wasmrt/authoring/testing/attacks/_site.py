@@ -102,15 +102,15 @@ def loopback_certificates(name: str, folder: Path) -> tuple[Path, ssl.SSLContext
     authority, server = generate_private_key(SECP256R1()), generate_private_key(SECP256R1())
     identifier = x509.SubjectKeyIdentifier.from_public_key(authority.public_key())
     issuer = (
-        _certificate_builder("an authority of one server", "an authority of one server")
+        _make_certificate_builder("an authority of one server", "an authority of one server")
         .public_key(authority.public_key())
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_signing_usage(), critical=True)
+        .add_extension(_make_signing_usage(), critical=True)
         .add_extension(identifier, critical=False)
         .sign(authority, SHA256())
     )
     certificate = (
-        _certificate_builder(name, "an authority of one server")
+        _make_certificate_builder(name, "an authority of one server")
         .public_key(server.public_key())
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name)]), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
@@ -126,7 +126,7 @@ def loopback_certificates(name: str, folder: Path) -> tuple[Path, ssl.SSLContext
     return ca_file, context
 
 
-def _certificate_builder(subject: str, issuer: str) -> x509.CertificateBuilder:
+def _make_certificate_builder(subject: str, issuer: str) -> x509.CertificateBuilder:
     from cryptography import x509
 
     now = datetime.now(UTC)
@@ -135,7 +135,7 @@ def _certificate_builder(subject: str, issuer: str) -> x509.CertificateBuilder:
     return named.serial_number(x509.random_serial_number()).not_valid_before(now - _DAY).not_valid_after(now + _DAY)
 
 
-def _signing_usage() -> x509.KeyUsage:
+def _make_signing_usage() -> x509.KeyUsage:
     from cryptography import x509
 
     return x509.KeyUsage(

@@ -84,11 +84,11 @@ def _open(place: Callable[[Scene], str], flags: int = os.O_RDONLY) -> Callable[[
     return lambda scene: os.open(place(scene), flags)
 
 
-def _path_in_folder(name: str) -> Callable[[Scene], str]:
+def _make_path_getter(name: str) -> Callable[[Scene], str]:
     return lambda scene: f"{scene.folder}/{name}"
 
 
-def _openat2(scene: Scene) -> None:
+def _call_openat2(scene: Scene) -> None:
     how = pack("=QQQ", os.O_RDONLY, 0, 0)
     syscall("openat2", -100, address(f"{scene.folder}/secret".encode()), address(how), len(how))
 
@@ -100,7 +100,7 @@ def _fork(_: Scene) -> None:
     os.waitpid(child, 0)
 
 
-def _clone3(_: Scene) -> None:
+def _call_clone3(_: Scene) -> None:
     arguments = pack("=11Q", 0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, 0, 0, 0)
     child = syscall("clone3", address(arguments), len(arguments))
     if child == 0:
@@ -108,7 +108,7 @@ def _clone3(_: Scene) -> None:
     os.waitpid(child, 0)
 
 
-def _thread(_: Scene) -> None:
+def _start_thread(_: Scene) -> None:
     try:
         thread = threading.Thread(target=int)
         thread.start()
@@ -117,11 +117,11 @@ def _thread(_: Scene) -> None:
         raise OSError(errno.EAGAIN, str(error)) from error
 
 
-def _execve(scene: Scene) -> None:
+def _call_execve(scene: Scene) -> None:
     os.execve(f"{scene.folder}/program", ["program"], {})  # noqa: S606
 
 
-def _execveat(scene: Scene) -> None:
+def _call_execveat(scene: Scene) -> None:
     path = address(f"{scene.folder}/program".encode())
     syscall("execveat", -100, path, address(pack("=QQ", path, 0)), address(pack("=Q", 0)), 0)
 
@@ -136,17 +136,17 @@ def _access_memory(name: str) -> Callable[[Scene], object]:
     return act
 
 
-def _mount(scene: Scene) -> None:
+def _call_mount(scene: Scene) -> None:
     syscall("mount", address(b"none"), address(scene.folder.encode()), address(b"tmpfs"), 0, 0)
 
 
-def _message_queue(_: Scene) -> int:
+def _create_message_queue(_: Scene) -> int:
     name = address(f"wasmrt-wall-{os.getpid()}".encode())
     syscall("mq_open", name, os.O_CREAT | os.O_RDWR, 0o600, 0)
     return name
 
 
-def _executable_memory(_: Scene) -> None:
+def _map_executable_memory(_: Scene) -> None:
     mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
 
 
@@ -158,12 +158,12 @@ def _make_executable(_: Scene) -> None:
     syscall("mprotect", ctypes.addressof(view), 4096, 1 | 4)
 
 
-def _perf(_: Scene) -> None:
+def _open_perf_event(_: Scene) -> None:
     attributes = pack("=IIQ", 1, 112, 0) + bytes(96)  # PERF_TYPE_SOFTWARE, size, PERF_COUNT_SW_CPU_CLOCK
     syscall("perf_event_open", address(attributes), 0, -1, -1, 0)
 
 
-def _bpf(_: Scene) -> None:
+def _call_bpf(_: Scene) -> None:
     attributes = pack("=IIII", 2, 4, 4, 1) + bytes(64)  # BPF_MAP_TYPE_ARRAY with one entry
     syscall("bpf", 0, address(attributes), len(attributes))
 
@@ -172,7 +172,7 @@ def _add_key(_: Scene) -> None:
     syscall("add_key", address(b"user"), address(b"wasmrt-wall"), address(b"x"), 1, -2)  # KEY_SPEC_PROCESS_KEYRING
 
 
-def _name_to_handle(scene: Scene) -> None:
+def _call_name_to_handle(scene: Scene) -> None:
     handle = pack("=Ii", 128, 0) + bytes(128)
     syscall(
         "name_to_handle_at", -100, address(f"{scene.folder}/secret".encode()), address(handle), address(bytes(8)), 0
@@ -201,12 +201,12 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("connect abstract socket", ALL, _connect_local(lambda scene: scene.abstract)),
     Attempt("connect socket with a path", ALL, _connect_local(lambda scene: scene.path)),
     # Files
-    Attempt("open", ALL, _open(_path_in_folder("secret"))),
-    Attempt("open for writing", ALL, _open(_path_in_folder("secret"), os.O_WRONLY)),
-    Attempt("open to create", ALL, _open(_path_in_folder("removed"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
+    Attempt("open", ALL, _open(_make_path_getter("secret"))),
+    Attempt("open for writing", ALL, _open(_make_path_getter("secret"), os.O_WRONLY)),
+    Attempt("open to create", ALL, _open(_make_path_getter("removed"), os.O_WRONLY | os.O_CREAT | os.O_TRUNC)),
     Attempt("open a folder", ALL, _open(lambda scene: scene.folder)),
-    Attempt("openat2", ALL, _openat2),
-    Attempt("name_to_handle_at", ALL, _name_to_handle),
+    Attempt("openat2", ALL, _call_openat2),
+    Attempt("name_to_handle_at", ALL, _call_name_to_handle),
     Attempt("truncate", ALL, lambda scene: os.truncate(f"{scene.folder}/removed", 0)),
     Attempt("rename", ALL, _rename),
     Attempt("unlink", ALL, lambda scene: os.unlink(f"{scene.folder}/removed")),  # noqa: PTH108
@@ -219,7 +219,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("chown", ALL, lambda scene: os.chown(f"{scene.folder}/moved", 1, 1)),
     Attempt("stat", WORKERS, lambda scene: os.stat(f"{scene.folder}/secret")),  # noqa: PTH116
     Attempt("readlink", WORKERS, lambda _: os.readlink("/proc/self/exe")),  # noqa: PTH115
-    Attempt("mount", ALL, _mount, lambda scene, _: syscall("umount2", address(scene.folder.encode()), 2)),
+    Attempt("mount", ALL, _call_mount, lambda scene, _: syscall("umount2", address(scene.folder.encode()), 2)),
     Attempt("fsopen", ALL, lambda _: syscall("fsopen", address(b"tmpfs"), 1)),
     Attempt("chroot", ALL, lambda _: os.chroot("/")),
     # Descriptors
@@ -232,11 +232,11 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("inotify_init1", WORKERS, lambda _: syscall("inotify_init1", 0)),
     Attempt("memfd_create", WORKERS, lambda _: syscall("memfd_create", address(b"x"), 0)),
     # Other processes
-    Attempt("execve", ALL, _execve),
-    Attempt("execveat", ALL, _execveat),
+    Attempt("execve", ALL, _call_execve),
+    Attempt("execveat", ALL, _call_execveat),
     Attempt("fork", WORKERS, _fork),
-    Attempt("clone3", ALL, _clone3),
-    Attempt("thread", RUN, _thread),
+    Attempt("clone3", ALL, _call_clone3),
+    Attempt("thread", RUN, _start_thread),
     Attempt("ptrace", ALL, lambda scene: syscall("ptrace", 0x4206, scene.victim, 0, 0)),
     Attempt("process_vm_readv", ALL, _access_memory("process_vm_readv")),
     Attempt("process_vm_writev", ALL, _access_memory("process_vm_writev")),
@@ -253,7 +253,7 @@ ATTEMPTS: tuple[Attempt, ...] = (
     Attempt("mem of itself", WORKERS, _open(lambda _: "/proc/self/mem", os.O_RDWR)),
     Attempt("environ of process 1", ALL, _open(lambda _: "/proc/1/environ")),
     # The process's privileges
-    Attempt("mmap PROT_EXEC", RUN, _executable_memory),
+    Attempt("mmap PROT_EXEC", RUN, _map_executable_memory),
     Attempt("mprotect PROT_EXEC", RUN, _make_executable),
     Attempt("unshare", ALL, lambda _: syscall("unshare", 0x10000000)),
     Attempt("setns", ALL, lambda _: syscall("setns", OpenDescriptor.NAMESPACE, 0)),
@@ -267,14 +267,14 @@ ATTEMPTS: tuple[Attempt, ...] = (
     # The kernel
     Attempt("io_uring_setup", ALL, lambda _: syscall("io_uring_setup", 1, address(bytes(120)))),
     Attempt("userfaultfd", ALL, lambda _: syscall("userfaultfd", 1)),
-    Attempt("perf_event_open", ALL, _perf),
-    Attempt("bpf", ALL, _bpf),
+    Attempt("perf_event_open", ALL, _open_perf_event),
+    Attempt("bpf", ALL, _call_bpf),
     Attempt("keyctl", ALL, lambda _: syscall("keyctl", 0, -2, 1)),
     Attempt("add_key", ALL, _add_key),
     Attempt("shmget", ALL, lambda _: syscall("shmget", 0, 4096, 0o600), lambda _, made: syscall("shmctl", made, 0, 0)),
     Attempt("msgget", ALL, lambda _: syscall("msgget", 0, 0o600), lambda _, made: syscall("msgctl", made, 0, 0)),
     Attempt("semget", ALL, lambda _: syscall("semget", 0, 1, 0o600), lambda _, made: syscall("semctl", made, 0, 0, 0)),
-    Attempt("mq_open", ALL, _message_queue, lambda _, name: syscall("mq_unlink", name)),
+    Attempt("mq_open", ALL, _create_message_queue, lambda _, name: syscall("mq_unlink", name)),
     Attempt("syslog", ALL, lambda _: syscall("syslog", 10, 0, 0)),
     Attempt("sethostname", ALL, lambda _: socket.sethostname(os.uname().nodename)),
 )

@@ -84,7 +84,7 @@ def try_all(users: Iterable[int]) -> list[dict[str, str | int]]:
     }
     rows: list[dict[str, str | int]] = []
     for user in users:
-        with _scene(user) as scene:
+        with _open_scene(user) as scene:
             for kind in KINDS:
                 for attempt in ATTEMPTS:
                     if kind in attempt.kinds:
@@ -168,7 +168,7 @@ def _switch_user(user: int) -> None:
 
 
 @contextmanager
-def _scene(user: int) -> Iterator[Scene]:
+def _open_scene(user: int) -> Iterator[Scene]:
     with tempfile.TemporaryDirectory(prefix="wasmrt-wall-") as name, socket.create_server(("127.0.0.1", 0)) as server:
         folder = Path(name)
         os.chown(folder, user, -1)

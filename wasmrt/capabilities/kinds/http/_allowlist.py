@@ -79,11 +79,11 @@ class AllowlistValidator:
         """Decide whether a URL as written by a guest is allowed."""
         if not self._patterns:
             suggestion = self._suggest_for_text(url, method)
-            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", suggestion)
+            return _make_denial(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", "", suggestion)
         try:
             return self.check(parse_url(url), method)
         except InvalidUrlError as problem:
-            return _denied(Reason.INVALID_URL, problem.message, describe_unread(url, method), problem.hint)
+            return _make_denial(Reason.INVALID_URL, problem.message, describe_unread(url, method), problem.hint)
 
     def check(self, url: ParsedUrl, method: str) -> Decision:
         """Decide whether a parsed URL is allowed; the caller then sends the same parsed value."""
@@ -91,12 +91,12 @@ class AllowlistValidator:
         verb = method.upper() if isinstance(method, str) else ""
         if verb not in METHODS:
             rule = f"the method is not one of {', '.join(METHODS)}"
-            return _denied(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of these methods")
+            return _make_denial(Reason.METHOD_NOT_ALLOWED, rule, subject, "use one of these methods")
         if not self._patterns:
-            return _denied(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, self._suggest(url, verb))
+            return _make_denial(Reason.EMPTY_ALLOWLIST, "http.allowlist is empty", subject, self._suggest(url, verb))
         closest = -1
         for index, pattern in enumerate(self._patterns):
-            failed = _first_mismatch(pattern, url, verb)
+            failed = _find_mismatch(pattern, url, verb)
             if failed is None:
                 rule = f"http.allowlist[{index}]"
                 return Decision(True, Reason.ALLOWED, rule, capability="http", subject=subject)
@@ -104,9 +104,9 @@ class AllowlistValidator:
         if url.scheme == "http" and not any("http" in pattern.schemes for pattern in self._patterns):
             closest = _STAGES.index(Reason.INSECURE_SCHEME)
         reason = _STAGES[closest]
-        return _denied(reason, _RULES[reason], subject, self._suggest(url, verb))
+        return _make_denial(reason, _RULES[reason], subject, self._suggest(url, verb))
 
-    def networks_for(self, url: ParsedUrl, method: str) -> Sequence[Network]:
+    def get_networks(self, url: ParsedUrl, method: str) -> Sequence[Network]:
         """Return the networks that the operator exempts, if the exemption applies to an allowed request.
 
         SECURITY: no exemption applies if all entries that cover the request are for public addresses only. A network
@@ -121,7 +121,7 @@ class AllowlistValidator:
         return refused
 
     def _is_public_alone(self, url: ParsedUrl, method: str) -> bool:
-        covering = [p for p in self._patterns if _first_mismatch(p, url, method.upper()) is None]
+        covering = [p for p in self._patterns if _find_mismatch(p, url, method.upper()) is None]
         return bool(covering) and all(pattern.public_only for pattern in covering)
 
     def _suggest(self, url: ParsedUrl, method: str) -> Suggestion | None:
@@ -137,13 +137,13 @@ class AllowlistValidator:
             return problem.hint
 
 
-def _first_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Reason | None:
+def _find_mismatch(pattern: EndpointPattern, url: ParsedUrl, method: str) -> Reason | None:
     if not host_matches(pattern.host_pattern, url.host):
         return Reason.HOST_NOT_ALLOWED
     if url.scheme not in pattern.schemes:
         # An entry that only allows http covers port 80; an https request to it is not insecure.
         return Reason.INSECURE_SCHEME if url.scheme == "http" else Reason.PORT_NOT_ALLOWED
-    if url.port not in pattern.ports_for(url.scheme):
+    if url.port not in pattern.get_ports(url.scheme):
         return Reason.PORT_NOT_ALLOWED
     if not pattern.path_pattern.matches(url.segments):
         return Reason.PATH_NOT_ALLOWED
@@ -159,13 +159,13 @@ def suggest_entry(
     if (refused := check_host(url, networks)) is not None:
         return refused.suggestion
     try:
-        entry = _entry_for(url, method)
+        entry = _make_entry(url, method)
     except ConfigurationError as problem:
         return Step(f"no entry can cover this request: {problem.message}")
     return Addition(ALLOWLIST, entry.as_line(), new_section)
 
 
-def _entry_for(url: ParsedUrl, method: str) -> EndpointPattern:
+def _make_entry(url: ParsedUrl, method: str) -> EndpointPattern:
     """Return the narrowest entry that covers a request.
 
     Raises:
@@ -193,17 +193,19 @@ def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | N
 
     Internal names are reserved by RFC 6761 (localhost), RFC 6762 (local), RFC 8375 (home.arpa) and ICANN (internal).
     """
-    rule = internal_host(url.host, networks)
+    rule = explain_internal_host(url.host, networks)
     if rule is None:
         return None
     address = parse_address(url.host)
-    return _denied(Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _exemption(None if address is None else str(address)))
+    return _make_denial(
+        Reason.ADDRESS_NOT_ALLOWED, rule, url.origin, _make_exemption(None if address is None else str(address))
+    )
 
 
-def internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
+def explain_internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
     """Return the reason why a host or host pattern in canonical spelling is internal, or None if it is not internal."""
     if (address := parse_address(host)) is not None:
-        return _address_problem(str(address), networks)
+        return _find_address_problem(str(address), networks)
     last_two = host.split(".")[-2:]
     private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
     return "the host name is reserved for private networks" if private and not networks else None
@@ -218,14 +220,14 @@ def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] 
     count = 0
     for address in addresses:
         count += 1
-        if (problem := _address_problem(address, exempt)) is not None:
-            return _denied(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _exemption(address))
+        if (problem := _find_address_problem(address, exempt)) is not None:
+            return _make_denial(Reason.ADDRESS_NOT_ALLOWED, problem, subject, _make_exemption(address))
     if not count:
-        return _denied(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
+        return _make_denial(Reason.NO_ADDRESS, "the host has no address", subject, "check the host's name")
     return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
 
 
-def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
+def _find_address_problem(address: str, exempt: Sequence[Network]) -> str | None:
     kind = classify_address(address)
     if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
         return None
@@ -233,7 +235,7 @@ def _address_problem(address: str, exempt: Sequence[Network]) -> str | None:
     return f"{shown} is {kind}, not public"
 
 
-def _exemption(address: str | None) -> Exemption:
+def _make_exemption(address: str | None) -> Exemption:
     """Return the exemption for the network with only this address, or for no network if the address is not valid."""
     kind = AddressClass.UNREADABLE if address is None else classify_address(address)
     if address is None or kind in (AddressClass.UNREADABLE, AddressClass.PUBLIC):
@@ -246,7 +248,7 @@ def _exemption(address: str | None) -> Exemption:
 
 def describe_request(url: ParsedUrl, method: str) -> str:
     """Return the method and URL of a request, without its query."""
-    return f"{_verb(method)} {url.origin}{url.path}"
+    return f"{_get_verb(method)} {url.origin}{url.path}"
 
 
 def describe_unread(url: object, method: str, redact: Callable[[str], str] = str) -> str:
@@ -261,12 +263,12 @@ def describe_unread(url: object, method: str, redact: Callable[[str], str] = str
     if "@" in rest:  # a password may contain `/?#`: omit everything before the last `@`, and any query
         shown = f"...{shown[shown.rindex('@') :]}" if shown.count("@") == rest.count("@") else "..."
     text = redact("".join(c for c in f"{scheme}{shown}"[:MAX_URL_BYTES] if c.isprintable()))
-    return f"{_verb(method)} {text.encode('ascii', 'backslashreplace').decode('ascii')}".rstrip()
+    return f"{_get_verb(method)} {text.encode('ascii', 'backslashreplace').decode('ascii')}".rstrip()
 
 
-def _verb(method: str) -> str:
+def _get_verb(method: str) -> str:
     return method.upper() if isinstance(method, str) and method.upper() in METHODS else "(unknown method)"
 
 
-def _denied(reason: Reason, rule: str, subject: str, hint: str | Suggestion | None) -> Decision:
+def _make_denial(reason: Reason, rule: str, subject: str, hint: str | Suggestion | None) -> Decision:
     return Decision(False, reason, rule, hint, "http", subject)

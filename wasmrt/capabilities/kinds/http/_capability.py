@@ -8,7 +8,7 @@ from functools import partial
 from itertools import product
 from typing import Any, ClassVar, Self
 
-from wasmrt.capabilities._fields import Problems, child, whole
+from wasmrt.capabilities._fields import Problems, drop_zero_fraction, join_path
 from wasmrt.capabilities._phrases import format_bytes, format_seconds
 from wasmrt.capabilities.kinds._capability import (
     WIDER,
@@ -28,8 +28,8 @@ from wasmrt.capabilities.kinds.http._allowlist import (
     describe_unread,
     suggest_entry,
 )
-from wasmrt.capabilities.kinds.http._reach import each_reach, meanings
-from wasmrt.capabilities.kinds.http._revoke import entries_without
+from wasmrt.capabilities.kinds.http._reach import describe_meanings, iter_reach
+from wasmrt.capabilities.kinds.http._revoke import remove_requests
 from wasmrt.capabilities.kinds.http._section import (
     HTTP,
     MAX_HTTP_TIMEOUT_SECONDS,
@@ -51,15 +51,15 @@ from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,
     check_numbers,
-    common_credentials,
-    common_endpoints,
     credential_within,
     endpoint_within,
     exposed_credential,
+    intersect_credentials,
+    intersect_endpoints,
     matching_credentials,
+    remove_covered,
     set_tuple,
     usual_ports,
-    widest,
     with_ports,
 )
 from wasmrt.capabilities.services import Service
@@ -136,7 +136,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         # SECURITY: the ports are fixed now, so that a narrower allowlist cannot move a secret to another port.
         object.__setattr__(self, "credentials", tuple(with_ports(each, self.allowlist) for each in self.credentials))
 
-    def credentials_for(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
+    def list_credentials(self, url: ParsedUrl) -> tuple[CredentialMapping, ...]:
         """Return the credentials that a request to `url` carries.
 
         If several credentials have the same location (such as the same header), only the most specific one is returned.
@@ -146,14 +146,14 @@ class HttpCapability(ListedCapability[EndpointPattern]):
     @classmethod
     def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self | None:
         before = len(problems)
-        at = child(place, "allowlist")
+        at = join_path(place, "allowlist")
         entries = [
-            attempt(child(at, index), problems, partial(build_endpoint, entry))
+            attempt(join_path(at, index), problems, partial(build_endpoint, entry))
             for index, entry in enumerate(tree.get("allowlist", ()))
         ]
-        at = child(place, "credentials")
+        at = join_path(place, "credentials")
         credentials = [
-            attempt(child(at, name), problems, partial(build_credential, name, item))
+            attempt(join_path(at, name), problems, partial(build_credential, name, item))
             for name, item in tree.get("credentials", {}).items()
         ]
         if len(problems) > before:
@@ -180,7 +180,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
             tree
             | ({"credentials": credentials} if credentials else {})
             | self.rate_limit.as_json(usual.rate_limit)
-            | {name: whole(number) for name, number in own.items() if number != most[name]}
+            | {name: drop_zero_fraction(number) for name, number in own.items() if number != most[name]}
         )
 
     def with_known_credentials(self, names: Iterable[str], component: Self) -> Self:
@@ -216,16 +216,18 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         known = () if outer is None else outer.credentials
         for mapping in self.credentials:
             if not any(credential_within(mapping, other) for other in known):
-                yield child("http.credentials", mapping.name), WIDER
+                yield join_path("http.credentials", mapping.name), WIDER
 
     def intersect(self, other: Self) -> Self:
         allowlist: Sequence[EndpointPattern] = self.allowlist
         if self.allowlist != other.allowlist:
             pairs = product(self.allowlist, other.allowlist)
-            allowlist = widest((entry for a, b in pairs for entry in common_endpoints(a, b)), endpoint_within)
+            allowlist = remove_covered(
+                (entry for a, b in pairs for entry in intersect_endpoints(a, b)), endpoint_within
+            )
         return type(self)(
             tuple(allowlist),
-            common_credentials(self.credentials, other.credentials),
+            intersect_credentials(self.credentials, other.credentials),
             self.rate_limit.intersect(other.rate_limit),
             max_request_bytes=min(self.max_request_bytes, other.max_request_bytes),
             max_response_bytes=min(self.max_response_bytes, other.max_response_bytes),
@@ -236,7 +238,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         return replace(self, allowlist=other.allowlist, credentials=())
 
     def unite(self, other: Self) -> Self:
-        entries = widest((*self.allowlist, *other.allowlist), endpoint_within)
+        entries = remove_covered((*self.allowlist, *other.allowlist), endpoint_within)
         known = {mapping.name: mapping for mapping in (*other.credentials, *self.credentials)}
         return replace(self, allowlist=tuple(entries), credentials=tuple(known.values()))
 
@@ -247,7 +249,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         for entry in (entry for part in parts for entry in part.allowlist):
             methods.setdefault(entry.with_methods(), []).extend(entry.methods)
         entries = (place.with_methods(*used) for place, used in methods.items())
-        return parts[0].with_entries(widest(entries, endpoint_within))
+        return parts[0].with_entries(remove_covered(entries, endpoint_within))
 
     @classmethod
     def read_entry(cls, text: str, asked: str) -> str:
@@ -274,7 +276,9 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if value is None:
             return replace(self, credentials=())
         wanted = read_endpoint(value)
-        entries = widest((e for entry in self.allowlist for e in common_endpoints(wanted, entry)), endpoint_within)
+        entries = remove_covered(
+            (e for entry in self.allowlist for e in intersect_endpoints(wanted, entry)), endpoint_within
+        )
         return replace(self, allowlist=tuple(entries), credentials=()) if entries else None
 
     def without(self, name: str, value: str | None) -> Self | None:
@@ -284,7 +288,9 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if value is None:
             return None
         gone = read_endpoint(value)
-        kept = widest((part for entry in self.allowlist for part in entries_without(entry, gone)), endpoint_within)
+        kept = remove_covered(
+            (part for entry in self.allowlist for part in remove_requests(entry, gone)), endpoint_within
+        )
         return self.with_entries(kept) if kept else None
 
     def effects(self) -> frozenset[Effect]:
@@ -300,9 +306,9 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         if Effect.NETWORK not in effects:
             return None
         http = self if Effect.USE_SECRET in effects else replace(self, credentials=())
-        return http if Effect.EXTERNAL_WRITE in effects else http.with_entries(http._reading_entries())
+        return http if Effect.EXTERNAL_WRITE in effects else http.with_entries(http._iter_reading_entries())
 
-    def _reading_entries(self) -> Iterator[EndpointPattern]:
+    def _iter_reading_entries(self) -> Iterator[EndpointPattern]:
         for entry in self.allowlist:
             methods = tuple(method for method in READ_METHODS if not entry.methods or method in entry.methods)
             if methods:
@@ -312,8 +318,8 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         return f"may {format_endpoint(entry)}"
 
     def sentences(self, services: Sequence[Service], networks: Sequence[Network]) -> Iterator[str]:
-        found = list(each_reach(self.allowlist, self.credentials, networks))
-        yield from meanings([reach for reach in found if not reach.refused], services)
+        found = list(iter_reach(self.allowlist, self.credentials, networks))
+        yield from describe_meanings([reach for reach in found if not reach.refused], services)
         bounds = (
             f"{self.rate_limit.describe()}, each with at most {format_bytes(self.max_request_bytes)} out, "
             f"{format_bytes(self.max_response_bytes)} back and {format_seconds(self.timeout_seconds)}"
@@ -321,7 +327,7 @@ class HttpCapability(ListedCapability[EndpointPattern]):
         yield from http_sentences(found, self.credentials, bounds)
 
     def flow(self, networks: Sequence[Network]) -> Flow:
-        allowed = [reach for reach in each_reach(self.allowlist, self.credentials, networks) if not reach.refused]
+        allowed = [reach for reach in iter_reach(self.allowlist, self.credentials, networks) if not reach.refused]
         hosts = [format_host(reach.entry.host_pattern) for reach in allowed]
         private = [format_host(reach.entry.host_pattern) for reach in allowed if reach.credentials]
         return Flow(private=tuple(dict.fromkeys(private)), out=tuple(dict.fromkeys(hosts)))
@@ -359,7 +365,7 @@ def decide_http(
     decision = allowlist.check(parsed, method)
     if not decision.allowed:
         return decision
-    networks = tuple(allowlist.networks_for(parsed, method))
+    networks = tuple(allowlist.get_networks(parsed, method))
     refused = check_host(parsed, networks)
     if refused is None and resolves_to is not None:
         answers = check_addresses(resolves_to, networks, subject)

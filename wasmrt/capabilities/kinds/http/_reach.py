@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from wasmrt.capabilities.kinds.http._allowlist import internal_host
+from wasmrt.capabilities.kinds.http._allowlist import explain_internal_host
 from wasmrt.capabilities.model import (
     ANY_HOST,
     METHODS,
@@ -18,11 +18,11 @@ from wasmrt.capabilities.model import (
     EndpointPattern,
     LocationType,
     PathPattern,
-    common_endpoints,
-    common_hosts,
     endpoint_within,
+    intersect_endpoints,
+    intersect_hosts,
 )
-from wasmrt.capabilities.services import Power, Service, powers_of
+from wasmrt.capabilities.services import Power, Service, iter_powers
 from wasmrt.core.url import Network
 
 ANYWHERE = "ANY PUBLIC SITE"
@@ -41,7 +41,7 @@ class Reach:
     """The reason why all requests of the entry are refused; empty if the runtime allows some of them."""
 
 
-def each_reach(
+def iter_reach(
     allowlist: Iterable[EndpointPattern], credentials: Sequence[CredentialMapping], networks: Sequence[Network]
 ) -> Iterator[Reach]:
     """Yield each entry of an allowlist with the credentials that its requests carry, or the reason for their refusal.
@@ -49,7 +49,7 @@ def each_reach(
     `networks` are the internal networks that the operator exempts from the address check.
     """
     for entry in allowlist:
-        problem = internal_host(entry.host_pattern, () if entry.public_only else networks)
+        problem = explain_internal_host(entry.host_pattern, () if entry.public_only else networks)
         if problem is not None:
             step = "" if networks or entry.public_only else ", unless an operator exempts its address"
             yield Reach(entry, (), refused=f"{problem}{step}")
@@ -61,19 +61,19 @@ def each_reach(
         if exposed is not None:
             entry = replace(entry, schemes=("https",))  # the runtime refuses the http requests of this entry
         sent = tuple(m for m in credentials if goes_with(m, entry))
-        yield Reach(entry, sent, tuple((m, part) for m in sent for part in _parts(m, entry)))
+        yield Reach(entry, sent, tuple((m, part) for m in sent for part in _list_carrying_parts(m, entry)))
 
 
 def goes_with(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
     """Return whether some request that the entry allows carries the credential."""
     return (
-        bool(common_hosts(mapping.host_patterns, (entry.host_pattern,)))
-        and not set(mapping.ports).isdisjoint(entry.ports_for("https"))
-        and paths_meet(mapping, entry)
+        bool(intersect_hosts(mapping.host_patterns, (entry.host_pattern,)))
+        and not set(mapping.ports).isdisjoint(entry.get_ports("https"))
+        and have_common_path(mapping, entry)
     )
 
 
-def paths_meet(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
+def have_common_path(mapping: CredentialMapping, entry: EndpointPattern) -> bool:
     """Return whether requests to some path of the entry carry the credential."""
     return any(_has_place(mapping.location, path) for path in shared_paths(mapping, entry))
 
@@ -108,35 +108,35 @@ def _covers(mapping: CredentialMapping, entry: EndpointPattern) -> list[Endpoint
     ]
 
 
-def _parts(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
-    return [part for cover in _covers(mapping, entry) for part in common_endpoints(entry, cover)]
+def _list_carrying_parts(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
+    return [part for cover in _covers(mapping, entry) for part in intersect_endpoints(entry, cover)]
 
 
 _READING = frozenset(READ_METHODS)
 
 
-def meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]:
+def describe_meanings(allowed: Sequence[Reach], services: Iterable[Service]) -> list[str]:
     """Return a sentence for each permission at a service. Permissions to change data come first."""
     known = tuple(services)
     found: dict[str, bool] = {}
     for reach in allowed:
         if reach.entry.host_pattern == ANY_HOST:
             found[f"can reach {ANYWHERE}, and send it all data that the tool has"] = True
-        for words, changes in _powers(reach, known):
+        for words, changes in _iter_powers(reach, known):
             found[words] = changes or found.get(words, False)
     return sorted(found, key=lambda words: not found[words])
 
 
-def _powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bool]]:
+def _iter_powers(reach: Reach, services: Sequence[Service]) -> Iterator[tuple[str, bool]]:
     """Yield a phrase for each permission that requests of an entry have, and True if they can change data."""
     entry = reach.entry
     for mapping, part in reach.carried:
-        known = [(service, power, power.as_you) for service, power in powers_of(part, services) if power.as_you]
+        known = [(service, power, power.as_you) for service, power in iter_powers(part, services) if power.as_you]
         yield from _list_powers(part, known)
         if not known:
             yield _describe_unknown_service(mapping, part)
     if not any(endpoint_within(entry, part) for _, part in reach.carried):
-        found = powers_of(entry, services)
+        found = iter_powers(entry, services)
         yield from _list_powers(entry, [(service, power, power.anybody) for service, power in found if power.anybody])
 
 

@@ -10,15 +10,15 @@ from wasmrt.capabilities.model import (
     ANY_HOST,
     METHODS,
     EndpointPattern,
+    have_common_host,
     host_within,
-    hosts_meet,
     origins_of,
     with_origins,
 )
 from wasmrt.core.errors import ConfigurationError
 
 
-def entries_without(entry: EndpointPattern, gone: EndpointPattern) -> Iterator[EndpointPattern]:
+def remove_requests(entry: EndpointPattern, gone: EndpointPattern) -> Iterator[EndpointPattern]:
     """Yield entries for exactly the requests of `entry` that are not in `gone`.
 
     `gone` means all schemes, ports and address ranges of its host, unless it has a port or only http.
@@ -33,13 +33,15 @@ def entries_without(entry: EndpointPattern, gone: EndpointPattern) -> Iterator[E
         for scheme, port in origins
         if (not gone.ports or port in gone.ports) and (scheme == "http" or gone.schemes != ("http",))
     )
-    methods = _methods(entry) & _methods(gone)
-    meets = hosts_meet(entry.host_pattern, gone.host_pattern) and (gone.host_pattern != ANY_HOST or entry.public_only)
+    methods = _get_methods(entry) & _get_methods(gone)
+    meets = have_common_host(entry.host_pattern, gone.host_pattern) and (
+        gone.host_pattern != ANY_HOST or entry.public_only
+    )
     if not (methods and theirs and meets and entry.path_pattern.intersect(gone.path_pattern)):
         yield entry
         return
     # SECURITY: the parts below contain no request of `gone`, and only requests of `entry`.
-    if others := _methods(entry) - methods:
+    if others := _get_methods(entry) - methods:
         yield entry.with_methods(*others)
     shared = entry if len(methods) == len(METHODS) else entry.with_methods(*methods)
     yield from with_origins(shared, origins - theirs)
@@ -65,5 +67,5 @@ def _without_path(part: EndpointPattern, gone: EndpointPattern) -> Iterator[Endp
         yield part.with_path_pattern(left)
 
 
-def _methods(entry: EndpointPattern) -> frozenset[str]:
+def _get_methods(entry: EndpointPattern) -> frozenset[str]:
     return frozenset(entry.methods or METHODS)

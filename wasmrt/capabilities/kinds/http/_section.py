@@ -16,8 +16,8 @@ from wasmrt.capabilities._fields import (
     Problems,
     Property,
     Text,
-    child,
-    nearest,
+    join_path,
+    suggest_nearest,
 )
 from wasmrt.capabilities.kinds._capability import attempt
 from wasmrt.capabilities.kinds._limits import RATE
@@ -103,7 +103,10 @@ class _Location(Field):
             return INVALID
         kind = value["type"]
         if kind not in _LOCATIONS:
-            problems.add(child(path, "type"), f"must be one of {', '.join(_LOCATIONS)}{nearest(kind, (*_LOCATIONS,))}")
+            problems.add(
+                join_path(path, "type"),
+                f"must be one of {', '.join(_LOCATIONS)}{suggest_nearest(kind, (*_LOCATIONS,))}",
+            )
             return INVALID
         rest = {key: item for key, item in value.items() if key != "type"}
         parts = _LOCATIONS[kind].read(rest, path, problems)
@@ -283,5 +286,5 @@ def read_endpoint(text: str) -> EndpointPattern:
         url = parse_url(place if "://" in place else f"https://{place}")
     except InvalidUrlError as error:
         raise ConfigurationError(f"{place!r:.80} is not a URL: {error.message}", hint=_EXAMPLE) from None
-    usual = EndpointPattern(url.host, schemes=(url.scheme,)).ports_for(url.scheme)
+    usual = EndpointPattern(url.host, schemes=(url.scheme,)).get_ports(url.scheme)
     return EndpointPattern(url.host, url.path, chosen, () if (url.port,) == usual else (url.port,), (url.scheme,))

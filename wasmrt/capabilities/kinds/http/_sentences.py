@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from wasmrt.capabilities._fields import child
+from wasmrt.capabilities._fields import join_path
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning
-from wasmrt.capabilities.kinds.http._allowlist import internal_host
-from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, paths_meet, shared_paths
+from wasmrt.capabilities.kinds.http._allowlist import explain_internal_host
+from wasmrt.capabilities.kinds.http._reach import ANYWHERE, Reach, have_common_path, shared_paths
 from wasmrt.capabilities.model import (
     ANY_HOST,
     METHODS,
@@ -17,7 +17,7 @@ from wasmrt.capabilities.model import (
     CredentialMapping,
     EndpointPattern,
     LocationType,
-    common_hosts,
+    intersect_hosts,
 )
 from wasmrt.core.url import DEFAULT_PORTS
 
@@ -120,9 +120,9 @@ def http_sentences(found: Sequence[Reach], credentials: Iterable[CredentialMappi
 
 
 def _format_reach(mapping: CredentialMapping, entry: EndpointPattern) -> str:
-    hosts = common_hosts(mapping.host_patterns, (entry.host_pattern,))
+    hosts = intersect_hosts(mapping.host_patterns, (entry.host_pattern,))
     at = "" if entry.host_pattern in hosts else f" at {join_words(hosts)}"
-    ports = entry.ports_for("https")
+    ports = entry.get_ports("https")
     carrying = [str(port) for port in ports if port in mapping.ports]
     if len(carrying) < len(ports):
         at += f" at port {join_words(carrying, 'or')}"
@@ -140,18 +140,19 @@ def endpoint_warnings(allowlist: Sequence[EndpointPattern]) -> Iterator[FileWarn
     if not allowlist:
         yield FileWarning("http.allowlist", "an empty list allows no request")
     for index, entry in enumerate(allowlist):
-        at = child("http.allowlist", index)
+        at = join_path("http.allowlist", index)
         if entry.host_pattern == ANY_HOST:
             yield FileWarning(
-                child(at, "any_public_host"), "the tool can send its inputs, and data that it reads, to any public site"
+                join_path(at, "any_public_host"),
+                "the tool can send its inputs, and data that it reads, to any public site",
             )
         if entry.host_pattern.startswith("*."):
-            yield FileWarning(child(at, "host"), f"'{entry.host_pattern}' covers all subdomains, at any depth")
+            yield FileWarning(join_path(at, "host"), f"'{entry.host_pattern}' covers all subdomains, at any depth")
         if "http" in entry.schemes:
-            yield FileWarning(child(at, "scheme"), "requests over http can be read and modified in transit")
-        if (problem := internal_host(entry.host_pattern)) is not None:
+            yield FileWarning(join_path(at, "scheme"), "requests over http can be read and modified in transit")
+        if (problem := explain_internal_host(entry.host_pattern)) is not None:
             yield FileWarning(
-                child(at, "host"),
+                join_path(at, "host"),
                 f"{problem}: requests are refused unless the operator exempts the address of the host"
                 " (unsafe_allowed_networks)",
             )
@@ -176,15 +177,15 @@ def credential_warnings(
 ) -> Iterator[FileWarning]:
     """Yield warnings about credentials that are sent to more places than usual."""
     for mapping in credentials:
-        at = child("http.credentials", mapping.name)
+        at = join_path("http.credentials", mapping.name)
         if not mapping.path_patterns:
             yield FileWarning(at, 'without "path_patterns" every request to these hosts carries the secret')
         if any(pattern.startswith("*.") for pattern in mapping.host_patterns):
-            yield FileWarning(child(at, "host_patterns"), "with a wildcard the secret is sent to all subdomains")
+            yield FileWarning(join_path(at, "host_patterns"), "with a wildcard the secret is sent to all subdomains")
         entries = [
             entry
             for entry in allowlist
-            if common_hosts(mapping.host_patterns, (entry.host_pattern,)) and paths_meet(mapping, entry)
+            if intersect_hosts(mapping.host_patterns, (entry.host_pattern,)) and have_common_path(mapping, entry)
         ]
         if not entries:
             yield FileWarning(at, "no entry of http.allowlist covers a request that carries this secret")

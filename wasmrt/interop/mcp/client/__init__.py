@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:  # pragma: no cover - the tests have it
 
 from wasmrt.interop.mcp.client._authorize import authorize, discover, log_in_known
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient, ServerFacts
-from wasmrt.interop.mcp.client._definition import Definition, claim_of, difference
+from wasmrt.interop.mcp.client._definition import Definition, describe_claim, list_differences
 from wasmrt.interop.mcp.client._files import (
     NOTHING,
     Trusted,
@@ -63,15 +63,15 @@ __all__ = [
     "add_configured_servers",
     "add_servers",
     "authorize",
-    "claim_of",
     "consent_lines",
     "default_parts",
-    "difference",
+    "describe_claim",
     "discover",
     "find_program",
     "find_server",
     "forget_server",
     "keep_server",
+    "list_differences",
     "load_servers",
     "log_in_known",
     "offer_of",

@@ -45,7 +45,7 @@ class Asker:
             return types.ErrorData(code=types.INVALID_PARAMS, message="elicitation addresses must begin with https://")
         # SECURITY: show the whole address, and do not open it.
         answer = await self._ask(message, {"url": url}, "open the address yourself, and approve once you are done")
-        return types.ElicitResult(action=_action(answer))
+        return types.ElicitResult(action=_get_action(answer))
 
     async def _form(self, message: str, schema: Mapping[str, Any]) -> types.ElicitResult | types.ErrorData:
         fields = schema.get("properties")
@@ -54,11 +54,11 @@ class Asker:
         required = schema.get("required")
         needed = [name for name in required if name in fields] if isinstance(required, list) else []
         usual = {name: field["default"] for name, field in fields.items() if "default" in field}
-        shown = {name: _first(fields[name]) for name in needed if name not in usual} | usual
+        shown = {name: _get_first(fields[name]) for name in needed if name not in usual} | usual
         words = "; ".join(_describe_field(name, field, name in needed) for name, field in fields.items())
         answer = await self._ask(message, shown, f"edit the parameters to fill in the form: {words}")
         if not answer.approved:
-            return types.ElicitResult(action=_action(answer))
+            return types.ElicitResult(action=_get_action(answer))
         content = dict(answer.params if answer.params is not None else shown)
         try:
             Validator(dict(schema)).check(content)
@@ -89,7 +89,7 @@ class Asker:
         return await self._approvals.decide(request)
 
 
-def _action(answer: ApprovalAnswer) -> Any:
+def _get_action(answer: ApprovalAnswer) -> Any:
     return "accept" if answer.approved else "decline" if answer.by else "cancel"
 
 
@@ -100,7 +100,7 @@ def _is_flat(fields: Mapping[str, Any]) -> bool:
     )
 
 
-def _first(field: Mapping[str, Any]) -> Any:
+def _get_first(field: Mapping[str, Any]) -> Any:
     listed = field.get("enum")
     return listed[0] if isinstance(listed, list) and listed else _EMPTY.get(str(field.get("type")), "")
 

@@ -53,12 +53,12 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
         NotAuthorizedError: the server names no permitted authorization server; `agree` may raise as well.
     """
     async with asyncio.timeout(OAUTH_TIMEOUT_SECONDS):
-        resource, issuer, scope = await _protected_resource(server, network)
-    agree(_origin(issuer))
+        resource, issuer, scope = await _find_protected_resource(server, network)
+    agree(_get_origin(issuer))
     async with asyncio.timeout(OAUTH_TIMEOUT_SECONDS):
-        client = open_client(server, network, auth_origins=[_origin(issuer)])
+        client = open_client(server, network, auth_origins=[_get_origin(issuer)])
         try:
-            metadata = await _metadata(client, issuer, server)
+            metadata = await _fetch_metadata(client, issuer, server)
         finally:
             await client.aclose()
     urls = [str(url) for name in _ENDPOINTS if (url := getattr(metadata, name, None)) is not None]
@@ -66,8 +66,10 @@ async def discover(server: McpServerConfig, network: NetworkConfig, agree: Calla
         _check_secure(url, server)
     # SECURITY: without PKCE, the server may accept a stolen code (OAuth 2.1, 7.5.2).
     if "S256" not in (metadata.code_challenge_methods_supported or ()):
-        raise _unusable(f"the metadata of {to_safe_line(issuer)} lacks S256 in code_challenge_methods_supported (PKCE)")
-    origins = dict.fromkeys([_origin(issuer), *map(_origin, urls)])
+        raise _make_unusable_error(
+            f"the metadata of {to_safe_line(issuer)} lacks S256 in code_challenge_methods_supported (PKCE)"
+        )
+    origins = dict.fromkeys([_get_origin(issuer), *map(_get_origin, urls)])
     return Issuer(issuer, tuple(origins), str(metadata.token_endpoint), resource, scope)
 
 
@@ -100,21 +102,21 @@ async def authorize(
             ),
             storage,
             redirect_handler=_redirect_handler(callback, present, server, wanted),
-            callback_handler=_callback_handler(callback),
-            client_metadata_url=_document(server),
+            callback_handler=_make_callback_handler(callback),
+            client_metadata_url=_find_metadata_document(server),
         )
         client = open_client(server, network, auth=provider, auth_origins=issuer.origins)
         try:
             async with asyncio.timeout(OAUTH_LOGIN_SECONDS + OAUTH_TIMEOUT_SECONDS):
                 await client.post(server.url, json=_PROBE, headers=_ACCEPT)
         except TimeoutError:
-            raise _unusable("no login was completed in time") from None
+            raise _make_unusable_error("no login was completed in time") from None
         except Exception as error:
-            raise _unusable(f"the login failed: {_reason(error, server.name)}") from error
+            raise _make_unusable_error(f"the login failed: {_explain_failure(error, server.name)}") from error
         finally:
             await client.aclose()
     if not login.get("access_token"):
-        raise _unusable("the server asked for no login")
+        raise _make_unusable_error("the server asked for no login")
     if server.oauth is not None and server.oauth.client_id:
         login.set("client_id", server.oauth.client_id)
     login.set_more(token_url=issuer.token_url, issuer=issuer.issuer, resource=issuer.resource)
@@ -124,7 +126,7 @@ _PROBE = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
-async def _protected_resource(server: McpServerConfig, network: NetworkConfig) -> tuple[str, str, str]:
+async def _find_protected_resource(server: McpServerConfig, network: NetworkConfig) -> tuple[str, str, str]:
     """Return the resource, its first authorization server, and its scopes."""
     client = open_client(server, network)
     try:
@@ -136,29 +138,29 @@ async def _protected_resource(server: McpServerConfig, network: NetworkConfig) -
             found = await handle_protected_resource_response(await client.get(url))
             if found is not None and found.authorization_servers:
                 if not _covers(str(found.resource), server.url):
-                    raise _unusable("the metadata names a different resource")
+                    raise _make_unusable_error("the metadata names a different resource")
                 return str(found.resource), str(found.authorization_servers[0]), scope
     except httpx2.HTTPError as error:
         raise as_wasmrt_error(error, server.name) from error
     finally:
         await client.aclose()
-    return server.url, _origin(server.url), scope  # for servers without RFC 9728
+    return server.url, _get_origin(server.url), scope  # for servers without RFC 9728
 
 
-async def _metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerConfig) -> Any:
+async def _fetch_metadata(client: httpx2.AsyncClient, issuer: str, server: McpServerConfig) -> Any:
     _check_secure(issuer, server)
     try:
         for url in build_oauth_authorization_server_metadata_discovery_urls(issuer, server.url):
             usable, metadata = await handle_auth_metadata_response(await client.get(url))
             if metadata is not None:
                 if not issuers_match(str(metadata.issuer), issuer):
-                    raise _unusable(f"the metadata of {to_safe_line(issuer)} names a different issuer")
+                    raise _make_unusable_error(f"the metadata of {to_safe_line(issuer)} names a different issuer")
                 return metadata
             if not usable:
                 break
     except httpx2.HTTPError as error:
         raise as_wasmrt_error(error, server.name) from error
-    raise _unusable(f"{to_safe_line(issuer)} has no authorization server metadata")
+    raise _make_unusable_error(f"{to_safe_line(issuer)} has no authorization server metadata")
 
 
 def log_in_known(
@@ -186,7 +188,7 @@ def log_in_known(
     keep_token(login, tokens.access_token, tokens.refresh_token, left)
     login.set("client_id", oauth.client_id)
     login.set_more(token_url=oauth.token_url, resource="")
-    return (_origin(oauth.token_url),)
+    return (_get_origin(oauth.token_url),)
 
 
 class _Storage:
@@ -210,7 +212,7 @@ class _Storage:
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the configured client; otherwise the client registered for this redirect address, if any."""
         known = self._server.oauth.client_id if self._server.oauth else ""
-        if not known or _document(self._server):
+        if not known or _find_metadata_document(self._server):
             return None
         secret = self._login.get("client_secret")
         return OAuthClientInformationFull(
@@ -244,7 +246,7 @@ def _redirect_handler(
     return handler
 
 
-def _callback_handler(callback: LoopbackCallback) -> Any:
+def _make_callback_handler(callback: LoopbackCallback) -> Any:
     async def handler() -> AuthorizationCodeResult:
         code = await asyncio.to_thread(callback.wait, OAUTH_LOGIN_SECONDS)
         return AuthorizationCodeResult(code=code, state=callback.state, iss=callback.issuer)
@@ -252,7 +254,7 @@ def _callback_handler(callback: LoopbackCallback) -> Any:
     return handler
 
 
-def _reason(error: Exception, name: str) -> str:
+def _explain_failure(error: Exception, name: str) -> str:
     """Return why a login failed, without the refusing server's text."""
     if isinstance(error, OAuthRegistrationError):
         return "the authorization server does not register clients; register one by hand, and set its client_id"
@@ -263,7 +265,7 @@ def _reason(error: Exception, name: str) -> str:
     return as_wasmrt_error(error, name).message
 
 
-def _document(server: McpServerConfig) -> str | None:
+def _find_metadata_document(server: McpServerConfig) -> str | None:
     """Return `client_id` if it is the URL of a client metadata document, else None."""
     known = server.oauth.client_id if server.oauth else ""
     return known if known.startswith("https://") else None
@@ -274,20 +276,20 @@ def _check_secure(url: str, server: McpServerConfig) -> None:
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and server.is_loopback and parts.hostname in LOOPBACK):
         return
-    raise _unusable(f"{to_safe_line(url)} is not an https:// address")
+    raise _make_unusable_error(f"{to_safe_line(url)} is not an https:// address")
 
 
 def _covers(resource: str, url: str) -> bool:
     mine, theirs = urlsplit(url), urlsplit(resource)
-    return _origin(resource) == _origin(url) and (mine.path + "/").startswith(theirs.path.rstrip("/") + "/")
+    return _get_origin(resource) == _get_origin(url) and (mine.path + "/").startswith(theirs.path.rstrip("/") + "/")
 
 
-def _origin(url: str) -> str:
+def _get_origin(url: str) -> str:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.netloc:
         raise ConfigurationError(f"{to_safe_line(url)} cannot be used for a login")
     return f"{parts.scheme}://{parts.netloc}"
 
 
-def _unusable(problem: str) -> NotAuthorizedError:
+def _make_unusable_error(problem: str) -> NotAuthorizedError:
     return NotAuthorizedError(problem, code="mcp-login", hint="report it to the server's operator")

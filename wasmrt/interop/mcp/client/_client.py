@@ -21,15 +21,15 @@ from wasmrt.egress.secrets import DEFAULT_USER, SecretsStore
 from wasmrt.interop.mcp.client._asking import Asker
 from wasmrt.interop.mcp.client._connection import Connection, OnProgress
 from wasmrt.interop.mcp.client._definition import Definition
-from wasmrt.interop.mcp.client._errors import NO_STORE_HINT, KnownSecrets, as_tool_error, late
+from wasmrt.interop.mcp.client._errors import NO_STORE_HINT, KnownSecrets, as_tool_error, make_late_error
 from wasmrt.interop.mcp.client._files import NOTHING, Trusted
 from wasmrt.interop.mcp.client._guard import MessageGuard
-from wasmrt.interop.mcp.client._login import login_for
+from wasmrt.interop.mcp.client._login import make_login
 from wasmrt.interop.mcp.client._loop import LoopThread
 from wasmrt.interop.mcp.client._program import find_program
 from wasmrt.interop.mcp.client._settings import McpServerConfig
 from wasmrt.interop.mcp.client._stdio import StdioServer
-from wasmrt.interop.mcp.client._transport import Way, network_for, open_client
+from wasmrt.interop.mcp.client._transport import Way, make_network, open_client
 
 _MAX_LIST_AGE_SECONDS = 300.0
 _MAX_USERS = 64
@@ -125,7 +125,7 @@ class McpClient:
     # -- in the loop -----------------------------------------------------------------------------------------------
 
     async def _look(self, user: str) -> ServerFacts:
-        held = await self._connection_of(user)
+        held = await self._get_connection(user)
         tools = await self._list_tools(held, MCP_LIST_SECONDS)
         info = held.connection.client.server_info
         return ServerFacts(held.connection.version, info.name if info else "", info.version if info else "", tools)
@@ -136,7 +136,7 @@ class McpClient:
         if on_progress is not None and user not in self._open:
             await on_progress(0, None, f"{'reaching' if self.server.url else 'starting'} the server {self.server.name}")
         for attempt in range(2):
-            held = await self._connection_of(user)
+            held = await self._get_connection(user)
             connection = held.connection
             if connection.changed or time.monotonic() - connection.listed_at > _MAX_LIST_AGE_SECONDS:
                 await self._list_tools(held, lifetime.remaining())
@@ -144,7 +144,7 @@ class McpClient:
             try:
                 return await connection.call(tool.name, arguments, lifetime.remaining(), on_progress)
             except TimeoutError:
-                raise late(self.server.name, lifetime.deadline - lifetime.started) from None
+                raise make_late_error(self.server.name, lifetime.deadline - lifetime.started) from None
             except WasmrtError as error:
                 # The server dropped the session, and has not run the call (basic/transports, 2025-11-25).
                 if attempt or "Session terminated" not in error.message:
@@ -169,7 +169,7 @@ class McpClient:
         decision = Decision(False, Reason.DEFINITION_CHANGED, rule, hint, "tool.definition", tool.name)
         raise NotAuthorizedError.of(decision)
 
-    async def _connection_of(self, user: str) -> _UserConnection:
+    async def _get_connection(self, user: str) -> _UserConnection:
         """Return the user's connection, and open one if necessary."""
         held = self._open.get(user)
         if held is None:
@@ -195,7 +195,7 @@ class McpClient:
             held.tools = {tool.name: tool for tool in await connection.tools(MCP_LIST_SECONDS)}
         except TimeoutError:
             await held.end()
-            raise late(self.server.name, MCP_LIST_SECONDS, starting=True) from None
+            raise make_late_error(self.server.name, MCP_LIST_SECONDS, starting=True) from None
         except BaseException:
             await held.end()
             raise
@@ -207,17 +207,17 @@ class McpClient:
         if not server.url:
             env = dict(server.env)
             for name, secret in server.secret_env.items():
-                env[name] = self._secret(user, secret)
+                env[name] = self._read_secret(user, secret)
             outlet = partial(self._outlets.open, user) if server.hosts else None
             program = self._programs[user] = StdioServer(
                 find_program(server, user), env, guard, self.secrets.redact, outlet
             )
             return Way(stdio=program)
         if server.bearer:
-            self._secret(user, server.bearer)
+            self._read_secret(user, server.bearer)
         way = Way(url=server.url, transport=server.transport)
-        auth = login_for(
-            server, secrets, user, network_for(server, self._parts.network), partial(self.secrets.add, user)
+        auth = make_login(
+            server, secrets, user, make_network(server, self._parts.network), partial(self.secrets.add, user)
         )
         way.http = open_client(
             server, self._parts.network, secrets=secrets, user=user, auth=auth,
@@ -225,7 +225,7 @@ class McpClient:
         )  # fmt: skip
         return way
 
-    def _secret(self, user: str, name: str) -> str:
+    def _read_secret(self, user: str, name: str) -> str:
         if self._parts.secrets is None:
             raise ToolError(f"the secret {name} is not set", code="secret-not-found", hint=NO_STORE_HINT)
         value = self._parts.secrets.get(user, name).reveal()
@@ -251,7 +251,7 @@ class McpClient:
         try:
             tools = await held.connection.tools(seconds)
         except TimeoutError:
-            raise late(self.server.name, seconds) from None
+            raise make_late_error(self.server.name, seconds) from None
         held.tools = {tool.name: tool for tool in tools}
         return tools
 

@@ -27,8 +27,8 @@ from wasmrt.core.limits import (
     MCP_STOP_SECONDS,
 )
 from wasmrt.interop.mcp.client._definition import Definition, read_definition
-from wasmrt.interop.mcp.client._errors import as_wasmrt_error, late
-from wasmrt.interop.mcp.client._guard import MessageGuard, broken
+from wasmrt.interop.mcp.client._errors import as_wasmrt_error, make_late_error
+from wasmrt.interop.mcp.client._guard import MessageGuard, make_protocol_error
 from wasmrt.interop.mcp.client._loop import call_with_telemetry
 from wasmrt.interop.mcp.client._settings import Transport
 from wasmrt.interop.mcp.client._transport import Way
@@ -85,7 +85,7 @@ class Connection:
                 await self._ready.wait()
         except TimeoutError:
             await self.close()
-            raise late(self.name, seconds, starting=True) from None
+            raise make_late_error(self.name, seconds, starting=True) from None
         except BaseException:
             await self.close()
             raise
@@ -114,7 +114,7 @@ class Connection:
         """Return the reason closest to the cause of the connection's end, or None while it is open."""
         if self._guard.failure is not None:
             return self._guard.failure
-        if (denied := self._last_denial_error()) is not None:
+        if (denied := self._find_last_denial()) is not None:
             return denied
         if self._failure is not None and self._failure.code != "mcp-server":
             return self._failure  # the program exited afterwards, because its input was closed
@@ -176,7 +176,7 @@ class Connection:
         if isinstance(message, types.ToolListChangedNotification):
             self.changed = True
 
-    def _last_denial_error(self) -> ToolError | None:
+    def _find_last_denial(self) -> ToolError | None:
         if not self._way.denials:
             return None
         decision = self._way.denials[-1]
@@ -218,7 +218,7 @@ class Connection:
         self._forget_denials()
         await self._listen()  # first, so that no change is missed
         self.changed = False
-        found = await self._within(self._list_all_tools(), seconds)
+        found = await self._wait_for(self._list_all_tools(), seconds)
         self.listed_at = time.monotonic()
         return list(found)
 
@@ -265,14 +265,14 @@ class Connection:
                 )
             size += len(page.model_dump_json())
             if len(found) > MAX_MCP_TOOLS or size > MAX_MCP_LIST_BYTES:
-                raise broken(f"lists over {MAX_MCP_TOOLS} tools, or their definitions are too large")
+                raise make_protocol_error(f"lists over {MAX_MCP_TOOLS} tools, or their definitions are too large")
             cursor = page.next_cursor
             if cursor is None:
                 return found
             if cursor in seen:
-                raise broken("lists its tools in a circle")
+                raise make_protocol_error("lists its tools in a circle")
             seen.add(cursor)
-        raise broken(f"lists its tools on over {MAX_MCP_PAGES} pages")
+        raise make_protocol_error(f"lists its tools on over {MAX_MCP_PAGES} pages")
 
     async def call(
         self, tool: str, arguments: dict[str, Any], seconds: float, on_progress: OnProgress | None = None
@@ -285,7 +285,7 @@ class Connection:
         self._forget_denials()
         self.open_calls += 1
         try:
-            result: types.CallToolResult = await self._within(
+            result: types.CallToolResult = await self._wait_for(
                 self._call(tool, arguments, seconds, on_progress), seconds
             )
             return result
@@ -334,7 +334,7 @@ class Connection:
             answers[key] = answer
         return answers
 
-    async def _within(self, work: Any, seconds: float) -> Any:
+    async def _wait_for(self, work: Any, seconds: float) -> Any:
         """Wait for work for at most `seconds`, or until the connection ends."""
         task = asyncio.ensure_future(work)
         waits = {task, self._task} if self._task is not None else {task}
@@ -353,7 +353,7 @@ class Connection:
         except Exception as error:
             failure = as_wasmrt_error(error, self.name, self._redact)
             if not isinstance(error, MCPError) or failure.code == "mcp-server" or self._way.denials:
-                raise await self._cause(failure) from error
+                raise await self._find_cause(failure) from error
             raise failure from error
         finally:
             if not task.done():
@@ -361,7 +361,7 @@ class Connection:
             elif not task.cancelled():
                 task.exception()  # already reported
 
-    async def _cause(self, failure: WasmrtError) -> WasmrtError:
+    async def _find_cause(self, failure: WasmrtError) -> WasmrtError:
         """Return the cause of a broken connection, which becomes known shortly after its streams close."""
         for _ in range(20):
             if (ended := self.find_failure()) is not None:

@@ -97,21 +97,21 @@ def remove_invisible(value: Any) -> Any:
     return value
 
 
-def difference(old: Definition | None, new: Definition | None) -> list[str]:
+def list_differences(old: Definition | None, new: Definition | None) -> list[str]:
     """Return the lines that differ between two definitions, prefixed with `-` and `+`."""
-    before, after = ([] if each is None else _lines(each) for each in (old, new))
+    before, after = ([] if each is None else _format_lines(each) for each in (old, new))
     changed = difflib.unified_diff(before, after, n=1, lineterm="")
     return [line for line in changed if not line.startswith(("---", "+++", "@@"))]
 
 
-def _lines(definition: Definition) -> list[str]:
+def _format_lines(definition: Definition) -> list[str]:
     """Return a definition as lines. SECURITY: escape invisible characters, since they may be the change."""
     data = {key: value for key, value in definition._asdict().items() if value not in ("", None)}
     text = json.dumps(data, indent=2, ensure_ascii=False, sort_keys=True)
-    return [printable_line(_visible(line), 2000) for line in text.splitlines()]
+    return [printable_line(_escape_invisible(line), 2000) for line in text.splitlines()]
 
 
-def _visible(line: str) -> str:
+def _escape_invisible(line: str) -> str:
     kept = _SANITIZER.sanitize(line)
     return line if not kept.flags else json.dumps(line)[1:-1].replace('\\"', '"')
 
@@ -187,7 +187,7 @@ def asks_always(server: McpServerConfig, tool: Definition) -> bool:
     return tool.annotations.get("destructiveHint", False) and not tool.hint("readOnlyHint")
 
 
-def claim_of(tool: Definition) -> str:
+def describe_claim(tool: Definition) -> str:
     """Return what the server claims about the effects of a tool, for the user; empty if it claims nothing."""
     if tool.hint("readOnlyHint"):
         return "the server claims that it only reads"

@@ -42,13 +42,13 @@ def to_safe_line(text: str, redact: Callable[[str], str] = _DETECTOR.redact) -> 
 
 def as_wasmrt_error(error: BaseException, name: str, redact: Callable[[str], str] = _DETECTOR.redact) -> WasmrtError:
     """Return an error of the connection to server `name` as a wasmrt error without secrets."""
-    leaves = list(_leaves(error))
+    leaves = list(_iter_leaves(error))
     own = next((leaf for leaf in leaves if isinstance(leaf, WasmrtError)), None)
     if own is not None:
         return own
     leaf = next((leaf for leaf in leaves if not isinstance(leaf, GeneratorExit)), error)
     if isinstance(leaf, MCPError):
-        return _of_protocol(leaf, name, redact)
+        return _convert_protocol_error(leaf, name, redact)
     if isinstance(leaf, httpx2.HTTPStatusError):
         return ExternalServiceError(f"{name} answered with status {leaf.response.status_code}", code="mcp-server")
     if isinstance(leaf, httpx2.TimeoutException | TimeoutError):
@@ -75,7 +75,7 @@ def as_tool_error(error: WasmrtError) -> ToolError:
     return failure
 
 
-def late(name: str, seconds: float, *, starting: bool = False) -> DeadlineExceededError:
+def make_late_error(name: str, seconds: float, *, starting: bool = False) -> DeadlineExceededError:
     """Return the error for a server that did not answer in time; `timeout_seconds` does not apply to its start."""
     if starting:
         hint = f"check that its command or URL is an MCP server: wasmrt mcp check {name}"
@@ -87,7 +87,7 @@ def late(name: str, seconds: float, *, starting: bool = False) -> DeadlineExceed
     )  # fmt: skip
 
 
-def _of_protocol(error: MCPError, name: str, redact: Callable[[str], str]) -> WasmrtError:
+def _convert_protocol_error(error: MCPError, name: str, redact: Callable[[str], str]) -> WasmrtError:
     if error.code == REQUEST_TIMEOUT:
         return ExternalServiceError(f"{name} did not answer in time", code="mcp-server")
     if error.code == CONNECTION_CLOSED:
@@ -97,10 +97,10 @@ def _of_protocol(error: MCPError, name: str, redact: Callable[[str], str]) -> Wa
     return GuestError(f"{name} answered with an error: {to_safe_line(error.message, redact)}", code="mcp-error")
 
 
-def _leaves(error: BaseException) -> Iterator[BaseException]:
+def _iter_leaves(error: BaseException) -> Iterator[BaseException]:
     if isinstance(error, BaseExceptionGroup):
         for inner in error.exceptions:
-            yield from _leaves(inner)
+            yield from _iter_leaves(inner)
     else:
         yield error
 

@@ -13,9 +13,17 @@ from wasmrt.capabilities import EndpointPattern, read_program_network
 from wasmrt.core.errors import ConfigFileError, ConfigurationError, NotInstalledError
 from wasmrt.core.files import UnfitFileError, read_file, replace_file
 from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_MCP_FILE_BYTES, MAX_MCP_SERVERS, MAX_MCP_TRUST_BYTES
-from wasmrt.core.names import did_you_mean, folded, is_secret_name
+from wasmrt.core.names import did_you_mean, fold_name, is_secret_name
 from wasmrt.core.strict_json import JsonError, read_json
-from wasmrt.core.strict_toml import Mistake, Place, Reader, boolean, one_of, read_table, seconds
+from wasmrt.core.strict_toml import (
+    Mistake,
+    Place,
+    Reader,
+    make_choice_reader,
+    make_seconds_reader,
+    read_boolean,
+    read_table,
+)
 from wasmrt.interop.mcp.client._definition import Definition, read_definition
 from wasmrt.interop.mcp.client._settings import McpServerConfig, OAuthConfig, Transport, Trust
 from wasmrt.interop.mcp.packages import Package, Registry
@@ -101,7 +109,7 @@ def _read_servers_list(tree: Any, mistakes: list[Mistake]) -> dict[str, McpServe
     for index, table in enumerate(listed):
         if (server := _read_server(table, Place(("servers", str(index))), mistakes)) is None:
             continue
-        if any(folded(server.name) == folded(name) for name in found):
+        if any(fold_name(server.name) == fold_name(name) for name in found):
             mistakes.append(Mistake(f"servers.{index}.name", f"is a duplicate: two servers are called {server.name}"))
         found[server.name] = server
     return found
@@ -182,7 +190,7 @@ def _read_folder(value: Any) -> str:
 
 
 def _read_network(value: Any) -> bool | tuple[EndpointPattern, ...]:
-    return read_program_network(value) if isinstance(value, list) else boolean(value)
+    return read_program_network(value) if isinstance(value, list) else read_boolean(value)
 
 
 _SERVER: dict[str, Reader] = {
@@ -195,15 +203,15 @@ _SERVER: dict[str, Reader] = {
     "read": _read_folders,
     "write": _read_folders,
     "network": _read_network,
-    "transport": one_of(Transport, Transport),
+    "transport": make_choice_reader(Transport, Transport),
     "bearer": _read_secret_name,
-    "trust": one_of(Trust, Trust),
-    "enabled": boolean,
+    "trust": make_choice_reader(Trust, Trust),
+    "enabled": read_boolean,
     "description": _read_text,
-    "timeout_seconds": seconds(3600),
+    "timeout_seconds": make_seconds_reader(3600),
 }
 _PACKAGE: dict[str, Reader] = {
-    "registry": one_of(Registry, Registry),
+    "registry": make_choice_reader(Registry, Registry),
     "name": _read_text,
     "version": _read_text,
     "digest": _read_text,
@@ -214,7 +222,7 @@ _OAUTH: dict[str, Reader] = {
     "authorization_url": _read_text,
     "token_url": _read_text,
     "scopes": _read_texts,
-    "use_pkce": boolean,
+    "use_pkce": read_boolean,
     "extra_params": _read_variables,
 }
 

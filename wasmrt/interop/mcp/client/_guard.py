@@ -50,7 +50,7 @@ _PASSED_ON = frozenset(
 )
 
 
-def broken(sentence: str) -> GuestOutputError:
+def make_protocol_error(sentence: str) -> GuestOutputError:
     """Return the error for a server that violates the protocol or a limit."""
     return GuestOutputError(
         f"the MCP server {sentence}, and was disconnected", code="mcp-protocol", hint="report it to the server's author"
@@ -67,7 +67,7 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
     if not text.startswith((b"{", b"[")):
         return None
     if text.count(b'"') - text.count(b'\\"') > _MAX_QUOTES:
-        raise broken(f"sent a message with more than {_MAX_QUOTES:,} quotation marks")
+        raise make_protocol_error(f"sent a message with more than {_MAX_QUOTES:,} quotation marks")
     try:
         value = read_json(text, max_bytes=MAX_MCP_MESSAGE_BYTES, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
         if b"\\u" in text:
@@ -75,13 +75,13 @@ def read_line(line: bytes) -> JSONRPCMessage | None:
     except JsonError as error:
         if text.startswith(b"[") and text[1:2].isalpha():
             return None  # log output
-        raise broken(f"sent a message that is {error!s:.120}") from error
+        raise make_protocol_error(f"sent a message that is {error!s:.120}") from error
     if not isinstance(value, dict):
-        raise broken("sent a batch of messages")
+        raise make_protocol_error("sent a batch of messages")
     try:
         message: JSONRPCMessage = jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValidationError as error:
-        raise broken("sent JSON that is not a JSON-RPC 2.0 message") from error
+        raise make_protocol_error("sent JSON that is not a JSON-RPC 2.0 message") from error
     return message
 
 
@@ -97,7 +97,7 @@ def check_message(message: JSONRPCMessage) -> int:
         check_nesting(text, max_depth=MAX_JSON_DEPTH + 8, max_parts=MAX_JSON_PARTS)
         text.encode()
     except (JsonError, UnicodeEncodeError) as error:
-        raise broken("sent a message that exceeds a limit, or is not JSON") from error
+        raise make_protocol_error("sent a message that exceeds a limit, or is not JSON") from error
     return len(text)
 
 
@@ -109,12 +109,12 @@ def check_entries(message: JSONRPCMessage) -> None:
     """
     if not isinstance(message, JSONRPCResponse):
         return
-    entries = _entries_of(message.result)
-    if len(entries) > MAX_MCP_ENTRIES or sum(len(_entries_of(entry)) for entry in entries) > MAX_MCP_ENTRIES:
-        raise broken(f"sent over {MAX_MCP_ENTRIES:,} entries in one message")
+    entries = _list_entries(message.result)
+    if len(entries) > MAX_MCP_ENTRIES or sum(len(_list_entries(entry)) for entry in entries) > MAX_MCP_ENTRIES:
+        raise make_protocol_error(f"sent over {MAX_MCP_ENTRIES:,} entries in one message")
 
 
-def _entries_of(value: object) -> list[Any]:
+def _list_entries(value: object) -> list[Any]:
     lists = value.values() if isinstance(value, dict) else ()
     return [entry for each in lists if isinstance(each, list) for entry in each]
 
@@ -135,9 +135,9 @@ class MessageGuard:
     def outgoing(self, message: JSONRPCMessage) -> None:
         """Record a sent message: requests expect a response, responses end a server's request."""
         if isinstance(message, JSONRPCRequest):
-            self._waiting.add(_id(message.id))
+            self._waiting.add(_normalize_id(message.id))
         elif isinstance(message, JSONRPCResponse | JSONRPCError):
-            self._asked.discard(_id(message.id))
+            self._asked.discard(_normalize_id(message.id))
 
     def incoming(self, message: JSONRPCMessage, size: int | None = None) -> bool:
         """Return whether to pass on a message; `size` is the size of its line if `read_line` read it.
@@ -154,17 +154,19 @@ class MessageGuard:
 
     def _passes(self, message: JSONRPCMessage, size: int) -> bool:
         if isinstance(message, JSONRPCResponse | JSONRPCError):
-            return self._is_expected(_id(message.id))
+            return self._is_expected(_normalize_id(message.id))
         self._count(size)
         if isinstance(message, JSONRPCNotification):
             return message.method in _PASSED_ON
-        key = _id(message.id)
+        key = _normalize_id(message.id)
         if key in self._asked:
-            raise broken("sent two requests with one id")
+            raise make_protocol_error("sent two requests with one id")
         self._asked.add(key)
         self._requests += 1
         if self._requests > MAX_MCP_WINDOW_REQUESTS or len(self._asked) > MAX_MCP_OPEN_REQUESTS:
-            raise broken(f"sent over {MAX_MCP_WINDOW_REQUESTS} requests a minute, or {MAX_MCP_OPEN_REQUESTS} at once")
+            raise make_protocol_error(
+                f"sent over {MAX_MCP_WINDOW_REQUESTS} requests a minute, or {MAX_MCP_OPEN_REQUESTS} at once"
+            )
         return True
 
     def _is_expected(self, key: Any) -> bool:
@@ -176,10 +178,10 @@ class MessageGuard:
             return True
         # SECURITY: a response without a pending request must not answer a different request.
         if key not in self._answered:
-            raise broken("answered a request that was not sent")
+            raise make_protocol_error("answered a request that was not sent")
         self._late += 1
         if self._late > _MAX_LATE:
-            raise broken("answered one request too often")
+            raise make_protocol_error("answered one request too often")
         return False
 
     def _count(self, size: int) -> None:
@@ -189,10 +191,10 @@ class MessageGuard:
         self._notices += 1
         self._bytes += size
         if self._notices > MAX_MCP_WINDOW_NOTICES or self._bytes > MAX_MCP_WINDOW_NOTICE_BYTES:
-            raise broken("sent too many notifications")
+            raise make_protocol_error("sent too many notifications")
 
 
-def _id(value: Any) -> Any:
+def _normalize_id(value: Any) -> Any:
     """Return an ID for comparison: the SDK treats `"7"` as 7 (JSON-RPC 2.0, 5)."""
     if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 16:
         return int(value)

@@ -87,7 +87,7 @@ class KeptServers:
     def rows(self) -> list[dict[str, Any]]:
         """Return a table row for each server."""
         servers, known = load_servers(self._places)
-        return [_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
+        return [_make_row(server, known.get(server.name, NOTHING)) for server in servers.values()]
 
     def has(self, name: str) -> bool:
         """Return whether a server of this name is configured."""
@@ -138,7 +138,7 @@ class KeptServers:
         ]
         # A server whose tools are known without a login needs none.
         wants = server.oauth is not None or (server.requires_auth and not entry.tools)
-        if wants and not self._logged_in(user, server):
+        if wants and not self._is_logged_in(user, server):
             steps.append(f"wasmrt mcp auth {name}{of}")
         return steps
 
@@ -209,12 +209,12 @@ class KeptServers:
         except SecretError:
             return False
 
-    def _logged_in(self, user: str, server: McpServerConfig) -> bool:
+    def _is_logged_in(self, user: str, server: McpServerConfig) -> bool:
         secrets = self._parts.secrets
         return secrets is not None and bool(KeptLogin(secrets, user, server).get("access_token"))
 
 
-def _row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
+def _make_row(server: McpServerConfig, entry: Trusted) -> dict[str, Any]:
     state = "installed" if entry.covers(server) else "not approved"
     return {
         "name": server.name, "kind": "mcp", "description": server.description, "trust": str(server.trust),

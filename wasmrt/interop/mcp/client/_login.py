@@ -131,16 +131,16 @@ class LoginAuth(httpx2.Auth):
             self._sign(request)
             response = yield request
         if response.status_code == 401:
-            raise self._denial("wants a login" if not login.get("access_token") else "refuses the login")
+            raise self._make_denial_error("wants a login" if not login.get("access_token") else "refuses the login")
         insufficient = extract_field_from_www_auth(response, "error") == "insufficient_scope"
         if response.status_code == 403 and insufficient:
             scope = to_safe_line(extract_scope_from_www_auth(response) or "")
             # Keep the granted scopes: a token with only the new ones would lose them.
             both = dict.fromkeys([*str(login.more.get("scope") or "").split(), *scope.split()])
             self._hint += f" --scope {' '.join(both)!r}" if scope else ""
-            raise self._denial(f"requires more scopes: {scope or 'it does not report which'}")
+            raise self._make_denial_error(f"requires more scopes: {scope or 'it does not report which'}")
 
-    def _denial(self, problem: str) -> NotAuthorizedError:
+    def _make_denial_error(self, problem: str) -> NotAuthorizedError:
         return NotAuthorizedError(f"the MCP server {self._server.name} {problem}", code="mcp-login", hint=self._hint)
 
     def _sign(self, request: httpx2.Request) -> None:
@@ -197,7 +197,7 @@ def keep_token(login: KeptLogin, token: str, refresh: Any, expires_in: Any) -> N
     login.set_more(expires_at=time.time() + expires_in if known else None)
 
 
-def login_for(
+def make_login(
     server: McpServerConfig,
     secrets: SecretsStore | None,
     user: str,

@@ -9,7 +9,7 @@ from wasmrt.agent.approvals import Approvals
 from wasmrt.agent.config import OperatorConfig, read_config_file
 from wasmrt.agent.registry import ToolRegistry, ToolSource
 from wasmrt.core.errors import ConfigurationError, InvalidNameError, WasmrtError
-from wasmrt.core.names import folded
+from wasmrt.core.names import fold_name
 from wasmrt.core.places import find_places
 from wasmrt.interop.mcp.client._client import ClientParts, McpClient
 from wasmrt.interop.mcp.client._definition import Definition
@@ -49,10 +49,10 @@ def refused_tools(server: McpServerConfig, tools: Iterable[Definition]) -> dict[
     listed = list(tools)
     spellings: dict[str, list[str]] = {}
     for tool in listed:
-        spellings.setdefault(folded(tool_name(server.name, tool.name)), []).append(tool.name)
+        spellings.setdefault(fold_name(tool_name(server.name, tool.name)), []).append(tool.name)
     refused = {}
     for tool in listed:
-        alike = spellings[folded(tool_name(server.name, tool.name))]
+        alike = spellings[fold_name(tool_name(server.name, tool.name))]
         if len(alike) > 1:
             # SECURITY: a call by either name could reach the other tool.
             refused[tool.name] = (

@@ -15,7 +15,7 @@ from wasmrt.egress.outlet import EgressProxySession
 from wasmrt.egress.secrets import DEFAULT_USER
 from wasmrt.interop.mcp.client._definition import declaration_line
 from wasmrt.interop.mcp.client._settings import McpServerConfig
-from wasmrt.interop.mcp.program_files import is_system, modules_of, required_files
+from wasmrt.interop.mcp.program_files import find_modules_folder, is_system, required_files
 from wasmrt.runtime.workspace import folder_name
 from wasmrt.sandbox.isolation.confine import MCP_SERVER, Command, confined_command
 
@@ -65,7 +65,7 @@ def find_program(server: McpServerConfig, user: str = DEFAULT_USER) -> Program:
             hint="install it, or write its absolute path if it is not in the PATH",
         )  # fmt: skip
     program = Path(os.path.abspath(found))  # noqa: PTH100 - keep links: they identify a virtual environment
-    named = list(_named_files(server))
+    named = list(_iter_named_files(server))
     own = places.mcp_packages / server.name
     given = [Path(path) for path in (server.workspace, *server.read, *server.write) if path]
     given += [path for path in map(Path, named) if not path.is_relative_to(own)]
@@ -125,9 +125,9 @@ def _check_folders(given: list[Path], write: tuple[str, ...], places: Places) ->
                 )
 
 
-def _named_files(server: McpServerConfig) -> Iterator[str]:
+def _iter_named_files(server: McpServerConfig) -> Iterator[str]:
     """Yield the files that the arguments name by absolute paths; folders need an explicit grant."""
     for part in server.command[1:]:
         path = Path(part)
         if path.is_absolute() and path.is_file() and not is_system(path):
-            yield str(modules_of(path) or path)
+            yield str(find_modules_folder(path) or path)

@@ -211,13 +211,13 @@ class McpServerConfig:
         if self.transport is not Transport.AUTO:
             data["transport"] = str(self.transport)
         if self.oauth is not None:
-            data["oauth"] = _oauth_json(self.oauth)
+            data["oauth"] = _write_oauth(self.oauth)
         if self.timeout_seconds != MCP_CALL_SECONDS:
             data["timeout_seconds"] = self.timeout_seconds
         return data | {"trust": str(self.trust), "enabled": self.enabled}
 
 
-def _oauth_json(oauth: OAuthConfig) -> dict[str, Any]:
+def _write_oauth(oauth: OAuthConfig) -> dict[str, Any]:
     given = {name: getattr(oauth, name) for name in ("client_id", "authorization_url", "token_url")}
     data: dict[str, Any] = {name: value for name, value in given.items() if value}
     if oauth.scopes:

@@ -19,7 +19,7 @@ from wasmrt.core.errors import ExternalServiceError, GuestOutputError, WasmrtErr
 from wasmrt.core.limits import MAX_MCP_MESSAGE_BYTES, MAX_MCP_NOISE_LINES, MAX_MCP_STDERR_BYTES, MCP_STOP_SECONDS
 from wasmrt.core.model import Decision
 from wasmrt.egress.outlet import EgressProxySession
-from wasmrt.interop.mcp.client._guard import MessageGuard, Streams, broken, read_line
+from wasmrt.interop.mcp.client._guard import MessageGuard, Streams, make_protocol_error, read_line
 from wasmrt.interop.mcp.client._program import Program
 from wasmrt.sandbox.component import last_lines, printable_line
 from wasmrt.sandbox.isolation.programs import end_group, is_over, not_started, signal_group, starting
@@ -71,8 +71,8 @@ class StdioServer:
         try:
             stdout, stderr = asyncio.StreamReader(limit=_CHUNK), asyncio.StreamReader(limit=_CHUNK)
             for pipe, reader in ((process.stdout, stdout), (process.stderr, stderr)):
-                pipes.append((await loop.connect_read_pipe(_protocol(reader), pipe))[0])
-            stdin = await _writer(process, pipes)
+                pipes.append((await loop.connect_read_pipe(_make_protocol(reader), pipe))[0])
+            stdin = await _make_writer(process, pipes)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._receive, stdout, inbound)
                 tasks.start_soon(self._send, stdin, outbound)
@@ -117,7 +117,7 @@ class StdioServer:
                     if message is None:
                         self._noise += bool(line.strip())
                         if self._noise > MAX_MCP_NOISE_LINES:
-                            raise broken("writes text that is not a message to its standard output")
+                            raise make_protocol_error("writes text that is not a message to its standard output")
                         continue
                     if self._guard.incoming(message, len(line)):
                         await inbound.send(SessionMessage(message))
@@ -161,7 +161,7 @@ class StdioServer:
         # A program that violated the protocol gets no time to exit.
         patience = MCP_STOP_SECONDS if self._guard.failure is None else 0.0
         for number in (signal.SIGTERM, signal.SIGKILL):
-            if await _ends(process, patience):
+            if await _has_exited(process, patience):
                 break
             signal_group(process, number)
         await asyncio.to_thread(end_group, process)  # its child processes may still run
@@ -177,11 +177,11 @@ class StdioServer:
         how = f"was ended by signal {-code}" if code < 0 else f"exited with code {code}"
         return ExternalServiceError(
             f"the MCP server {how}{f'; its output: {said}' if said else ''}", code="mcp-server",
-            hint=_hint(said),
+            hint=_suggest_fix(said),
         )  # fmt: skip
 
 
-def _hint(said: str) -> str:
+def _suggest_fix(said: str) -> str:
     """Return the suggested fix for a program that exited with this output."""
     if _WRONG_DEPENDENCY.search(said):
         return "it may need older dependencies, such as the MCP SDK before version 2: uvx --with 'mcp<2' PACKAGE"
@@ -194,14 +194,14 @@ def _hint(said: str) -> str:
 
 def _check_length(line: bytearray) -> None:
     if len(line) > MAX_MCP_MESSAGE_BYTES:
-        raise broken(f"sent a line of over {MAX_MCP_MESSAGE_BYTES // 1024 // 1024} MiB")
+        raise make_protocol_error(f"sent a line of over {MAX_MCP_MESSAGE_BYTES // 1024 // 1024} MiB")
 
 
-def _protocol(reader: asyncio.StreamReader) -> Any:
+def _make_protocol(reader: asyncio.StreamReader) -> Any:
     return lambda: asyncio.StreamReaderProtocol(reader)
 
 
-async def _writer(process: subprocess.Popen[bytes], pipes: list[Any]) -> asyncio.StreamWriter:
+async def _make_writer(process: subprocess.Popen[bytes], pipes: list[Any]) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
     transport, protocol = await loop.connect_write_pipe(asyncio.streams.FlowControlMixin, process.stdin)
     pipes.append(transport)
@@ -218,7 +218,7 @@ def _exit_code(process: subprocess.Popen[bytes] | None) -> int | None:
     return status.si_status if status.si_code == os.CLD_EXITED else -status.si_status
 
 
-async def _ends(process: subprocess.Popen[bytes], seconds: float) -> bool:
+async def _has_exited(process: subprocess.Popen[bytes], seconds: float) -> bool:
     """Return whether the program exited in time, without reaping it."""
     ends = asyncio.get_running_loop().time() + seconds
     while not is_over(process):

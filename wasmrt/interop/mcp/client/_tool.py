@@ -20,7 +20,7 @@ from wasmrt.interop.mcp.client._definition import (
     Definition,
     asks_always,
     assigned_traits,
-    claim_of,
+    describe_claim,
     find_flow_declaration,
     remove_invisible,
     wrapped_output,
@@ -39,7 +39,7 @@ def read_result(result: Any, tool: Definition, server: str, redact: Callable[[st
         GuestError: the tool reported a failure.
         GuestOutputError: the structured content does not match the tool's own schema.
     """
-    blocks = [_block(each) for each in result.content]
+    blocks = [_convert_block(each) for each in result.content]
     words = "\n".join(block["text"] for block in blocks if block["type"] == "text")
     if result.is_error:
         told = to_safe_line(words, redact).strip()
@@ -65,7 +65,7 @@ def _check(structured: Any, tool: Definition, server: str) -> None:
         ) from error  # fmt: skip
 
 
-def _block(block: Any) -> dict[str, Any]:
+def _convert_block(block: Any) -> dict[str, Any]:
     """Return a content block in its protocol form, without annotations."""
     data: dict[str, Any] = block.model_dump(by_alias=True, mode="json", exclude_none=True)
     return {key: value for key, value in data.items() if key not in ("annotations", "_meta")}
@@ -104,7 +104,7 @@ class McpTool(ToolDefaults):
         self._traits = assigned_traits(server, definition, self.declaration)
         # SECURITY: a claim is shown, never believed: a server that is not local decides nothing about approvals.
         required = "the tool" if server.trust is Trust.LOCAL else f"every call of the MCP server {server.name}"
-        self.approval_reason = "; ".join(filter(None, (f"{required} requires it", claim_of(definition))))
+        self.approval_reason = "; ".join(filter(None, (f"{required} requires it", describe_claim(definition))))
 
     @property
     def traits(self) -> Traits:
@@ -129,7 +129,7 @@ class McpTool(ToolDefaults):
         lifetime = Lifetime(self.timeout_seconds, within=context.lifetime)
         if not isinstance(params, dict):
             raise InvalidParametersError("params must be a JSON object", hint="pass a JSON object")
-        client, told = self._client, _progress(context, self._client.secrets)
+        client, told = self._client, _make_progress(context, self._client.secrets)
         try:
             result = client.call(self.definition, params, lifetime, user=context.user, on_progress=told)
             value = self._without_secrets(
@@ -156,7 +156,7 @@ class McpTool(ToolDefaults):
             ) from error
 
 
-def _progress(context: ToolContext, secrets: KnownSecrets) -> Any:
+def _make_progress(context: ToolContext, secrets: KnownSecrets) -> Any:
     if context.on_progress is None:
         return None
     report, left = context.on_progress, MAX_PROGRESS_REPORTS

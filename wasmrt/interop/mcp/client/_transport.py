@@ -27,7 +27,7 @@ from wasmrt.egress.gateway import NetworkConfig
 from wasmrt.egress.gateway.transports import AsyncGuardedTransport
 from wasmrt.egress.secrets import SecretsStore, UserSecrets
 from wasmrt.interop.mcp.client._errors import NO_STORE_HINT
-from wasmrt.interop.mcp.client._guard import MessageGuard, broken, guard_streams
+from wasmrt.interop.mcp.client._guard import MessageGuard, guard_streams, make_protocol_error
 from wasmrt.interop.mcp.client._settings import McpServerConfig, Transport
 from wasmrt.interop.mcp.client._stdio import StdioServer
 
@@ -54,7 +54,7 @@ _FRAMING_BYTES = 64 * 1024
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 
 
-def endpoint(url: str) -> EndpointPattern:
+def make_endpoint(url: str) -> EndpointPattern:
     """Return the allowlist entry for the origin of a URL.
 
     Raises:
@@ -64,9 +64,9 @@ def endpoint(url: str) -> EndpointPattern:
     return EndpointPattern(parsed.host, ports=(parsed.port,), schemes=(parsed.scheme,))
 
 
-def capability(server: McpServerConfig, auth_origins: Iterable[str] = ()) -> HttpCapability:
+def make_capability(server: McpServerConfig, auth_origins: Iterable[str] = ()) -> HttpCapability:
     """Return the requests that a client of this server may send."""
-    own = endpoint(server.url)
+    own = make_endpoint(server.url)
     credentials: tuple[CredentialMapping, ...] = ()
     if server.bearer and not server.is_loopback:
         credentials = (
@@ -75,7 +75,7 @@ def capability(server: McpServerConfig, auth_origins: Iterable[str] = ()) -> Htt
             ),
         )
     return HttpCapability(
-        allowlist=(own, *(endpoint(origin) for origin in auth_origins)),
+        allowlist=(own, *(make_endpoint(origin) for origin in auth_origins)),
         credentials=credentials,
         rate_limit=_RATE,
         max_request_bytes=MAX_MCP_MESSAGE_BYTES,
@@ -84,7 +84,7 @@ def capability(server: McpServerConfig, auth_origins: Iterable[str] = ()) -> Htt
     )
 
 
-def network_for(server: McpServerConfig, network: NetworkConfig) -> NetworkConfig:
+def make_network(server: McpServerConfig, network: NetworkConfig) -> NetworkConfig:
     """Return the operator's network; for a server on this machine, with access to this machine added."""
     if not server.is_loopback:
         return network
@@ -112,8 +112,8 @@ def open_client(
         # The gateway sends no credentials without TLS, so this client adds them for a server on this machine.
         auth = _Bearer(UserSecrets(secrets, user) if secrets is not None else None, server.bearer)
     transport: Any = AsyncGuardedTransport(
-        capability(server, auth_origins),
-        network=network_for(server, network),
+        make_capability(server, auth_origins),
+        network=make_network(server, network),
         secrets=None if secrets is None or not server.bearer else UserSecrets(secrets, user),
         user=user,
         name=f"mcp:{server.name}",
@@ -121,13 +121,13 @@ def open_client(
     )
     # The SDK follows redirects itself; each is a separate request to the gateway.
     timeout = httpx2.Timeout(30.0, read=_STREAM_SECONDS)
-    hooks = {"response": [_limit_marks]}
+    hooks = {"response": [_check_marks]}
     return httpx2.AsyncClient(
         transport=transport, auth=auth, timeout=timeout, follow_redirects=False, event_hooks=hooks
     )
 
 
-async def _limit_marks(response: httpx2.Response) -> None:
+async def _check_marks(response: httpx2.Response) -> None:
     is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
     response.stream = _Body(response.stream, is_stream=is_stream)
 
@@ -179,15 +179,15 @@ class _Message:
         self._cost += _LONG_NUMBER_COST * len(_LONG_NUMBER.findall(part))
         self._cost += _NOT_ASCII_COST * len(part.translate(None, _ASCII))
         if self._cost > _MAX_COST or self._size > MAX_MCP_MESSAGE_BYTES + _FRAMING_BYTES:
-            raise broken("sent a message with too many bytes, lists, objects, names or values")
+            raise make_protocol_error("sent a message with too many bytes, lists, objects, names or values")
         self._is_wide = self._is_wide or _WIDE.search(self._end + part) is not None
         if self._is_wide and self._size > _MAX_WIDE_BYTES:
-            raise broken(f"sent a message of over {_MAX_WIDE_BYTES:,} bytes with characters beyond U+FFFF")
+            raise make_protocol_error(f"sent a message of over {_MAX_WIDE_BYTES:,} bytes with characters beyond U+FFFF")
         self._end = part[-5:]
         text = self._open_digits + part
         self._digit_runs += len(_DIGITS.findall(text))
         if self._digit_runs > _MAX_DIGIT_RUNS:
-            raise broken(f"sent a message with more than {_MAX_DIGIT_RUNS} runs of 400 digits")
+            raise make_protocol_error(f"sent a message with more than {_MAX_DIGIT_RUNS} runs of 400 digits")
         open_digits = (len(text) - len(text.rstrip(b"0123456789"))) % 400
         self._open_digits = text[len(text) - open_digits :]
 

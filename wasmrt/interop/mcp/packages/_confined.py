@@ -74,10 +74,10 @@ class PackageSteps:
             raise refused
         if code:
             told = printable_line(last_lines(text, _TAIL_CHARS)).strip() or f"exit code {code}"
-            raise InstallError(f"{what} failed: {told}", code="mcp-package", hint=_hint(text))
+            raise InstallError(f"{what} failed: {told}", code="mcp-package", hint=_suggest_fix(text))
 
 
-def _hint(output: str) -> str:
+def _suggest_fix(output: str) -> str:
     if "E404" in output or "ETARGET" in output:
         return "check the name and the version of the package"
     if "No matching distribution" in output:

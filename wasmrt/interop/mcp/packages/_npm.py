@@ -63,13 +63,13 @@ def _find_node_problem(manifest: dict[str, Any], node: Path) -> str | None:
     lowest = _LOWEST_NODE.match(str(engines.get("node", "")) if isinstance(engines, dict) else "")
     found = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout.strip()  # noqa: S603
     own = _LOWEST_NODE.match(found)
-    if lowest is None or own is None or _parts(own) >= _parts(lowest):
+    if lowest is None or own is None or _split_version(own) >= _split_version(lowest):
         return None
     wanted = ".".join(part for part in lowest.groups() if part)
     return f"requires Node.js {wanted}, and {node} is {found}; if the server fails, install a newer one"
 
 
-def _parts(version: re.Match[str]) -> tuple[int, ...]:
+def _split_version(version: re.Match[str]) -> tuple[int, ...]:
     return tuple(int(part or 0) for part in version.groups())
 
 

@@ -37,7 +37,7 @@ def install_pypi(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[st
     parts = [[path.name, hashlib.sha256(path.read_bytes()).hexdigest()] for path in files]
     venv.EnvBuilder(symlinks=True, with_pip=False).create(steps.place)
     python = steps.place / "bin" / "python"
-    before = _interpreter_state(steps.place)
+    before = _read_interpreter_state(steps.place)
     steps.run(
         [*pip, "--python", str(python), "install", "--quiet", "--no-index", "--no-deps", "--no-compile",
          *map(str, files)],
@@ -45,13 +45,13 @@ def install_pypi(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[st
     )  # fmt: skip
     # SECURITY: a wheel can contain any file of the environment. The interpreter and the pyvenv.cfg decide which folders
     # the server may read, so a wheel must not replace them.
-    if _interpreter_state(steps.place) != before:
+    if _read_interpreter_state(steps.place) != before:
         raise InstallError(
             f"{request.name}, or a dependency, replaces files of its virtual environment", code="mcp-package",
             hint="do not use this package",
         )  # fmt: skip
     main = _find_distribution(request, steps.place)
-    return _command(request, main, steps.place), main.version, parts, notes
+    return _choose_command(request, main, steps.place), main.version, parts, notes
 
 
 def _fetch(request: PackageRequest, steps: PackageSteps, pip: list[str]) -> tuple[list[Path], list[str]]:
@@ -114,7 +114,7 @@ def _find_pip() -> list[str]:
     )  # fmt: skip
 
 
-def _interpreter_state(place: Path) -> list[tuple[str, str]]:
+def _read_interpreter_state(place: Path) -> list[tuple[str, str]]:
     """Return the settings of a virtual environment and its links to the interpreter."""
     links = sorted(path for path in (place / "bin").iterdir() if path.is_symlink())
     config = place / "pyvenv.cfg"
@@ -122,23 +122,23 @@ def _interpreter_state(place: Path) -> list[tuple[str, str]]:
     return [("pyvenv.cfg", content), *((path.name, str(path.readlink())) for path in links)]
 
 
-def _normalized(name: str) -> str:
+def _normalize_name(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _find_distribution(request: PackageRequest, place: Path) -> Distribution:
     found = distributions(path=[str(folder) for folder in place.glob("lib/python*/site-packages")])
     for each in found:
-        if _normalized(str(each.metadata["Name"])) == _normalized(request.name):
+        if _normalize_name(str(each.metadata["Name"])) == _normalize_name(request.name):
             return each
     raise InstallError(f"{request.name} was not installed by pip", code="mcp-package", hint="check the package name")
 
 
-def _command(request: PackageRequest, main: Distribution, place: Path) -> tuple[str, ...]:
+def _choose_command(request: PackageRequest, main: Distribution, place: Path) -> tuple[str, ...]:
     """Return the command of the program to run: the requested one, the package's namesake, or the only one."""
     scripts = [entry.name for entry in main.entry_points if entry.group == "console_scripts"]
     wanted = request.program or request.name
-    program = next((name for name in scripts if _normalized(name) == _normalized(wanted)), None)
+    program = next((name for name in scripts if _normalize_name(name) == _normalize_name(wanted)), None)
     if program is None and not request.program and len(scripts) == 1:
         program = scripts[0]
     folder = place / "bin"

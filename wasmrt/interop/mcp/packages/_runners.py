@@ -81,7 +81,7 @@ def read_runner(command: Sequence[str]) -> PackageRequest | None:
     Raises:
         ConfigurationError: the runner's options or its package cannot be used, or the program cannot run confined.
     """
-    words = (_program_name(command[0]), *command[1:])
+    words = (_get_program_name(command[0]), *command[1:])
     for prefix, runner in _RUNNERS.items():
         if words[: len(prefix)] == prefix:
             return _read(" ".join(prefix), runner, list(words[len(prefix) :]))
@@ -89,7 +89,7 @@ def read_runner(command: Sequence[str]) -> PackageRequest | None:
     return None
 
 
-def _program_name(word: str) -> str:
+def _get_program_name(word: str) -> str:
     name = PurePath(word.replace("\\", "/")).name.lower()
     return re.sub(r"\.(cmd|exe|bat|ps1)$", "", name)
 
@@ -111,7 +111,7 @@ def _read(shown: str, runner: _Runner, rest: list[str]) -> PackageRequest:
     program = rest.pop(0) if packages and rest else ""
     requirement = packages[0] if packages else rest.pop(0)
     if runner.reads_to_end and not ended:
-        rest = list(_after_dashes(shown, rest))
+        rest = list(_iter_arguments(shown, rest))
     name, requirement = _read_requirement(runner.registry, requirement)
     return PackageRequest(
         registry=runner.registry, name=name, requirement=requirement, program=program, arguments=tuple(rest),
@@ -140,7 +140,7 @@ def _read_option(shown: str, runner: _Runner, rest: list[str], packages: list[st
         extra.extend(value.split(","))
 
 
-def _after_dashes(shown: str, rest: list[str]) -> Iterator[str]:
+def _iter_arguments(shown: str, rest: list[str]) -> Iterator[str]:
     """Yield the program's arguments, which follow `--` if they begin with a dash."""
     is_option = True
     for word in rest:
@@ -189,7 +189,7 @@ def _check_other(words: tuple[str, ...]) -> None:
     if program in _STARTERS:
         inner = re.findall(r"[\w./\\-]+", " ".join(words[1:]))
         names = {prefix[0] for prefix in _RUNNERS} | _REFUSED.keys()
-        if (found := next((word for word in inner if _program_name(word) in names), None)) is not None:
+        if (found := next((word for word in inner if _get_program_name(word) in names), None)) is not None:
             raise ConfigurationError(
                 f"expected {found} as the command, got {program}, which starts {found}",
                 hint=f"write the command directly: -- {found} ...; for variables: --env NAME=VALUE",

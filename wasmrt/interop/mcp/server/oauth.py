@@ -103,9 +103,9 @@ class KeySet:
     def _find(self, key_id: str | None, algorithm: str) -> Any | None:
         fitting = [each for each in self._keys if each.fits(algorithm) and key_id in (None, each.id)]
         # SECURITY: with several suitable keys, the token must name its key.
-        return self._public(fitting[0], algorithm) if len(fitting) == 1 else None
+        return self._read_public_key(fitting[0], algorithm) if len(fitting) == 1 else None
 
-    def _public(self, key: _Key, algorithm: str) -> Any | None:
+    def _read_public_key(self, key: _Key, algorithm: str) -> Any | None:
         """Return a key in the library's form, or None if it is malformed or too short."""
         name = (id(key), algorithm)
         if name not in self._made:
@@ -208,8 +208,8 @@ class AccessTokens:
             raise BadToken(TokenFault.NO_KEYS) from None
         if key is None:
             raise BadToken(TokenFault.SIGNATURE)
-        claims = self._claims(token, key, algorithm)
-        held = _scopes_of(claims)
+        claims = self._read_claims(token, key, algorithm)
+        held = _get_scopes(claims)
         if not set(self._settings.scopes) <= held:
             raise BadToken(TokenFault.SCOPE)
         value = claims.get(self._settings.user_claim)
@@ -241,7 +241,7 @@ class AccessTokens:
             raise BadToken(TokenFault.ALGORITHM)
         return key_id, algorithm
 
-    def _claims(self, token: str, key: Any, algorithm: str) -> dict[str, Any]:
+    def _read_claims(self, token: str, key: Any, algorithm: str) -> dict[str, Any]:
         settings = self._settings
         try:
             claims: dict[str, Any] = jwt.decode(
@@ -265,7 +265,7 @@ class AccessTokens:
         return claims
 
 
-def _scopes_of(claims: dict[str, Any]) -> set[str]:
+def _get_scopes(claims: dict[str, Any]) -> set[str]:
     """Return a token's scopes: `scope` (RFC 9068), or `scp`, which some servers send as a list."""
     said = claims.get("scope", claims.get("scp", ""))
     listed = said.split(" ") if isinstance(said, str) else said if isinstance(said, list) else []

@@ -241,6 +241,6 @@ def _read_export(content: Reader, _found: Definition) -> Step | None:
     return Exported(Item(name, sort == "component", index)) if sort in _FOLLOWED.values() else None
 
 
-def unknown(what: str) -> InvalidComponentError:
+def make_unknown_error(what: str) -> InvalidComponentError:
     """Return the error for a step with an invalid reference; `what` completes the sentence "the component ..."."""
     return InvalidComponentError(f"the component {what}", hint="build it again with a current toolchain")

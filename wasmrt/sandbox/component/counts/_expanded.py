@@ -28,7 +28,7 @@ from wasmrt.sandbox.component.counts._definitions import (
     Nested,
     Outer,
     TakenOut,
-    unknown,
+    make_unknown_error,
 )
 from wasmrt.sandbox.component.counts._module import hold
 
@@ -108,9 +108,9 @@ class Expansion:
                 case Nested(definition):
                     frame.components.append(_Closure(definition, frame))
                 case Instantiate(index, items):
-                    chosen = _at(frame.components, index)
+                    chosen = _get_at(frame.components, index)
                     if chosen is None:
-                        raise unknown("instantiates an imported component, which is not supported")
+                        raise make_unknown_error("instantiates an imported component, which is not supported")
                     totals, instance = self._instantiate(chosen, _resolve(frame, items), depth + 1)
                     inner.append(totals)
                     frame.instances.append(instance)
@@ -119,12 +119,12 @@ class Expansion:
                 case Imported(name, is_component):
                     _put(frame, given.get(name), is_component)
                 case TakenOut(index, name, is_component):
-                    instance = _at(frame.instances, index)
+                    instance = _get_at(frame.instances, index)
                     _put(frame, None if instance is None else instance.get(name), is_component)
                 case Outer(levels, index):
-                    frame.components.append(_at(_enclosing(frame, levels).components, index))
+                    frame.components.append(_get_at(_find_enclosing(frame, levels).components, index))
                 case Exported(item):
-                    value = _value(frame, item)
+                    value = _find_value(frame, item)
                     frame.exports[item.name] = value
                     _put(frame, value, item.is_component)
         return Totals(*(sum(column) for column in zip(*inner, strict=True))), _without_empty(frame.exports)
@@ -138,11 +138,11 @@ def _put(frame: _Frame, value: _Value, is_component: bool) -> None:
 
 
 def _resolve(frame: _Frame, items: tuple[Item, ...]) -> dict[str, _Value]:
-    return {item.name: _value(frame, item) for item in items}
+    return {item.name: _find_value(frame, item) for item in items}
 
 
-def _value(frame: _Frame, item: Item) -> _Value:
-    return _at(frame.components, item.number) if item.is_component else _at(frame.instances, item.number)
+def _find_value(frame: _Frame, item: Item) -> _Value:
+    return _get_at(frame.components, item.number) if item.is_component else _get_at(frame.instances, item.number)
 
 
 def _without_empty(instance: _Instance) -> _Instance | None:
@@ -150,16 +150,16 @@ def _without_empty(instance: _Instance) -> _Instance | None:
     return kept or None
 
 
-def _at(values: list[_T], index: int) -> _T:
+def _get_at(values: list[_T], index: int) -> _T:
     if index >= len(values):
-        raise unknown(f"refers to a missing component or instance {index}")
+        raise make_unknown_error(f"refers to a missing component or instance {index}")
     return values[index]
 
 
-def _enclosing(frame: _Frame, levels: int) -> _Frame:
+def _find_enclosing(frame: _Frame, levels: int) -> _Frame:
     for _ in range(min(levels, MAX_COMPONENT_DEPTH + 1)):
         if frame.around is None:
-            raise unknown("refers to a missing enclosing component")
+            raise make_unknown_error("refers to a missing enclosing component")
         frame = frame.around
     return frame
 

@@ -69,7 +69,7 @@ def _count(code: bytes) -> Control:
             transfers += 1
         lebs = known.get(opcode)
         if lebs is None:
-            at, lebs = _special(code, opcode, at)
+            at, lebs = _skip_special(code, opcode, at)
         while lebs:
             while code[at] > 0x7F:
                 at += 1
@@ -80,35 +80,35 @@ def _count(code: bytes) -> Control:
     return Control(loops, blocks, transfers)
 
 
-def _special(code: bytes, opcode: int, at: int) -> tuple[int, int]:
+def _skip_special(code: bytes, opcode: int, at: int) -> tuple[int, int]:
     """Skip the immediates of a rare instruction, except the last ones if they are LEB128 numbers.
 
     Return the offset after the skipped immediates, and the number of LEB128 immediates that follow.
     """
     if opcode in _MEMORY:
-        return _memory(code, at), 0
+        return _skip_memory(code, at), 0
     if opcode in _BYTES:
         return at + _BYTES[opcode], 0
     if opcode == _BR_TABLE:
-        labels, at = _u32(code, at)
+        labels, at = _read_u32(code, at)
         return at, labels + 1
     if opcode == _SELECT_TYPED:
-        return _u32(code, at)[::-1]
+        return _read_u32(code, at)[::-1]
     if opcode == _BULK:
-        kind, at = _u32(code, at)
+        kind, at = _read_u32(code, at)
         if kind in _BULK_LEBS:
             return at, _BULK_LEBS[kind]
     if opcode == _VECTOR:
-        return _vector(code, at), 0
+        return _skip_vector(code, at), 0
     raise _UnknownError
 
 
-def _vector(code: bytes, at: int) -> int:
-    kind, at = _u32(code, at)
+def _skip_vector(code: bytes, at: int) -> int:
+    kind, at = _read_u32(code, at)
     if kind in _VECTOR_MEMORY:
-        return _memory(code, at)
+        return _skip_memory(code, at)
     if kind in _VECTOR_LANE_MEMORY:
-        return _memory(code, at) + 1
+        return _skip_memory(code, at) + 1
     if kind in _VECTOR_LANES:
         return at + 1
     if kind <= _MAX_VECTOR:
@@ -116,7 +116,7 @@ def _vector(code: bytes, at: int) -> int:
     raise _UnknownError
 
 
-def _memory(code: bytes, at: int) -> int:
+def _skip_memory(code: bytes, at: int) -> int:
     """Skip an alignment and an offset. Bit 6 of the alignment is rejected: it means that a memory index follows."""
     if code[at] >= 0x40:
         raise _UnknownError
@@ -126,7 +126,7 @@ def _memory(code: bytes, at: int) -> int:
     return at + 1
 
 
-def _u32(code: bytes, at: int) -> tuple[int, int]:
+def _read_u32(code: bytes, at: int) -> tuple[int, int]:
     number = shift = 0
     while True:
         byte = code[at]

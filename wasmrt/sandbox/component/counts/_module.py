@@ -158,7 +158,7 @@ class ModuleCounts:
         for _ in range(count):
             if content.byte() != _FUNCTION_TYPE:
                 raise content.malformed("a core type that is not a function type")
-            types.append((_values(content), _values(content)))
+            types.append((_skip_values(content), _skip_values(content)))
         return types
 
     def _read_functions(self, content: Reader) -> list[int]:
@@ -226,7 +226,7 @@ class ModuleCounts:
             hold(count, bound, what, hint=_HINT)
 
 
-def _values(content: Reader) -> int:
+def _skip_values(content: Reader) -> int:
     """Skip a list of value types, and return its length."""
     count = content.u32()
     if not _VALUE_TYPES.issuperset(content.take(count)):

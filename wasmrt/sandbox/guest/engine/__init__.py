@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from wasmrt.sandbox.guest.engine._engine import Component, Engine, shared_engine, wat2wasm
 from wasmrt.sandbox.guest.engine._ffi import VERSION
-from wasmrt.sandbox.guest.engine._linker import HostInterface, Linker, track
+from wasmrt.sandbox.guest.engine._linker import HostInterface, Linker, get_compatible_name
 from wasmrt.sandbox.guest.engine._lower import LowerError
 from wasmrt.sandbox.guest.engine._sandbox import Export, Sandbox, StoreLimits
 from wasmrt.sandbox.guest.engine._ticker import Ticker
@@ -26,7 +26,7 @@ __all__ = [
     "StoreLimits",
     "Ticker",
     "TrapCode",
+    "get_compatible_name",
     "shared_engine",
-    "track",
     "wat2wasm",
 ]

@@ -95,12 +95,12 @@ class Engine:
         """The number of guests that have ended."""
         return self._ended
 
-    def guest_started(self) -> None:
+    def count_started_guest(self) -> None:
         """Count a guest that takes up room in the pool."""
         with self._room:
             self._guests += 1
 
-    def guest_ended(self) -> None:
+    def count_ended_guest(self) -> None:
         """Give back the room of a guest."""
         with self._room:
             self._guests -= 1

@@ -44,33 +44,33 @@ def lifter(kind: wit.WitType, *, max_text_bytes: int | None = None) -> Lifter:  
 
     match kind:
         case wit.Primitive("string"):
-            return _string if max_text_bytes is None else _bounded_string(max_text_bytes)
+            return _lift_string if max_text_bytes is None else _make_bounded_string(max_text_bytes)
         case wit.Primitive("char"):
-            return lambda address, _: chr(_number("I", 4)(address, _))
+            return lambda address, _: chr(_make_number("I", 4)(address, _))
         case wit.Primitive(name):
-            return _number(*FORMAT[name])
+            return _make_number(*FORMAT[name])
         case wit.ListType(wit.Primitive("u8")):
-            return _bytes
+            return _lift_bytes
         case wit.ListType(wit.Primitive(name)) if name in FORMAT:
-            return _numbers(*FORMAT[name])
+            return _make_numbers(*FORMAT[name])
         case wit.ListType(element):
             return _list(inner(element))
         case wit.RecordType(fields):
             return _record([(name, inner(part)) for name, part in fields])
         case wit.TupleType(elements):
-            return _tuple([inner(part) for part in elements])
+            return _make_tuple([inner(part) for part in elements])
         case wit.VariantType(cases):
-            return _variant({name: None if part is None else inner(part) for name, part in cases})
+            return _make_variant({name: None if part is None else inner(part) for name, part in cases})
         case wit.EnumType():
-            return _string
+            return _lift_string
         case wit.FlagsType():
-            return _flags
+            return _lift_flags
         case wit.OptionType(part):
-            return _option(inner(part), wit.is_nested_option(kind))
+            return _make_option(inner(part), wit.is_nested_option(kind))
         case wit.ResultType(ok, err):
-            return _result(None if ok is None else inner(ok), None if err is None else inner(err))
+            return _make_result(None if ok is None else inner(ok), None if err is None else inner(err))
         case wit.ResourceRef():
-            return _resource
+            return _lift_resource
 
 
 def _charge_text(context: int, size: int) -> None:
@@ -83,17 +83,17 @@ def _charge_values(context: int, count: int) -> None:
         call.charge_values(count)
 
 
-def _vector(address: int) -> tuple[int, int]:
+def _read_vector(address: int) -> tuple[int, int]:
     vector = _vector_at(address)
     return vector.size, vector.data or 0
 
 
-def _text(size: int, data: int) -> str:
+def _decode_text(size: int, data: int) -> str:
     # The engine has already checked that strings are UTF-8.
     return _string_at(data, size).decode("utf-8") if size else ""
 
 
-def _string(address: int, context: int) -> str:
+def _lift_string(address: int, context: int) -> str:
     vector = _vector_at(address + PAYLOAD)
     size = vector.size
     if size > _LONG_TEXT_BYTES:
@@ -101,7 +101,7 @@ def _string(address: int, context: int) -> str:
     return _string_at(vector.data, size).decode("utf-8") if size else ""
 
 
-def _bounded_string(max_bytes: int) -> Lifter:
+def _make_bounded_string(max_bytes: int) -> Lifter:
     def lift(address: int, context: int) -> str:
         size = _vector_at(address + PAYLOAD).size
         if size > max_bytes:
@@ -110,39 +110,39 @@ def _bounded_string(max_bytes: int) -> Lifter:
                 limit=max_bytes, used=size, setting="limits.MAX_HOST_TEXT_BYTES",
                 hint="have the tool pass large data in parts",
             )  # fmt: skip
-        return _string(address, context)
+        return _lift_string(address, context)
 
     return lift
 
 
-def _number(code: str, width: int) -> Lifter:
+def _make_number(code: str, width: int) -> Lifter:
     unpack = Struct("=" + code).unpack
     return lambda address, _: unpack(_string_at(address + PAYLOAD, width))[0]
 
 
-def _window(data: int, size: int) -> memoryview:
+def _view_memory(data: int, size: int) -> memoryview:
     return memoryview((ctypes.c_ubyte * (size * _SIZE)).from_address(data)).cast("B")
 
 
-def _bytes(address: int, _context: int) -> bytes:
-    size, data = _vector(address + PAYLOAD)
-    return bytes(_window(data, size)[PAYLOAD::_SIZE]) if size else b""
+def _lift_bytes(address: int, _context: int) -> bytes:
+    size, data = _read_vector(address + PAYLOAD)
+    return bytes(_view_memory(data, size)[PAYLOAD::_SIZE]) if size else b""
 
 
-def _numbers(code: str, width: int) -> Lifter:
+def _make_numbers(code: str, width: int) -> Lifter:
     start, step = PAYLOAD // width, _SIZE // width
     form: Any = code  # the type stubs require a literal
 
     def lift(address: int, _context: int) -> list[Any]:
-        size, data = _vector(address + PAYLOAD)
-        return _window(data, size).cast(form)[start::step].tolist() if size else []
+        size, data = _read_vector(address + PAYLOAD)
+        return _view_memory(data, size).cast(form)[start::step].tolist() if size else []
 
     return lift
 
 
 def _list(element: Lifter) -> Lifter:
     def lift(address: int, context: int) -> list[Any]:
-        size, data = _vector(address + PAYLOAD)
+        size, data = _read_vector(address + PAYLOAD)
         if not size:
             return []
         # SECURITY: neither fuel nor epochs limit the time and memory of this loop. The budget is charged for the
@@ -170,7 +170,7 @@ def _record(fields: list[tuple[str, Lifter]]) -> Lifter:
     return lift
 
 
-def _tuple(elements: list[Lifter]) -> Lifter:
+def _make_tuple(elements: list[Lifter]) -> Lifter:
     steps = [(index * _SIZE, lift) for index, lift in enumerate(elements)]
 
     def lift(address: int, context: int) -> tuple[Any, ...]:
@@ -180,9 +180,9 @@ def _tuple(elements: list[Lifter]) -> Lifter:
     return lift
 
 
-def _variant(cases: dict[str, Lifter | None]) -> Lifter:
+def _make_variant(cases: dict[str, Lifter | None]) -> Lifter:
     def lift(address: int, context: int) -> Case:
-        name = _text(*_vector(address + PAYLOAD))
+        name = _decode_text(*_read_vector(address + PAYLOAD))
         payload = _pointer_at(address + PAYLOAD + 16).value
         inner = cases[name]
         return Case(name) if inner is None else Case(name, inner(payload, context))
@@ -190,12 +190,12 @@ def _variant(cases: dict[str, Lifter | None]) -> Lifter:
     return lift
 
 
-def _flags(address: int, _context: int) -> frozenset[str]:
-    size, data = _vector(address + PAYLOAD)
-    return frozenset(_text(*_vector(data + index * 16)) for index in range(size))
+def _lift_flags(address: int, _context: int) -> frozenset[str]:
+    size, data = _read_vector(address + PAYLOAD)
+    return frozenset(_decode_text(*_read_vector(data + index * 16)) for index in range(size))
 
 
-def _option(inner: Lifter, nested: bool) -> Lifter:
+def _make_option(inner: Lifter, nested: bool) -> Lifter:
     def lift(address: int, context: int) -> Any:
         payload = _pointer_at(address + PAYLOAD).value
         if not payload:
@@ -205,7 +205,7 @@ def _option(inner: Lifter, nested: bool) -> Lifter:
     return lift
 
 
-def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
+def _make_result(ok: Lifter | None, err: Lifter | None) -> Lifter:
     def lift(address: int, context: int) -> Ok | Err:
         place = _vector_at(address + PAYLOAD)
         payload = place.data
@@ -217,7 +217,7 @@ def _result(ok: Lifter | None, err: Lifter | None) -> Lifter:
     return lift
 
 
-def _resource(address: int, context: int) -> int:
+def _lift_resource(address: int, context: int) -> int:
     any_resource = _pointer_at(address + PAYLOAD).value
     host = ctypes.c_void_p()
     error = _ffi.resource_any_to_host(context, any_resource, ctypes.addressof(host))

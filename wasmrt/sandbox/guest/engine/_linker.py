@@ -58,7 +58,7 @@ _destructors: dict[int, Callable[[Any, int], None]] = {}
 _ids = itertools.count(1)
 
 
-def _trampoline(
+def _call_host_function(
     import_id: int, context: int, _type: int, args: int, count: int, results: int, _results: int
 ) -> int | None:
     call = calls.get(_ffi.context_get_data(context) or 0)
@@ -84,7 +84,7 @@ def _trampoline(
         return _stop()
 
 
-def _destroy(destructor_id: int, context: int, rep: int) -> int | None:
+def _call_destructor(destructor_id: int, context: int, rep: int) -> int | None:
     call = calls.get(_ffi.context_get_data(context) or 0)
     if call is None:
         return _stop()
@@ -156,8 +156,8 @@ def _note_drop(destructor_id: int, context: int, rep: int) -> int | None:
 _pointer_at = ctypes.c_uint64.from_address
 _NOTE = _ffi.ASYNC_FUNC_CALLBACK(_note)
 _NOTE_DROP = _ffi.RESOURCE_CALLBACK(_note_drop)
-_TRAMPOLINE = _ffi.FUNC_CALLBACK(_trampoline)
-_DESTROY = _ffi.RESOURCE_CALLBACK(_destroy)
+_TRAMPOLINE = _ffi.FUNC_CALLBACK(_call_host_function)
+_DESTROY = _ffi.RESOURCE_CALLBACK(_call_destructor)
 
 
 class Linker:
@@ -229,10 +229,10 @@ def resolve(
     Raises:
         UnknownImportError: the host lacks an imported interface or function, or the function has a different type.
     """
-    offered = {track(interface.name): interface for interface in interfaces}
+    offered = {get_compatible_name(interface.name): interface for interface in interfaces}
     pairs, missing = [], []
     for wanted in imports:
-        host = offered.get(track(wanted.name))
+        host = offered.get(get_compatible_name(wanted.name))
         if host is None:
             if wanted.functions or wanted.resources:
                 missing.append(wanted.name)
@@ -256,7 +256,7 @@ def resolve(
     return pairs
 
 
-def track(name: str) -> str:
+def get_compatible_name(name: str) -> str:
     """Return the part of an interface's name that two compatible versions have in common.
 
     As in wasmtime, that is the package, the interface and the major version. The minor version is included if the major

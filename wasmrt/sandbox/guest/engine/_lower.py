@@ -42,33 +42,33 @@ def lowerer(kind: wit.WitType) -> Lowerer:  # noqa: C901 - one case for each typ
     """Return the function that lowers Python values to the WIT type `kind`."""
     match kind:
         case wit.Primitive("string"):
-            return _string
+            return _lower_string
         case wit.Primitive("char"):
-            return _char
+            return _lower_char
         case wit.Primitive(name):
-            return _number(name)
+            return _make_number(name)
         case wit.ListType(wit.Primitive("u8")):
-            return _bytes
+            return _lower_bytes
         case wit.ListType(wit.Primitive(name)) if name in FORMAT and name != "bool":
-            return _numbers(name)
+            return _make_numbers(name)
         case wit.ListType(element):
             return _list(lowerer(element))
         case wit.RecordType(fields):
             return _record([(name, lowerer(inner)) for name, inner in fields])
         case wit.TupleType(elements):
-            return _tuple([lowerer(inner) for inner in elements])
+            return _make_tuple([lowerer(inner) for inner in elements])
         case wit.VariantType(cases):
-            return _variant({name: None if inner is None else lowerer(inner) for name, inner in cases})
+            return _make_variant({name: None if inner is None else lowerer(inner) for name, inner in cases})
         case wit.EnumType(names):
-            return _enum(frozenset(names))
+            return _make_enum(frozenset(names))
         case wit.FlagsType(names):
-            return _flags(frozenset(names))
+            return _make_flags(frozenset(names))
         case wit.OptionType(inner):
-            return _option(lowerer(inner), wit.is_nested_option(kind))
+            return _make_option(lowerer(inner), wit.is_nested_option(kind))
         case wit.ResultType(ok, err):
-            return _result(None if ok is None else lowerer(ok), None if err is None else lowerer(err))
+            return _make_result(None if ok is None else lowerer(ok), None if err is None else lowerer(err))
         case wit.ResourceRef(resource, owned):
-            return _resource(resource, owned)
+            return _make_resource(resource, owned)
 
 
 def _expect(ok: bool, what: str, value: Any) -> None:
@@ -76,7 +76,7 @@ def _expect(ok: bool, what: str, value: Any) -> None:
         raise LowerError(f"expected {what}, got {type(value).__name__}")
 
 
-def _string(value: Any, address: int, arena: Arena) -> None:
+def _lower_string(value: Any, address: int, arena: Arena) -> None:
     if not isinstance(value, str):
         _expect(False, "a string", value)
     try:
@@ -86,13 +86,13 @@ def _string(value: Any, address: int, arena: Arena) -> None:
     arena.put(address, _head(_STRING, len(data), arena.add_text(data) if data else 0))
 
 
-def _char(value: Any, address: int, arena: Arena) -> None:
+def _lower_char(value: Any, address: int, arena: Arena) -> None:
     _expect(isinstance(value, str) and len(value) == 1, "one character", value)
     _expect(not 0xD800 <= ord(value) <= 0xDFFF, "a Unicode scalar value", value)
     arena.put(address, _pair(KIND["char"], ord(value)))
 
 
-def _number(name: str) -> Lowerer:
+def _make_number(name: str) -> Lowerer:
     code, _ = FORMAT[name]
     pack = Struct(f"=Q{code}").pack
     kind = KIND[name]
@@ -109,7 +109,7 @@ def _number(name: str) -> Lowerer:
     return lower
 
 
-def _bytes(value: Any, address: int, arena: Arena) -> None:
+def _lower_bytes(value: Any, address: int, arena: Arena) -> None:
     _expect(isinstance(value, (bytes, bytearray, memoryview)), "bytes", value)
     count = len(value)
     block = arena.allocate_values(count, zeroed=False) if count else 0
@@ -120,7 +120,7 @@ def _bytes(value: Any, address: int, arena: Arena) -> None:
     arena.put(address, _head(_ffi.LIST, count, block))
 
 
-def _numbers(name: str) -> Lowerer:
+def _make_numbers(name: str) -> Lowerer:
     code, width = FORMAT[name]
     start, step, kind = PAYLOAD // width, _SIZE // width, KIND[name]
     form: Any = code  # the type stubs require a literal
@@ -172,7 +172,7 @@ def _record(fields: list[tuple[str, Lowerer]]) -> Lowerer:
     return lower
 
 
-def _tuple(elements: list[Lowerer]) -> Lowerer:
+def _make_tuple(elements: list[Lowerer]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (tuple, list)) and len(value) == len(elements), f"{len(elements)} values", value)
         block = arena.allocate_values(len(elements))
@@ -183,7 +183,7 @@ def _tuple(elements: list[Lowerer]) -> Lowerer:
     return lower
 
 
-def _boxed(value: Any, lower: Lowerer | None, arena: Arena) -> int:
+def _lower_boxed(value: Any, lower: Lowerer | None, arena: Arena) -> int:
     if lower is None:
         _expect(value is None, "no payload", value)
         return 0
@@ -196,17 +196,17 @@ def _boxed(value: Any, lower: Lowerer | None, arena: Arena) -> int:
     return int(_ffi.val_new(ctypes.addressof(scratch)))
 
 
-def _variant(cases: dict[str, Lowerer | None]) -> Lowerer:
+def _make_variant(cases: dict[str, Lowerer | None]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, Case) and value.name in cases, f"a case of {', '.join(cases)}", value)
         encoded = value.name.encode()
-        payload = _boxed(value.value, cases[value.name], arena)
+        payload = _lower_boxed(value.value, cases[value.name], arena)
         arena.put(address, _triple(_ffi.VARIANT, len(encoded), arena.add_name(encoded), payload))
 
     return lower
 
 
-def _enum(names: frozenset[str]) -> Lowerer:
+def _make_enum(names: frozenset[str]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         if value not in names:
             raise LowerError(f"expected one of {', '.join(sorted(names))}, got {value!r}")
@@ -216,7 +216,7 @@ def _enum(names: frozenset[str]) -> Lowerer:
     return lower
 
 
-def _flags(names: frozenset[str]) -> Lowerer:
+def _make_flags(names: frozenset[str]) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (set, frozenset, list, tuple)), "a set of flags", value)
         chosen = sorted(set(value))
@@ -231,25 +231,25 @@ def _flags(names: frozenset[str]) -> Lowerer:
     return lower
 
 
-def _option(inner: Lowerer, nested: bool) -> Lowerer:
+def _make_option(inner: Lowerer, nested: bool) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         if value is None:
             payload = 0
         elif nested:
             _expect(isinstance(value, Some), "Some(value) or None", value)
-            payload = _boxed(value.value, inner, arena)
+            payload = _lower_boxed(value.value, inner, arena)
         else:
-            payload = _boxed(value, inner, arena)
+            payload = _lower_boxed(value, inner, arena)
         arena.put(address, _pair(_ffi.OPTION, payload))
 
     return lower
 
 
-def _result(ok: Lowerer | None, err: Lowerer | None) -> Lowerer:
+def _make_result(ok: Lowerer | None, err: Lowerer | None) -> Lowerer:
     def lower(value: Any, address: int, arena: Arena) -> None:
         _expect(isinstance(value, (Ok, Err)), "Ok or Err", value)
         is_ok = isinstance(value, Ok)
-        payload = _boxed(value.value, ok if is_ok else err, arena)
+        payload = _lower_boxed(value.value, ok if is_ok else err, arena)
         arena.put(address, _head(_ffi.RESULT, int(is_ok), payload))
 
     return lower
@@ -261,7 +261,7 @@ def resource_number(resource: str) -> int:
         return _resource_numbers.setdefault(resource, len(_resource_numbers) + 1)
 
 
-def _resource(resource: str, owned: bool) -> Lowerer:
+def _make_resource(resource: str, owned: bool) -> Lowerer:
     number = resource_number(resource) if resource else 0
 
     def lower(value: Any, address: int, arena: Arena) -> None:

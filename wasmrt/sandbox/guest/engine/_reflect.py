@@ -61,7 +61,7 @@ class _Reflection:
             if item.kind == _ITEM_INSTANCE:
                 interfaces.append(self._interface(name, item.of))
             elif item.kind == _ITEM_FUNC:
-                functions.append((name, self._func(item.of)))
+                functions.append((name, self._read_function(item.of)))
             elif item.kind != _ITEM_TYPE:
                 other.append(name)
         return tuple(interfaces), tuple(functions), tuple(other)
@@ -74,7 +74,7 @@ class _Reflection:
             item = _ffi.Item()
             _ffi.extern_type(extern, ctypes.addressof(item))
             try:
-                yield _name(text, size), item
+                yield _read_name(text, size), item
             finally:
                 _ffi.item_delete(ctypes.addressof(item))
                 _ffi.extern_delete(extern)
@@ -83,24 +83,24 @@ class _Reflection:
         functions, resources = [], []
         for member, item in self._items(pointer, _ffi.instance_type_export_count, _ffi.instance_type_export_nth):
             if item.kind == _ITEM_FUNC:
-                functions.append((member, self._func(item.of)))
-            elif item.kind == _ITEM_RESOURCE and not self._known_resource(item.of):
+                functions.append((member, self._read_function(item.of)))
+            elif item.kind == _ITEM_RESOURCE and not self._find_resource(item.of):
                 if len(self._resources) == MAX_RESOURCES:
                     raise InvalidComponentError(f"the component has over {MAX_RESOURCES} resources")
                 resources.append(member)
                 self._resources.append((_ffi.resource_type_clone(item.of), resource_key(name, member)))
         return wit.InterfaceType(name, tuple(functions), tuple(resources))
 
-    def _known_resource(self, pointer: int) -> str:
+    def _find_resource(self, pointer: int) -> str:
         # An interface that imports a resource with `use` lists it again; the first interface that lists it defines it.
         return next((key for known, key in self._resources if _ffi.resource_type_equal(known, pointer)), "")
 
-    def _func(self, pointer: int) -> wit.FuncType:
+    def _read_function(self, pointer: int) -> wit.FuncType:
         params = []
         for index in range(_ffi.func_type_param_count(pointer)):
             text, size, kind = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.TypeRef()
             _ffi.func_type_param_nth(pointer, index, *_refs(text, size, kind))
-            params.append((_name(text, size), self._take(kind, 0)))
+            params.append((_read_name(text, size), self._take(kind, 0)))
         result = _ffi.TypeRef()
         has_result = _ffi.func_type_result(pointer, ctypes.addressof(result))
         return wit.FuncType(
@@ -108,7 +108,7 @@ class _Reflection:
         )
 
     def _take(self, ref: _ffi.TypeRef, depth: int) -> wit.WitType:
-        with _owned(ref):
+        with _release_at_end(ref):
             return self._type(ref, depth)
 
     def _type(self, ref: _ffi.TypeRef, depth: int) -> wit.WitType:
@@ -119,14 +119,14 @@ class _Reflection:
         if kind < len(wit.PRIMITIVES):
             return wit.Primitive(wit.PRIMITIVES[kind])
         if kind in (_OWN, _BORROW):
-            return wit.ResourceRef(self._known_resource(of), kind == _OWN)
+            return wit.ResourceRef(self._find_resource(of), kind == _OWN)
         build: Callable[[int, int], wit.WitType] | None = {
             _LIST: self._list,
             _RECORD: self._record,
             _TUPLE: self._tuple,
             _VARIANT: self._variant,
-            _ENUM: lambda p, _: wit.EnumType(_names(p, _ffi.enum_type_names_count, _ffi.enum_type_names_nth)),
-            _FLAGS: lambda p, _: wit.FlagsType(_names(p, _ffi.flags_type_names_count, _ffi.flags_type_names_nth)),
+            _ENUM: lambda p, _: wit.EnumType(_read_names(p, _ffi.enum_type_names_count, _ffi.enum_type_names_nth)),
+            _FLAGS: lambda p, _: wit.FlagsType(_read_names(p, _ffi.flags_type_names_count, _ffi.flags_type_names_nth)),
             _OPTION: self._option,
             _RESULT: self._result,
         }.get(kind)
@@ -157,7 +157,7 @@ class _Reflection:
         for index in range(_ffi.record_type_field_count(pointer)):
             text, size, kind = ctypes.c_void_p(), ctypes.c_size_t(), _ffi.TypeRef()
             _ffi.record_type_field_nth(pointer, index, *_refs(text, size, kind))
-            fields.append((_name(text, size), self._take(kind, depth)))
+            fields.append((_read_name(text, size), self._take(kind, depth)))
         return wit.RecordType(tuple(fields))
 
     def _tuple(self, pointer: int, depth: int) -> wit.WitType:
@@ -173,7 +173,7 @@ class _Reflection:
         for index in range(_ffi.variant_type_case_count(pointer)):
             text, size, has, kind = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_bool(), _ffi.TypeRef()
             _ffi.variant_type_case_nth(pointer, index, *_refs(text, size, has, kind))
-            cases.append((_name(text, size), self._take(kind, depth) if has.value else None))
+            cases.append((_read_name(text, size), self._take(kind, depth) if has.value else None))
         return wit.VariantType(tuple(cases))
 
     def _result(self, pointer: int, depth: int) -> wit.WitType:
@@ -190,7 +190,7 @@ def resource_key(interface: str, resource: str) -> str:
 
 
 @contextmanager
-def _owned(ref: _ffi.TypeRef) -> Iterator[None]:
+def _release_at_end(ref: _ffi.TypeRef) -> Iterator[None]:
     try:
         yield
     finally:
@@ -201,14 +201,14 @@ def _refs(*values: Any) -> tuple[int, ...]:
     return tuple(ctypes.addressof(value) for value in values)
 
 
-def _name(text: ctypes.c_void_p, size: ctypes.c_size_t) -> str:
+def _read_name(text: ctypes.c_void_p, size: ctypes.c_size_t) -> str:
     return ctypes.string_at(text.value or 0, size.value).decode("utf-8") if size.value else ""
 
 
-def _names(pointer: int, count: Any, nth: Any) -> tuple[str, ...]:
+def _read_names(pointer: int, count: Any, nth: Any) -> tuple[str, ...]:
     names = []
     for index in range(count(pointer)):
         text, size = ctypes.c_void_p(), ctypes.c_size_t()
         nth(pointer, index, *_refs(text, size))
-        names.append(_name(text, size))
+        names.append(_read_name(text, size))
     return tuple(names)

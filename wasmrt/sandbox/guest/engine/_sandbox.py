@@ -154,7 +154,7 @@ class Sandbox:
         if error:
             raise fault(error)
         self.started = True
-        linker.component.engine.guest_started()
+        linker.component.engine.count_started_guest()
 
     def call(self, export: Export, *values: Any) -> Any:
         """Call an export with `values`, and return its result, both as Python values.
@@ -255,7 +255,7 @@ class Sandbox:
         (_ffi.store_delete_quick if quick else _ffi.store_delete)(store)
         _arenas.append(self._arena)
         if self.started:
-            self._linker.component.engine.guest_ended()
+            self._linker.component.engine.count_ended_guest()
 
     def close(self) -> None:
         """Call `finish`, `drop` and `release_signals`.

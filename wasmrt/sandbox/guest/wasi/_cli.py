@@ -141,15 +141,15 @@ class Stderr(Captured):
         return super().write(ctx, data)
 
 
-def _environment(_ctx: GuestCall) -> list[tuple[str, str]]:
+def _get_environment(_ctx: GuestCall) -> list[tuple[str, str]]:
     return []
 
 
-def _arguments(ctx: GuestCall) -> list[str]:
+def _get_arguments(ctx: GuestCall) -> list[str]:
     return ctx.part(Program).arguments
 
 
-def _nothing(_ctx: GuestCall) -> None:
+def _get_nothing(_ctx: GuestCall) -> None:
     return None
 
 
@@ -161,30 +161,30 @@ def _exit_with_code(_ctx: GuestCall, code: int) -> None:
     raise GuestExitError(exit_code=code)
 
 
-def _stdin(ctx: GuestCall) -> int:
+def _get_stdin(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(ctx.part(Program).stdin)
 
 
-def _stdout(ctx: GuestCall) -> int:
+def _get_stdout(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(ctx.part(Program).stdout or ctx.part(Stdout))
 
 
-def _stderr(ctx: GuestCall) -> int:
+def _get_stderr(ctx: GuestCall) -> int:
     return ctx.part(Handles).add(ctx.part(Program).stderr or ctx.part(Stderr))
 
 
 INTERFACES = (
     HostInterface(
         "wasi:cli/environment@0.2.0",
-        {"get-environment": _environment, "get-arguments": _arguments, "initial-cwd": _nothing},
+        {"get-environment": _get_environment, "get-arguments": _get_arguments, "initial-cwd": _get_nothing},
     ),
     HostInterface("wasi:cli/exit@0.2.0", {"exit": _exit, "exit-with-code": _exit_with_code}),
-    HostInterface("wasi:cli/stdin@0.2.0", {"get-stdin": _stdin}),
-    HostInterface("wasi:cli/stdout@0.2.0", {"get-stdout": _stdout}),
-    HostInterface("wasi:cli/stderr@0.2.0", {"get-stderr": _stderr}),
+    HostInterface("wasi:cli/stdin@0.2.0", {"get-stdin": _get_stdin}),
+    HostInterface("wasi:cli/stdout@0.2.0", {"get-stdout": _get_stdout}),
+    HostInterface("wasi:cli/stderr@0.2.0", {"get-stderr": _get_stderr}),
     HostInterface("wasi:cli/terminal-input@0.2.0", {}, {"terminal-input": drop_handle}),
     HostInterface("wasi:cli/terminal-output@0.2.0", {}, {"terminal-output": drop_handle}),
-    HostInterface("wasi:cli/terminal-stdin@0.2.0", {"get-terminal-stdin": _nothing}),
-    HostInterface("wasi:cli/terminal-stdout@0.2.0", {"get-terminal-stdout": _nothing}),
-    HostInterface("wasi:cli/terminal-stderr@0.2.0", {"get-terminal-stderr": _nothing}),
+    HostInterface("wasi:cli/terminal-stdin@0.2.0", {"get-terminal-stdin": _get_nothing}),
+    HostInterface("wasi:cli/terminal-stdout@0.2.0", {"get-terminal-stdout": _get_nothing}),
+    HostInterface("wasi:cli/terminal-stderr@0.2.0", {"get-terminal-stderr": _get_nothing}),
 )

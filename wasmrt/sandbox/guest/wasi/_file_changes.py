@@ -24,21 +24,21 @@ from wasmrt.sandbox.guest.wasi._files import File, Folder, Node, join_path, refu
 from wasmrt.sandbox.guest.wasi._io import Handles
 
 
-def _node(ctx: GuestCall, rep: int) -> Node:
+def _get_node(ctx: GuestCall, rep: int) -> Node:
     return ctx.part(Handles).get(rep, Node)
 
 
-def _written(ctx: GuestCall, rep: int) -> Written | Err:
+def _get_written_file(ctx: GuestCall, rep: int) -> Written | Err:
     """Return the file behind the descriptor `rep`, or an error code if the descriptor is not open for writing."""
-    node = _node(ctx, rep)
+    node = _get_node(ctx, rep)
     if isinstance(node, File):
         return Err("bad-descriptor") if node.written is None else node.written
     return Err("is-directory") if ctx.services.max_write_bytes else refuse_write(ctx, node.path)
 
 
-def _path(ctx: GuestCall, rep: int, path: str) -> str | Err:
+def _resolve_path(ctx: GuestCall, rep: int, path: str) -> str | Err:
     """Return `path` in the folder behind the descriptor `rep`, or an error code if the path must not be changed."""
-    base = _node(ctx, rep)
+    base = _get_node(ctx, rep)
     if not isinstance(base, Folder):
         return Err("not-directory")
     whole = join_path(base.path, path)
@@ -48,7 +48,7 @@ def _path(ctx: GuestCall, rep: int, path: str) -> str | Err:
 
 
 def _write(ctx: GuestCall, rep: int, data: bytes, offset: int) -> Ok | Err:
-    file = _written(ctx, rep)
+    file = _get_written_file(ctx, rep)
     if isinstance(file, Err):
         return file
     code = write_at(ctx, file, data, offset)
@@ -56,12 +56,12 @@ def _write(ctx: GuestCall, rep: int, data: bytes, offset: int) -> Ok | Err:
 
 
 def _write_via_stream(ctx: GuestCall, rep: int, offset: int | None = None) -> Ok | Err:
-    file = _written(ctx, rep)
+    file = _get_written_file(ctx, rep)
     return file if isinstance(file, Err) else Ok(ctx.part(Handles).add(FileOutput(file, offset)))
 
 
 def _set_size(ctx: GuestCall, rep: int, size: int) -> Ok | Err:
-    file = _written(ctx, rep)
+    file = _get_written_file(ctx, rep)
     if isinstance(file, Err):
         return file
     code = set_size(ctx, file, size)
@@ -69,18 +69,18 @@ def _set_size(ctx: GuestCall, rep: int, size: int) -> Ok | Err:
 
 
 def _sync(ctx: GuestCall, rep: int) -> Ok | Err:
-    node = _node(ctx, rep)
+    node = _get_node(ctx, rep)
     refused = store(ctx, node.written) if isinstance(node, File) and node.written is not None else None
     return Ok() if refused is None else refused
 
 
 def _make_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
-    whole = _path(ctx, rep, path)
+    whole = _resolve_path(ctx, rep, path)
     return whole if isinstance(whole, Err) else _request_change(ctx, WorkspaceMakeDirectory(whole))
 
 
 def _unlink(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
-    whole = _path(ctx, rep, path)
+    whole = _resolve_path(ctx, rep, path)
     if isinstance(whole, Err):
         return whole
     answer = _request_change(ctx, WorkspaceRemove(whole))
@@ -90,7 +90,7 @@ def _unlink(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
 
 
 def _remove_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
-    whole = _path(ctx, rep, path)
+    whole = _resolve_path(ctx, rep, path)
     if isinstance(whole, Err):
         return whole
     answer = _request_change(ctx, WorkspaceRemove(whole, directory=True))
@@ -98,7 +98,7 @@ def _remove_directory(ctx: GuestCall, rep: int, path: str) -> Ok | Err:
 
 
 def _rename(ctx: GuestCall, rep: int, path: str, target: int, to: str) -> Ok | Err:
-    whole, new = _path(ctx, rep, path), _path(ctx, target, to)
+    whole, new = _resolve_path(ctx, rep, path), _resolve_path(ctx, target, to)
     if isinstance(whole, Err):
         return whole
     if isinstance(new, Err):

@@ -14,7 +14,7 @@ from wasmrt.sandbox.component import Err, Ok
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.replies import HostFailure
 from wasmrt.sandbox.guest.requests import Refuse, WorkspaceWrite
-from wasmrt.sandbox.guest.wasi._io import IoError, OutputStream, failed
+from wasmrt.sandbox.guest.wasi._io import IoError, OutputStream, make_stream_error
 
 _CODES: dict[str, str] = {
     Reason.NOT_FOUND: "no-entry",
@@ -65,7 +65,7 @@ class FileOutput(OutputStream):
         offset = len(self._file.content) if self._offset is None else self._offset
         code = write_at(ctx, self._file, data, offset)
         if code is not None:
-            return failed(ctx, IoError(f"cannot write to the file: {code}", file_code=code))
+            return make_stream_error(ctx, IoError(f"cannot write to the file: {code}", file_code=code))
         if self._offset is not None:
             self._offset += len(data)
         return Ok()

@@ -66,7 +66,9 @@ def open_path(ctx: GuestCall, folder: Folder, path: str) -> Node | Err:
     try:
         return File(whole, _read(ctx, whole, probe=True))
     except HostFailure as failure:
-        return _folder(ctx, whole, folder.read_only) if failure.code == Reason.NOT_A_FILE else _error(failure)
+        return (
+            _open_folder(ctx, whole, folder.read_only) if failure.code == Reason.NOT_A_FILE else _to_error_code(failure)
+        )
 
 
 def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]) -> Node | Err:
@@ -96,7 +98,7 @@ def open_to_write(ctx: GuestCall, folder: Folder, path: str, how: frozenset[str]
             # SECURITY: a guest that keeps a part of the old content also needs permission to read the file.
             content = _read(ctx, whole, probe=False)
         except HostFailure as failure:
-            return _error(failure)
+            return _to_error_code(failure)
     written = open_written(ctx, whole, how, file, content)
     return File(whole, written.content, written)
 
@@ -105,8 +107,8 @@ def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
     try:
         entries = ctx.services.handle(WorkspaceList(folder.path, probe=True))
     except HostFailure as failure:
-        return _error(failure)
-    return Listing([{"type": _kind(entry.is_directory), "name": entry.name} for entry in entries])
+        return _to_error_code(failure)
+    return Listing([{"type": _get_kind(entry.is_directory), "name": entry.name} for entry in entries])
 
 
 def refuse_write(ctx: GuestCall, path: str) -> Err:
@@ -153,17 +155,17 @@ def _read(ctx: GuestCall, path: str, *, probe: bool) -> bytes:
     return content
 
 
-def _kind(is_directory: bool) -> str:
+def _get_kind(is_directory: bool) -> str:
     return "directory" if is_directory else "regular-file"
 
 
-def _folder(ctx: GuestCall, path: str, read_only: bool) -> Folder | Err:
+def _open_folder(ctx: GuestCall, path: str, read_only: bool) -> Folder | Err:
     try:
         ctx.services.handle(WorkspaceList(path, probe=True))
     except HostFailure as failure:
-        return _error(failure)
+        return _to_error_code(failure)
     return Folder(path, read_only)
 
 
-def _error(failure: HostFailure) -> Err:
+def _to_error_code(failure: HostFailure) -> Err:
     return Err(_CODES.get(failure.code, "access"))

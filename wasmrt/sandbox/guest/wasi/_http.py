@@ -44,11 +44,11 @@ from wasmrt.sandbox.guest.wasi._http_request import (
 from wasmrt.sandbox.guest.wasi._io import Handles, IoError, Pollable, drop_handle, subscribe
 
 
-def _headers(kind: type) -> Callable[..., int]:
+def _make_headers_method(kind: type) -> Callable[..., int]:
     return lambda ctx, rep: _http_fields.share(ctx, ctx.part(Handles).get(rep, kind).fields)
 
 
-def _status(ctx: GuestCall, rep: int) -> int:
+def _get_status(ctx: GuestCall, rep: int) -> int:
     return ctx.part(Handles).get(rep, Response).status
 
 
@@ -97,7 +97,7 @@ _TYPES: dict[str, Callable[..., Any]] = {
     "[method]outgoing-request.set-scheme": setter("scheme", is_scheme),
     "[method]outgoing-request.authority": getter("authority"),
     "[method]outgoing-request.set-authority": setter("authority", is_authority),
-    "[method]outgoing-request.headers": _headers(Request),
+    "[method]outgoing-request.headers": _make_headers_method(Request),
     "[constructor]request-options": new_options,
     **timeout("connect-timeout"),
     **timeout("first-byte-timeout"),
@@ -106,8 +106,8 @@ _TYPES: dict[str, Callable[..., Any]] = {
     "[static]outgoing-body.finish": finish_body,
     "[method]future-incoming-response.subscribe": _subscribe(Future),
     "[method]future-incoming-response.get": get_response,
-    "[method]incoming-response.status": _status,
-    "[method]incoming-response.headers": _headers(Response),
+    "[method]incoming-response.status": _get_status,
+    "[method]incoming-response.headers": _make_headers_method(Response),
     "[method]incoming-response.consume": _consume,
     "[method]incoming-body.stream": incoming_stream,
     "[static]incoming-body.finish": finish_incoming,

@@ -20,7 +20,7 @@ from wasmrt.sandbox.guest.wasi._io import (
     IoError,
     OutputStream,
     Pollable,
-    failed,
+    make_stream_error,
 )
 
 _HTTP_BYTES = "bytes of HTTP"
@@ -87,7 +87,7 @@ class Body:
         self.closed = False
         self.has_stream = False
 
-    def size_error(self, size: int) -> Case:
+    def make_size_error(self, size: int) -> Case:
         """Return the error code for a body of the wrong size."""
         return Case(f"HTTP-{'response' if self.is_response else 'request'}-body-size", size)
 
@@ -113,7 +113,9 @@ def _refuse_oversized_body(ctx: GuestCall, body: Body) -> Err:
     elif body.limit != body.declared:
         # Recorded, because language runtimes trap on stream errors, and the trap does not contain the reason.
         ctx.services.handle(Refuse(Reason.REQUEST_TOO_LARGE, "a body", body.limit))
-    return failed(ctx, IoError(f"the body may have {body.limit} bytes", http_code=body.size_error(body.limit)))
+    return make_stream_error(
+        ctx, IoError(f"the body may have {body.limit} bytes", http_code=body.make_size_error(body.limit))
+    )
 
 
 class Receiving(InputStream):
@@ -132,7 +134,7 @@ class Receiving(InputStream):
                 self._receive(ctx, self._response)
             except HostFailure as failure:
                 self.close()
-                return failed(ctx, IoError(failure.message, http_code=error_code(failure)))
+                return make_stream_error(ctx, IoError(failure.message, http_code=error_code(failure)))
         if not self._ready and self._response is None:
             return CLOSED
         piece, self._ready = self._ready[:count], self._ready[count:]
@@ -221,7 +223,7 @@ def finish_body(ctx: GuestCall, rep: int, trailers: int | None) -> Ok | Err:
         handles.drop(trailers)
         return Err(Case("internal-error", "trailers are not sent"))
     if body.declared is not None and len(body.content) != body.declared:
-        return Err(body.size_error(len(body.content)))
+        return Err(body.make_size_error(len(body.content)))
     body.finished = True
     return Ok()
 

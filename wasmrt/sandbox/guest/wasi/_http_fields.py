@@ -79,7 +79,7 @@ def check_fields(ctx: GuestCall, entries: list[Entry]) -> Fields | Err:
         BudgetExceededError: there are too many entries, or they are too large.
     """
     _check_size(ctx, entries, entries)
-    return _problem(entries) or Fields(list(entries))
+    return _find_problem(entries) or Fields(list(entries))
 
 
 def get(ctx: GuestCall, rep: int, name: str) -> list[bytes]:
@@ -132,14 +132,14 @@ def _change(ctx: GuestCall, fields: Fields, kept: list[Entry], added: list[Entry
         return _INVALID
     entries = kept + added
     _check_size(ctx, entries, added)
-    problem = _problem(added)
+    problem = _find_problem(added)
     if problem is not None:
         return problem
     fields.entries = entries
     return Ok()
 
 
-def _problem(entries: list[Entry]) -> Err | None:
+def _find_problem(entries: list[Entry]) -> Err | None:
     # SECURITY: a field must not contain CR, LF or NUL.
     if not all(is_token(name) and _VALUE.match(value) for name, value in entries):
         return _INVALID
@@ -148,15 +148,15 @@ def _problem(entries: list[Entry]) -> Err | None:
 
 def _check_size(ctx: GuestCall, entries: list[Entry], added: list[Entry]) -> None:
     """Check the number and size of `entries`, and charge the call's budget for the entries in `added`."""
-    size = _size(entries)
+    size = _count_bytes(entries)
     if len(entries) > MAX_HEADERS or size > MAX_HEADER_BYTES:
         raise BudgetExceededError(
             f"the guest created {len(entries):,} headers of {size:,} bytes",
             limit=MAX_HEADERS, used=len(entries), setting="limits.MAX_HEADERS",
             hint=f"a request may have {MAX_HEADERS} headers of {MAX_HEADER_BYTES:,} bytes in total",
         )  # fmt: skip
-    charge(ctx, _size(added) + _ENTRY_BYTES * len(added))
+    charge(ctx, _count_bytes(added) + _ENTRY_BYTES * len(added))
 
 
-def _size(entries: list[Entry]) -> int:
+def _count_bytes(entries: list[Entry]) -> int:
     return sum(len(name) + len(value) for name, value in entries)

@@ -64,7 +64,7 @@ def _request_value(read: Callable[[IncomingRequest], Any]) -> Callable[..., Any]
     return lambda ctx, rep: read(ctx.part(Handles).get(rep, IncomingRequest))
 
 
-def _headers(kind: type[IncomingRequest] | type[OutgoingResponse]) -> Callable[..., int]:
+def _make_headers_method(kind: type[IncomingRequest] | type[OutgoingResponse]) -> Callable[..., int]:
     return lambda ctx, rep: _http_fields.share(ctx, ctx.part(Handles).get(rep, kind).fields)
 
 
@@ -91,7 +91,7 @@ def _set_status(ctx: GuestCall, rep: int, status: int) -> Ok | Err:
     return Ok()
 
 
-def _response_body(ctx: GuestCall, rep: int) -> Ok | Err:
+def _get_response_body(ctx: GuestCall, rep: int) -> Ok | Err:
     response = ctx.part(Handles).get(rep, OutgoingResponse)
     if response.body is not None:
         return Err()
@@ -115,12 +115,12 @@ MEMBERS: dict[str, Callable[..., Any]] = {
     "[method]incoming-request.path-with-query": _request_value(lambda request: request.path),
     "[method]incoming-request.scheme": _request_value(lambda request: Case("HTTP")),
     "[method]incoming-request.authority": _request_value(lambda request: AUTHORITY),
-    "[method]incoming-request.headers": _headers(IncomingRequest),
+    "[method]incoming-request.headers": _make_headers_method(IncomingRequest),
     "[method]incoming-request.consume": _consume,
     "[constructor]outgoing-response": _new_response,
     "[method]outgoing-response.status-code": _status,
     "[method]outgoing-response.set-status-code": _set_status,
-    "[method]outgoing-response.headers": _headers(OutgoingResponse),
-    "[method]outgoing-response.body": _response_body,
+    "[method]outgoing-response.headers": _make_headers_method(OutgoingResponse),
+    "[method]outgoing-response.body": _get_response_body,
     "[static]response-outparam.set": _set,
 }

@@ -17,10 +17,12 @@ from wasmrt.sandbox.guest.engine import HostInterface
 
 def unreachable(resource: str, methods: str) -> dict[str, Callable[..., Any]]:
     """Return functions for the `methods` of a resource that guests never receive; each raises `InternalError`."""
-    return {f"[method]{resource}.{method}": _method(f"{resource}.{method}") for method in methods.split()}
+    return {
+        f"[method]{resource}.{method}": _make_unreachable_method(f"{resource}.{method}") for method in methods.split()
+    }
 
 
-def _method(name: str) -> Callable[..., Any]:
+def _make_unreachable_method(name: str) -> Callable[..., Any]:
     def raise_error(*_: object) -> Any:
         raise InternalError(f"{name} was called, but no guest receives a {name.partition('.')[0]}")
 
@@ -144,7 +146,7 @@ class OutputStream:
         raise NotImplementedError
 
 
-def failed(ctx: GuestCall, error: IoError) -> Err:
+def make_stream_error(ctx: GuestCall, error: IoError) -> Err:
     """Return a stream error with an error resource."""
     return Err(Case("last-operation-failed", ctx.part(Handles).add(error)))
 
@@ -167,7 +169,7 @@ def skip(ctx: GuestCall, rep: int, count: int) -> Ok | Err:
 def write(ctx: GuestCall, rep: int, data: bytes) -> Ok | Err:
     """Write at most one chunk; more violates the contract of `check-write` and is a stream error."""
     if len(data) > MAX_STREAM_CHUNK_BYTES:
-        return failed(ctx, IoError(f"a write may have {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
+        return make_stream_error(ctx, IoError(f"a write may have {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
     return ctx.part(Handles).get(rep, OutputStream).write(ctx, data)
 
 
@@ -214,7 +216,7 @@ def _block(ctx: GuestCall, rep: int) -> None:
     _wait(ctx, [ctx.part(Pollables).get(rep, Pollable)])
 
 
-def _ready(ctx: GuestCall, rep: int) -> bool:
+def _is_ready(ctx: GuestCall, rep: int) -> bool:
     due = ctx.part(Pollables).get(rep, Pollable).due()
     return due == 0 or due <= ctx.clock.monotonic_ns()
 
@@ -242,7 +244,7 @@ INTERFACES = (
     HostInterface("wasi:io/error@0.2.0", {"[method]error.to-debug-string": _debug_string}, {"error": drop_handle}),
     HostInterface(
         "wasi:io/poll@0.2.0",
-        {"poll": _poll, "[method]pollable.ready": _ready, "[method]pollable.block": _block},
+        {"poll": _poll, "[method]pollable.ready": _is_ready, "[method]pollable.block": _block},
         {"pollable": drop_pollable},
     ),
     HostInterface(

@@ -59,13 +59,13 @@ def detect(linker: Linker, data: bytes) -> World:
         return handler_world(linker, handler)
     # Importing the JSON codecs for all WIT types takes a twentieth of a short program's start time, and tools of
     # wasmrt's worlds do not need them.
-    from wasmrt.sandbox.guest.worlds._generic import generic_world, nothing_to_run
+    from wasmrt.sandbox.guest.worlds._generic import explain_nothing_to_run, generic_world
 
     generic = generic_world(linker, data)
     if generic is not None:
         return generic
     raise UnknownWorldError(
-        nothing_to_run(kind),
+        explain_nothing_to_run(kind),
         hint=f"export {worlds.TOOL_WORLD.export}, near:agent/tool, wasi:http/incoming-handler, or functions with plain "
         "types (no resources)",
     )
@@ -77,13 +77,13 @@ def tool_world(linker: Linker, world: worlds.World) -> World:
     Raises:
         InvalidComponentError: the component exports the world's interface with different functions or types.
     """
-    found = _exports(linker, world.export)
+    found = _find_exports(linker, world.export)
     if world is worlds.TOOL_WORLD:
         return _ProviderWorld(world.export, found["describe"], found["call"])
     return _AgentWorld(world.export, found["execute"], found["schema"], found["description"], world.has_typed_failures)
 
 
-def _exports(linker: Linker, interface: str) -> dict[str, Export]:
+def _find_exports(linker: Linker, interface: str) -> dict[str, Export]:
     exported = linker.component.type.export(interface)
     assert exported is not None
     found = {}
@@ -109,8 +109,8 @@ class _AgentWorld(NamedTuple):
 
     def describe(self, sandbox: Sandbox, name: str) -> list[ToolSpec]:
         problems: list[str] = []
-        description = _description(sandbox.call(self.description), problems)
-        schema, problem = _schema(_checkable(sandbox.call(self.schema), problems), problems)
+        description = _read_description(sandbox.call(self.description), problems)
+        schema, problem = _read_schema(_remove_unusable_patterns(sandbox.call(self.schema), problems), problems)
         return [ToolSpec(name, description, schema, problems=tuple(problems), schema_problem=problem)]
 
     def run(self, sandbox: Sandbox, call: GuestCall, tool: ToolSpec, params: str, context: str | None) -> str:
@@ -139,10 +139,10 @@ class _ProviderWorld(NamedTuple):
             if not tool or tool != offered["name"] or tool in specs:
                 continue  # the name is unprintable or a duplicate, so no caller could select this tool
             notes = offered["annotations"]
-            schema, problem = _schema(offered["schema"], problems)
+            schema, problem = _read_schema(offered["schema"], problems)
             specs[tool] = ToolSpec(
                 tool,
-                _description(offered["description"], problems),
+                _read_description(offered["description"], problems),
                 schema,
                 read_only=notes["read-only"],
                 destructive=notes["destructive"],
@@ -159,13 +159,13 @@ class _ProviderWorld(NamedTuple):
         return str(answer.value)
 
 
-def _description(text: str, problems: list[str]) -> str:
+def _read_description(text: str, problems: list[str]) -> str:
     if len(text.encode("utf-8", "replace")) > MAX_DESCRIPTION_BYTES:
         problems.append(f"the description is over {MAX_DESCRIPTION_BYTES} bytes and was truncated")
     return printable_line(text, MAX_DESCRIPTION_BYTES)
 
 
-def _checkable(text: str, problems: list[str]) -> str:
+def _remove_unusable_patterns(text: str, problems: list[str]) -> str:
     """Return a schema without the patterns that the host cannot check; the guest checks its params itself."""
     problem = schema_problem(text)
     if problem is None or schema_problem(reduced := without_unusable_patterns(text)) is not None:
@@ -174,7 +174,7 @@ def _checkable(text: str, problems: list[str]) -> str:
     return reduced
 
 
-def _schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
+def _read_schema(text: str, problems: list[str]) -> tuple[dict[str, Any], str]:
     """Return a tool's schema, and the reason why the guest's schema was replaced (empty if it was not replaced)."""
     problem = schema_problem(text)
     if problem is None:

@@ -53,7 +53,7 @@ def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
     return GenericWorld(exports, tuple(specs)) if specs else None
 
 
-def nothing_to_run(kind: ComponentType) -> str:
+def explain_nothing_to_run(kind: ComponentType) -> str:
     """Return the error message for a component without runnable exports.
 
     The message includes the reason why the first exported function cannot be run.

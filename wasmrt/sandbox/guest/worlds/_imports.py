@@ -121,12 +121,12 @@ def _decode(content: Ok | Err, *, final: bool) -> Ok | Err:
 
 def list_entries(ctx: GuestCall, path: str) -> Ok | Err:
     listed = result(as_failure, ctx.services.handle, WorkspaceList(path))
-    return listed if isinstance(listed, Err) else Ok([_entry(entry) for entry in listed.value])
+    return listed if isinstance(listed, Err) else Ok([_to_entry(entry) for entry in listed.value])
 
 
 def stat(ctx: GuestCall, path: str) -> Ok | Err:
     found = result(as_failure, ctx.services.handle, WorkspaceStat(path))
-    return found if isinstance(found, Err) else Ok(_entry(found.value))
+    return found if isinstance(found, Err) else Ok(_to_entry(found.value))
 
 
 def write_text(ctx: GuestCall, path: str, content: str, new: bool) -> Ok | Err:
@@ -137,7 +137,7 @@ def remove(ctx: GuestCall, path: str, kind: str) -> Ok | Err:
     return result(as_failure, ctx.services.handle, WorkspaceRemove(path, directory=kind == "directory"))
 
 
-def _entry(entry: DirectoryEntry) -> dict[str, Any]:
+def _to_entry(entry: DirectoryEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
         "kind": "directory" if entry.is_directory else "file",
@@ -146,11 +146,11 @@ def _entry(entry: DirectoryEntry) -> dict[str, Any]:
 
 
 def agent_request(ctx: GuestCall, *asked: Any) -> Ok | Err:
-    return result(as_text, _agent, ctx, *asked)
+    return result(as_text, _send_agent_request, ctx, *asked)
 
 
 def agent_request_typed(ctx: GuestCall, *asked: Any) -> Ok | Err:
-    return result(as_http_failure, _agent, ctx, *asked)
+    return result(as_http_failure, _send_agent_request, ctx, *asked)
 
 
 def fetch(ctx: GuestCall, request: dict[str, Any]) -> Ok | Err:
@@ -165,10 +165,10 @@ def _fetch(ctx: GuestCall, request: dict[str, Any]) -> dict[str, Any]:
     return {"status": status, "headers": [{"name": name, "value": value} for name, value in received], "body": body}
 
 
-def _agent(
+def _send_agent_request(
     ctx: GuestCall, method: str, url: str, headers_json: str, body: bytes | None, timeout_ms: int | None
 ) -> dict[str, Any]:
-    status, headers, received = _send(ctx, method, url, _headers(headers_json), body, timeout_ms)
+    status, headers, received = _send(ctx, method, url, _read_headers(headers_json), body, timeout_ms)
     joined: dict[str, str] = {}
     for name, value in headers:
         # In this world, headers are an object with unique names, so values are joined as in RFC 9110, section 5.3.
@@ -177,7 +177,7 @@ def _agent(
     return {"status": status, "headers-json": json.dumps(joined), "body": received}
 
 
-def _headers(text: str) -> tuple[tuple[str, str], ...]:
+def _read_headers(text: str) -> tuple[tuple[str, str], ...]:
     if not text.strip():
         return ()
     if len(text) > MAX_HEADER_BYTES:
@@ -243,13 +243,13 @@ _TOOL: dict[str, dict[str, Callable[..., Any]]] = {
 def interfaces() -> tuple[HostInterface, ...]:
     """Return the interfaces of near:agent and wasmrt:tool that a guest may import."""
     return tuple(
-        HostInterface(name, _functions(world, name), signatures=worlds.signatures(name))
+        HostInterface(name, _get_functions(world, name), signatures=worlds.signatures(name))
         for world in worlds.ALL_WORLDS
         for name in world.imports
     )
 
 
-def _functions(world: worlds.World, interface: str) -> dict[str, Callable[..., Any]]:
+def _get_functions(world: worlds.World, interface: str) -> dict[str, Callable[..., Any]]:
     if world is worlds.TOOL_WORLD:
         return _TOOL[interface.partition("/")[2].partition("@")[0]]
     return _AGENT_TYPED if world.has_typed_failures else _AGENT

@@ -77,8 +77,8 @@ class ProgramWorld(NamedTuple):
             InvalidParametersError: the params are not strings, or the context has an invalid folder.
         """
         given = json.loads(params)
-        arguments, stdin = _input(given)
-        stdout, stderr = call.part(Program).start([tool.name, *arguments], stdin, _folders(context))
+        arguments, stdin = _read_input(given)
+        stdout, stderr = call.part(Program).start([tool.name, *arguments], stdin, _read_folders(context))
         try:
             code = self._exit_code(sandbox, call)
         except BaseException:
@@ -101,7 +101,7 @@ class ProgramWorld(NamedTuple):
             return ended.exit_code
 
 
-def _input(given: dict[str, Any]) -> tuple[list[str], bytes]:
+def _read_input(given: dict[str, Any]) -> tuple[list[str], bytes]:
     # A package can replace the schema by one that accepts other types.
     arguments, text = given.get("args", []), given.get("stdin", "")
     if not isinstance(text, str) or not isinstance(arguments, list) or not all(isinstance(a, str) for a in arguments):
@@ -111,7 +111,7 @@ def _input(given: dict[str, Any]) -> tuple[list[str], bytes]:
     return arguments, text.encode("utf-8", "replace")
 
 
-def _folders(context: str | None) -> tuple[ProgramFolder, ...]:
+def _read_folders(context: str | None) -> tuple[ProgramFolder, ...]:
     given = None if context is None else json.loads(context)
     if not isinstance(given, dict):
         return (ProgramFolder("/", ""),)

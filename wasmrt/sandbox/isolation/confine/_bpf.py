@@ -77,7 +77,7 @@ def assemble(rules: Mapping[int, Rule], *, default: int, unknown: int, first_unk
     Raises:
         ValueError: the program exceeds the kernel's maximum length.
     """
-    spans = _spans(rules, default, unknown, first_unknown)
+    spans = _split_spans(rules, default, unknown, first_unknown)
     program = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_IF_EQUAL, 1, 0, architecture),
@@ -90,7 +90,7 @@ def assemble(rules: Mapping[int, Rule], *, default: int, unknown: int, first_unk
     return b"".join(pack("=HBBI", *instruction) for instruction in program)
 
 
-def _spans(
+def _split_spans(
     rules: Mapping[int, Rule], default: int, unknown: int, first_unknown: int
 ) -> list[tuple[int, list[Instruction]]]:
     """Split the number range into spans with the same code; return pairs of first number and code."""
@@ -104,7 +104,7 @@ def _spans(
     for number in sorted(rules):
         if number > following:
             add(following, [(_RETURN, 0, 0, default)])
-        add(number, _rule(rules[number], default))
+        add(number, _assemble_rule(rules[number], default))
         following = number + 1
     if following < first_unknown:
         add(following, [(_RETURN, 0, 0, default)])
@@ -125,16 +125,16 @@ def _search(spans: list[tuple[int, list[Instruction]]]) -> list[Instruction]:
     return [(_IF_AT_LEAST, 0, 1, first), (_JUMP, 0, 0, len(below)), *below, *above]
 
 
-def _rule(rule: Rule, default: int) -> list[Instruction]:
+def _assemble_rule(rule: Rule, default: int) -> list[Instruction]:
     code: list[Instruction] = []
     for clause in rule.clauses:
-        code += _clause(clause)
+        code += _assemble_clause(clause)
         if not clause:
             return code  # an empty clause matches any arguments
     return [*code, (_RETURN, 0, 0, default if rule.otherwise is None else rule.otherwise)]
 
 
-def _clause(clause: Clause) -> list[Instruction]:
+def _assemble_clause(clause: Clause) -> list[Instruction]:
     """Return code that allows the call if every check matches, and otherwise continues after the clause."""
     code: list[Instruction] = [(_RETURN, 0, 0, ALLOW)]
     for check in reversed(clause):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 
 from wasmrt.sandbox.isolation.confine._bpf import ALWAYS, KILL, TRAP, Check, Clause, Rule, assemble, errno_action
-from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, audit_architecture, numbers
+from wasmrt.sandbox.isolation.confine._syscalls import MACHINE, audit_architecture, list_numbers
 
 Group = dict[str, Rule]
 
@@ -94,7 +94,7 @@ def compile_filter(
     if report is not None:
         reporting = allow_if_all(Check(0, (report,)))
         rules["write"] = rules["write"].union(reporting) if "write" in rules else reporting
-    known = numbers(machine)
+    known = list_numbers(machine)
     return assemble(
         {known[name]: rule for name, rule in rules.items() if name in known},
         default=default,
@@ -121,7 +121,7 @@ _ANY, _TCP, _UDP = 0, 6, 17
 _MSG_FASTOPEN = 0x20000000
 
 
-def _creating(flags: int, mode: int) -> tuple[Clause, ...]:
+def _make_creating_clauses(flags: int, mode: int) -> tuple[Clause, ...]:
     """Return clauses for an open call that creates no file, or no set-user-ID file."""
     return (without(flags, _O_CREATES),), (without(mode, _SET_ID),)
 
@@ -137,8 +137,8 @@ _FILES: Group = {
         " chown lchown fchown fchownat"
     ),
     # SECURITY: no set-user-ID file may be created for other users to run. The mode of openat2 is in memory.
-    "open": Rule(_creating(1, 2)),
-    "openat": Rule(_creating(2, 3)),
+    "open": Rule(_make_creating_clauses(1, 2)),
+    "openat": Rule(_make_creating_clauses(2, 3)),
     **dict.fromkeys(("creat", "chmod", "fchmod"), allow_if_all(without(1, _SET_ID))),
     **dict.fromkeys(("fchmodat", "fchmodat2"), allow_if_all(without(2, _SET_ID))),
     "mknod": allow_if_all(Check(1, (0, _REGULAR, _FIFO), _FILE_TYPE | _SET_ID)),
@@ -198,14 +198,14 @@ PROGRAM = (*_UNWATCHING, _WATCHING)
 """Groups for a program without network access."""
 
 
-def _grouped(groups: tuple[Group, ...]) -> tuple[Group, ...]:
+def _remove_group_calls(groups: tuple[Group, ...]) -> tuple[Group, ...]:
     """Return the groups without the calls with which a process leaves its process group."""
     return tuple({name: each for name, each in group.items() if name not in ("setsid", "setpgid")} for group in groups)
 
 
-GROUPED_PROGRAM = _grouped(PROGRAM)
+GROUPED_PROGRAM = _remove_group_calls(PROGRAM)
 """SECURITY: for programs that cannot leave their process group, so that killing the group ends all their processes."""
-COMMAND = _grouped(_UNWATCHING)
+COMMAND = _remove_group_calls(_UNWATCHING)
 """SECURITY: for a shell, which must not watch files that were not granted: Landlock does not cover inotify."""
 
 NETWORK: Group = {

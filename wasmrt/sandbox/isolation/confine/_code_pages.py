@@ -31,7 +31,7 @@ def protect_code_pages() -> None:
     """
     maps = open_own_maps()
     try:
-        for start, size, is_shared in list(_changeable_code(maps)):
+        for start, size, is_shared in list(_iter_changeable_code(maps)):
             if is_shared:
                 code = ctypes.string_at(start, size)
                 _libc.syscall("mmap", start, size, _READ | _WRITE, _PRIVATE | _FIXED | _ANONYMOUS, -1, 0)
@@ -47,14 +47,14 @@ def check_code_pages(maps: int) -> None:
     Raises:
         ConfineError: executable memory is writable.
     """
-    for _, size, _ in _changeable_code(maps):
+    for _, size, _ in _iter_changeable_code(maps):
         raise ConfineError(
             f"expected no memory that is writable and executable, got {size} bytes",
             hint="please report it, with the versions of Python and libffi",
         )
 
 
-def _changeable_code(maps: int) -> Iterator[tuple[int, int, bool]]:
+def _iter_changeable_code(maps: int) -> Iterator[tuple[int, int, bool]]:
     """Yield start, size and whether the mapping is shared, for each executable mapping that is writable or shared.
 
     SECURITY: mremap(2) duplicates a shared mapping, and the duplicate can be made writable.

@@ -25,7 +25,7 @@ _RULE_PATH, _RULE_PORT = 1, 2
 _GET_VERSION = 1
 
 
-def abi() -> int:
+def read_abi() -> int:
     """Return the Landlock ABI version of the kernel, or 0 if it has none."""
     try:
         return _libc.syscall("landlock_create_ruleset", 0, 0, _GET_VERSION)
@@ -55,7 +55,7 @@ class Ruleset:
         connect: Sequence[int] | None,
         optional: frozenset[str] = frozenset(),
     ) -> None:
-        version = abi()
+        version = read_abi()
         if connect and version < NETWORK_ABI:
             # SECURITY: never allow more ports than were named.
             raise ConfineError(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 
-from wasmrt.sandbox.isolation.confine._syscalls import SUPPORTED, numbers
+from wasmrt.sandbox.isolation.confine._syscalls import SUPPORTED, list_numbers
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -15,7 +15,7 @@ PR_CAP_AMBIENT = 47
 PR_CAP_AMBIENT_CLEAR_ALL = 4
 
 _long = ctypes.c_long
-NUMBERS = numbers() if SUPPORTED else {}
+NUMBERS = list_numbers() if SUPPORTED else {}
 
 if SUPPORTED:
     _library = ctypes.CDLL(None, use_errno=True)

@@ -15,7 +15,7 @@ from wasmrt.core.errors import ConfineError
 ON_MACOS: bool = sys.platform == "darwin"
 
 
-def profile(
+def write_profile(
     read: Iterable[str], write: Iterable[str], execute: Iterable[str], connect: Sequence[int] | None
 ) -> str | None:
     """Return a sandbox profile (SBPL) that denies everything not listed, or None on other systems."""

@@ -36,14 +36,14 @@ def send(over: int, active: Collection[str]) -> None:
             hint="wasmrt doctor shows network-outlet; allow unprivileged user namespaces, or grant no network",
         )
     try:
-        listener = _listening()
+        listener = _open_listener()
         with listener, socket.socket(fileno=os.dup(over)) as channel:
             channel.sendmsg([b"d"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [listener.fileno()]))])
     except OSError as error:
         raise ConfineError(f"cannot set up the network namespace: {error.strerror}") from error
 
 
-def _listening() -> socket.socket:
+def _open_listener() -> socket.socket:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
         (flags,) = unpack("16xH22x", fcntl.ioctl(control, _SIOCGIFFLAGS, pack(_REQUEST, b"lo", 0)))
         fcntl.ioctl(control, _SIOCSIFFLAGS, pack(_REQUEST, b"lo", flags | _IFF_UP))

@@ -7,7 +7,7 @@ from typing import Literal, TypedDict, Unpack
 
 from wasmrt.core.errors import ConfineError
 from wasmrt.sandbox.isolation.confine._calls import KILLED, LISTED, NETWORK, NOT_THERE, OUTLET, REFUSED, compile_filter
-from wasmrt.sandbox.isolation.confine._landlock import NETWORK_ABI, abi
+from wasmrt.sandbox.isolation.confine._landlock import NETWORK_ABI, read_abi
 from wasmrt.sandbox.isolation.confine._macos import ON_MACOS
 from wasmrt.sandbox.isolation.confine._outlet import OUTLET_PORT
 from wasmrt.sandbox.isolation.confine._sealing import CORE, Plan, Prepared
@@ -77,7 +77,7 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
         raise ConfineError(f"a {confinement.kind} can have either an outlet or network access, not both")
     if outlet is not None and not SUPPORTED:
         raise ConfineError("an outlet needs network namespaces, which this platform does not support")
-    if outlet is not None and abi() >= NETWORK_ABI:
+    if outlet is not None and read_abi() >= NETWORK_ABI:
         connect = (OUTLET_PORT,)  # a second layer: the namespace has no other listening port
     if mode == "log" and confinement.executes:
         raise ConfineError('mode "log" is only for workers: executing a program removes its signal handler')
@@ -92,8 +92,8 @@ def plan(confinement: Confinement, **specifics: Unpack[Specifics]) -> Plan:
         write=confinement.write + write,
         execute=confinement.execute + execute,
         optional=tuple(usual - {*read, *write, *execute}),
-        connect=_ports(connect, is_open=network or outlet is not None),
-        limits=_limits(confinement, specifics.get("cpu_seconds")),
+        connect=_list_ports(connect, is_open=network or outlet is not None),
+        limits=_list_limits(confinement, specifics.get("cpu_seconds")),
         data_bytes=specifics.get("data_bytes", confinement.limits.data_bytes),
         data_relative=not confinement.executes,
         new_processes=confinement.limits.new_processes,
@@ -124,7 +124,7 @@ def confine(confinement: Confinement, before_filter: Callable[[], None] | None =
     return prepare(confinement).apply(before_filter)
 
 
-def _ports(connect: Collection[int] | None, *, is_open: bool) -> tuple[int, ...] | None:
+def _list_ports(connect: Collection[int] | None, *, is_open: bool) -> tuple[int, ...] | None:
     return tuple(connect or ()) if connect is not None or not is_open else None
 
 
@@ -139,7 +139,7 @@ def _filter(
     return compile_filter(calls, default=default, unknown=unknown, report=report)
 
 
-def _limits(confinement: Confinement, cpu_seconds: int | None) -> tuple[tuple[str, int], ...]:
+def _list_limits(confinement: Confinement, cpu_seconds: int | None) -> tuple[tuple[str, int], ...]:
     limits = confinement.limits
     values = {
         "CORE": 0,

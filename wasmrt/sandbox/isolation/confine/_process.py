@@ -143,7 +143,7 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
     The user keeps the same ID in a new user namespace. The process must have a single thread.
     """
     names = tuple(names)
-    if not names or not _user_namespace_works():
+    if not names or not _test_user_namespace():
         return ()
     try:
         _unshare(names)
@@ -152,7 +152,7 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
     return names
 
 
-def _user_namespace_works() -> bool:
+def _test_user_namespace() -> bool:
     """Test a user namespace in a child process: a process that may not map its ID in one cannot leave it."""
     child = os.fork()
     if child == 0:

@@ -65,9 +65,9 @@ class Prepared:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._filter = _seccomp.Filter(plan.filter) if SUPPORTED and _seccomp.available() else None
-        self._landlock = SUPPORTED and _landlock.abi() > 0
-        self._profile = _macos.profile(plan.read, plan.write, plan.execute, plan.connect)
+        self._filter = _seccomp.Filter(plan.filter) if SUPPORTED and _seccomp.is_available() else None
+        self._landlock = SUPPORTED and _landlock.read_abi() > 0
+        self._profile = _macos.write_profile(plan.read, plan.write, plan.execute, plan.connect)
         self._reporter = _seccomp.Reporter(plan.report) if SUPPORTED and plan.report is not None else None
         self._require(self._expected())
         self._ruleset = self._rules() if self._landlock else None

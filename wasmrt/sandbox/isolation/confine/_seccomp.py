@@ -43,7 +43,7 @@ class Filter:
             raise OSError(errno.EBUSY, "seccomp: the filter could not be applied to every thread")
 
 
-def available() -> bool:
+def is_available() -> bool:
     """Return whether the kernel supports filters that kill a process."""
     action = ctypes.c_uint32(0x80000000)
     try:

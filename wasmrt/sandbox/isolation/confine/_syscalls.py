@@ -87,7 +87,7 @@ SUPPORTED = sys.platform == "linux" and MACHINE in _TABLES and sys.maxsize > 2**
 """True if the tables contain this process's system calls."""
 
 
-def numbers(machine: str = MACHINE) -> dict[str, int]:
+def list_numbers(machine: str = MACHINE) -> dict[str, int]:
     """Return the call numbers by name for `machine`."""
     runs = _TABLES[machine][0] | _SHARED
     return {name: first + offset for first, names in runs.items() for offset, name in enumerate(names.split())}

@@ -128,7 +128,7 @@ _SYSTEM = (
 _ENVIRONMENT = ("PATH", "LANG", "LC_ALL", "LC_CTYPE", "TZ", "TERM")
 
 
-def _program(
+def _declare_program(
     kind: Kind, limits: ProcessLimits, *, parent_death: bool, calls: tuple[Group, ...] = PROGRAM
 ) -> Confinement:
     """Declare a kind of third-party program: it may read and execute the system's files, but none of the user's."""
@@ -146,7 +146,7 @@ def _program(
     )
 
 
-SHELL = _program(
+SHELL = _declare_program(
     Kind.SHELL,
     ProcessLimits(data_bytes=4 * _GIB, cpu_seconds=600, new_processes=256, file_bytes=_GIB, descriptors=1024),
     parent_death=True,
@@ -154,7 +154,7 @@ SHELL = _program(
 )
 """A command written by an agent. The thread that starts it waits for its end. All its processes stay in one group."""
 
-NATIVE_PLUGIN = _program(
+NATIVE_PLUGIN = _declare_program(
     Kind.NATIVE_PLUGIN,
     ProcessLimits(data_bytes=2 * _GIB, new_processes=64, file_bytes=_GIB, descriptors=1024),
     parent_death=True,
@@ -162,7 +162,7 @@ NATIVE_PLUGIN = _program(
 )
 """A native plugin, for one call. The thread that starts it waits for its end. All its processes stay in one group."""
 
-MCP_SERVER = _program(
+MCP_SERVER = _declare_program(
     Kind.MCP_SERVER,
     ProcessLimits(data_bytes=4 * _GIB, new_processes=256, file_bytes=_GIB, descriptors=1024),
     parent_death=False,
@@ -172,7 +172,7 @@ MCP_SERVER = _program(
 its processes stay in one group.
 """
 
-BUILD_TOOL = _program(
+BUILD_TOOL = _declare_program(
     Kind.BUILD_TOOL,
     ProcessLimits(data_bytes=8 * _GIB, cpu_seconds=3600, new_processes=1024, file_bytes=4 * _GIB, descriptors=4096),
     parent_death=True,

@@ -33,7 +33,7 @@ class Layer(NamedTuple):
 def layers() -> tuple[Layer, ...]:
     """Return every layer and whether it works, as tested by a short-lived process; takes about 50 ms."""
     if not SUPPORTED:
-        return (_elsewhere(),)
+        return (_test_other_system(),)
     try:
         answer = subprocess.run(  # noqa: S603
             stub_command("probe"), stdin=subprocess.DEVNULL, capture_output=True, timeout=_SECONDS, check=True, env={}
@@ -48,12 +48,12 @@ def main() -> None:
     """Test each layer in a forked child of this bare process, and print the results as JSON."""
     rows = []
     for name, (attempt, works) in _TRIALS.items():
-        problem = _problem(attempt)
+        problem = _test_in_child(attempt)
         rows.append((name, not problem, problem or works()))
     sys.stdout.write(json.dumps(rows))
 
 
-def _problem(attempt: Callable[[], object]) -> str:
+def _test_in_child(attempt: Callable[[], object]) -> str:
     """Return why an attempt failed in a child process, or "" if it worked."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -115,15 +115,15 @@ def _try_outlet() -> None:
         raise RuntimeError("no listening socket was received from the network namespace")
 
 
-def _landlock_sentence() -> str:
-    version = _landlock.abi()
+def _describe_landlock() -> str:
+    version = _landlock.read_abi()
     parts = ["files"]
     parts += ["TCP ports"] if version >= 4 else []
     parts += ["abstract sockets", "signals"] if version >= 6 else []
     return f"ABI {version}: {', '.join(parts)}"
 
 
-def _elsewhere() -> Layer:
+def _test_other_system() -> Layer:
     if ON_MACOS:
         return Layer("sandbox", True, "the macOS sandbox with a deny-by-default profile; not tested")
     return Layer("seccomp", False, "wasmrt cannot confine processes on this platform; it only separates them")
@@ -131,7 +131,7 @@ def _elsewhere() -> Layer:
 
 _TRIALS: dict[str, tuple[Callable[[], object], Callable[[], str]]] = {
     "seccomp": (_try_seccomp, lambda: f"system calls by allowlist, {MACHINE}"),
-    "landlock": (_try_landlock, _landlock_sentence),
+    "landlock": (_try_landlock, _describe_landlock),
     "no-new-privileges": (_process.forbid_privileges, lambda: "executing a file gains no privileges"),
     "capabilities": (_process.drop_capabilities, lambda: "every capability can be dropped"),
     "descriptors": (lambda: _process.close_descriptors(range(1024)), lambda: "close_range closes what was inherited"),

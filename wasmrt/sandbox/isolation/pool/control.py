@@ -31,7 +31,7 @@ from wasmrt.sandbox.isolation.wire import (
 _T = TypeVar("_T")
 
 
-def unbroken(exchange: Callable[[], _T]) -> _T:
+def run_unbroken(exchange: Callable[[], _T]) -> _T:
     """Run `exchange` without interruption and return its result. Exceptions of signal handlers are raised afterwards.
 
     Use this for short work with descriptors that must stay open until the work has ended.
@@ -187,7 +187,7 @@ class Control:
         return self._greeting is not None
 
     @contextmanager
-    def _talk(self) -> Iterator[None]:
+    def _exchange_frames(self) -> Iterator[None]:
         """Exchange frames. After an exception other than the end of a call, the channel cannot be used any more."""
         if self._torn:
             raise GoneError("an earlier exchange with the process that forks workers was interrupted")
@@ -206,13 +206,13 @@ class Control:
             GoneError: the process has ended.
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; the wait can be repeated.
         """
-        with self._talk():
+        with self._exchange_frames():
             while self._owed:
                 frame = self._answer(lifetime)
                 if self._greeting is None:
                     self._greeting = frame
                 elif frame.kind == Kind.SPAWNED:
-                    self._ended.append(_number(frame, "pid"))
+                    self._ended.append(_read_number(frame, "pid"))
         assert self._greeting is not None
         return self._greeting
 
@@ -226,7 +226,7 @@ class Control:
             DeadlineExceededError, CancelledError, RuntimeClosedError: the lifetime ended; the request still runs.
         """
         self.greeting(lifetime)
-        with self._talk():
+        with self._exchange_frames():
             while self._ended:
                 self._send(Kind.REAP, {"pid": self._ended.pop()}, (), Kind.ENDED)
                 self._answer(lifetime)
@@ -238,7 +238,7 @@ class Control:
         lifetime: Lifetime,
     ) -> int:  # fmt: skip
         """Send a request whose answer is a number, and return the number. Raises the errors of `ask`."""
-        return _number(self.ask(kind, head, descriptors, expected, lifetime), field)
+        return _read_number(self.ask(kind, head, descriptors, expected, lifetime), field)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
         """Wait until a process ends, and return its `waitpid` status. Raises the errors of `ask`."""
@@ -287,7 +287,7 @@ class Control:
         return frame
 
 
-def _number(frame: Frame, field: str) -> int:
+def _read_number(frame: Frame, field: str) -> int:
     with suppress(ProtocolError):
         return frame.fields().whole(field, 2**31)
     raise GoneError("the answer of the process that forks workers has no process or status number")

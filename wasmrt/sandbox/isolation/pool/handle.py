@@ -136,7 +136,7 @@ class Worker:
             raise read_error(frame.fields())
         if frame.kind != Kind.DESCRIBED:
             raise ProtocolError("expected a description from the worker, got another frame")
-        return _description(frame.fields(DESCRIPTION_BOUNDS))
+        return _read_description(frame.fields(DESCRIPTION_BOUNDS))
 
     def adopt(self, description: Description, lifetime: Lifetime) -> None:
         """Send a component's known description to a new worker.
@@ -164,7 +164,7 @@ class Worker:
         watch = _Watch(channel, lifetime)
         channel.waiting, channel.between = watch.wait if lane is None else watch.wait_once, watch.check
         services = call.services
-        encoded, more = _utf8(params), b"" if context is None else _utf8(context)
+        encoded, more = _encode_utf8(params), b"" if context is None else _encode_utf8(context)
         request_bytes = services.max_request_bytes
         head = CallHead(
             lifetime.remaining(), request_bytes, services.max_write_bytes, len(encoded), context is not None,
@@ -191,7 +191,7 @@ class Worker:
                 take_counts(call, frame.head)
                 return frame.text()
             elif frame.kind == Kind.FAULT:
-                raise _fault(call, frame)
+                raise _read_fault(call, frame)
             else:
                 raise ProtocolError("expected a request, a log line or a result from the worker, got another frame")
             frame = channel.receive(most)
@@ -215,7 +215,7 @@ class Worker:
             self.kill()
 
 
-def _utf8(text: str) -> bytes:
+def _encode_utf8(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError as error:
@@ -273,28 +273,28 @@ def _keep_log(call: GuestCall, frame: Frame) -> None:
         raise ProtocolError("the worker sent a log line out of order")
 
 
-def _fault(call: GuestCall, frame: Frame) -> BaseException:
+def _read_fault(call: GuestCall, frame: Frame) -> BaseException:
     head = frame.fields()
     take_counts(call, bytes(frame.tail))
     if call.failure is not None:
         return call.failure  # the host ended the call
-    if head.text_or_none("ended", 32) is not None:
+    if head.read_optional_text("ended", 32) is not None:
         raise ProtocolError("the worker reported that the host ended the call, which is false")
     # A cancelled worker does not know whether the caller cancelled or the runtime was closed.
     return call.lifetime.interruption() or read_error(head)
 
 
-def _description(head: Head) -> Description:
+def _read_description(head: Head) -> Description:
     specs: dict[str, ToolSpec] = {}
     for item in head.items("specs", MAX_TOOLS_PER_COMPONENT):
         if not isinstance(item, dict):
             raise ProtocolError("the worker sent a malformed description of a tool")
-        spec = _spec(Head(item))
+        spec = _read_spec(Head(item))
         specs[spec.name] = spec
     return Description(specs, max(1, head.whole("memories", _MAX_MEMORIES)), head.whole("fuel"))
 
 
-def _spec(head: Head) -> ToolSpec:
+def _read_spec(head: Head) -> ToolSpec:
     notes = Head(head.mapping("annotations"))
     problems = head.items("problems", 16)
     if not all(isinstance(problem, str) for problem in problems):
@@ -317,7 +317,7 @@ def _spec(head: Head) -> ToolSpec:
     )
 
 
-def crashed(status: int) -> WorkerCrashedError:
+def make_crash_error(status: int) -> WorkerCrashedError:
     """Return the error of a call whose worker ended during it."""
     number = status & 0x7F
     if number:

@@ -122,7 +122,7 @@ class WorkerHome:
 
     def _compile(self, zygote: Zygote, key: ProgramKey, data: bytes) -> memoryview:
         """Compile the code in a separate process. The host stores the code without parsing it."""
-        with self._compiling, _compiler(zygote, key, data) as answer:
+        with self._compiling, _start_compiler(zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)
             if frame.kind == Kind.REFUSED:
                 raise read_error(frame.fields())
@@ -131,7 +131,7 @@ class WorkerHome:
             return frame.tail
 
 
-def _bounds() -> str:
+def _get_bounds() -> str:
     from wasmrt.sandbox.isolation.confine import COMPILE_WORKER  # takes 10 ms, only needed for a failure
 
     limits = COMPILE_WORKER.limits
@@ -139,12 +139,12 @@ def _bounds() -> str:
 
 
 @contextmanager
-def _compiler(zygote: Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
+def _start_compiler(zygote: Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]:
     """Start a compile worker, and end it after the block."""
     ours, theirs = socket_pair()
     with ours:
         lifetime = Lifetime(COMPILE_SECONDS)
-        head: dict[str, object] = {**key.engine_fields(), "required": key.required}
+        head: dict[str, object] = {**key.describe_engine(), "required": key.required}
         with theirs, memory_file(data) as source:
             pid = zygote.fork(Kind.COMPILE, head, [theirs.fileno(), source], unlimited_lifetime())
         channel = Channel(ours).patient(QUICK_SECONDS)
@@ -158,7 +158,7 @@ def _compiler(zygote: Zygote, key: ProgramKey, data: bytes) -> Iterator[Channel]
             ) from error
         except ClosedError as error:
             raise ComponentTooLargeError(
-                f"compiling the component exceeded its memory or time limit ({_bounds()}), or crashed the compiler",
+                f"compiling the component exceeded its memory or time limit ({_get_bounds()}), or crashed the compiler",
                 hint="build it smaller, with fewer nested instances, fewer locals or smaller functions",
             ) from error
         except ProtocolError as error:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from wasmrt.core.errors import RuntimeClosedError, ToolError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.sandbox.isolation.pool import spawn
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unbroken, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, run_unbroken, unlimited_lifetime
 from wasmrt.sandbox.isolation.wire import Kind
 
 _T = TypeVar("_T")
@@ -59,7 +59,7 @@ class Zygote:
 
         Close the child's socket before, so that the child ends even if this wait is cut short.
         """
-        return unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
+        return run_unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
 
     @property
     def is_ours(self) -> bool:
@@ -93,7 +93,7 @@ class Zygote:
             with self._lock.hold(lifetime):
                 return ask()
 
-        return unbroken(alone)
+        return run_unbroken(alone)
 
 
 class Zygotes:

@@ -72,14 +72,14 @@ def sealed_after(fill: Callable[[int], None]) -> int:
     """
     for _ in range(_TRIES - 1):
         try:
-            return _sealed(fill)
+            return _seal_after(fill)
         except OSError as error:
             if error.errno != errno.EBUSY:
                 raise
-    return _sealed(fill)
+    return _seal_after(fill)
 
 
-def _sealed(fill: Callable[[int], None]) -> int:
+def _seal_after(fill: Callable[[int], None]) -> int:
     descriptor = os.memfd_create("component", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         fill(descriptor)

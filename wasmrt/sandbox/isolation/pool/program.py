@@ -18,8 +18,8 @@ from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.call import GuestCall
 from wasmrt.sandbox.guest.runner import Description
 from wasmrt.sandbox.guest.settings import CALLS_PER_WORKER
-from wasmrt.sandbox.isolation.pool.control import GoneError, Turns, unbroken, unlimited_lifetime
-from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError, crashed
+from wasmrt.sandbox.isolation.pool.control import GoneError, Turns, run_unbroken, unlimited_lifetime
+from wasmrt.sandbox.isolation.pool.handle import Worker, WorkerGoneError, make_crash_error
 from wasmrt.sandbox.isolation.pool.launcher import Zygote, Zygotes
 from wasmrt.sandbox.isolation.pool.lease import Lane, Lease
 from wasmrt.sandbox.isolation.pool.template import ProgramKey, Template
@@ -187,7 +187,7 @@ class Program:
         with self._lock:
             template = self._template
         pid, worker.pid = worker.pid, 0
-        return crashed(0 if template is None else template.status(pid, lifetime))
+        return make_crash_error(0 if template is None else template.status(pid, lifetime))
 
     def _describe(self, zygote: Zygote, data: bytes) -> Description:
         loading = unlimited_lifetime()
@@ -258,7 +258,7 @@ class Program:
         with self._starting.hold(lifetime):
             template = self._template
             if template is None:
-                template = unbroken(lambda: self._new_template(zygote, data))
+                template = run_unbroken(lambda: self._new_template(zygote, data))
                 self._idle_workers.loaded(self, lifetime)
         try:
             template.load(lifetime)

@@ -30,7 +30,7 @@ def start_ahead() -> None:
         InternalError: the zygote cannot be started.
     """
     if not _ahead:
-        _ahead.append(_started())
+        _ahead.append(_start_process())
 
 
 def start() -> tuple[int, socket.socket]:
@@ -39,7 +39,7 @@ def start() -> tuple[int, socket.socket]:
     Raises:
         InternalError: the zygote cannot be started.
     """
-    return _ahead.pop() if _ahead else _started()
+    return _ahead.pop() if _ahead else _start_process()
 
 
 def kill(pid: int) -> None:
@@ -50,18 +50,18 @@ def kill(pid: int) -> None:
             os.waitpid(pid, 0)
 
 
-def _started() -> tuple[int, socket.socket]:
+def _start_process() -> tuple[int, socket.socket]:
     with refusals(), ExitStack() as stack:
         ours, theirs = map(stack.enter_context, socket.socketpair())
-        pid = _spawned(theirs.fileno())
+        pid = _spawn_process(theirs.fileno())
         theirs.close()
         stack.pop_all()
     return pid, ours
 
 
-def _spawned(end: int) -> int:
+def _spawn_process(end: int) -> int:
     paths = json.dumps([path or os.getcwd() for path in sys.path])  # noqa: PTH109 - a string is needed, and pathlib is slow to import
-    argv = [sys.executable, "-I", "-S", *_bytecode(), "-c", _BOOT, paths]
+    argv = [sys.executable, "-I", "-S", *_list_bytecode_options(), "-c", _BOOT, paths]
     actions = [
         (os.POSIX_SPAWN_DUP2, end, 3),
         *((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)),
@@ -70,7 +70,7 @@ def _spawned(end: int) -> int:
     return os.posix_spawn(sys.executable, argv, {}, file_actions=actions, setpgroup=0)
 
 
-def _bytecode() -> list[str]:
+def _list_bytecode_options() -> list[str]:
     """Return the options with which a second interpreter uses the bytecode cache of this interpreter.
 
     Without them, modules that only workers import would be compiled for each runtime.

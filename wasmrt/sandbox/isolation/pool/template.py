@@ -10,8 +10,8 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.sandbox.component import ComponentType
 from wasmrt.sandbox.guest.settings import EngineConfig
-from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, unbroken
-from wasmrt.sandbox.isolation.pool.handle import Worker, crashed
+from wasmrt.sandbox.isolation.pool.control import Control, GoneError, Turns, run_unbroken
+from wasmrt.sandbox.isolation.pool.handle import Worker, make_crash_error
 from wasmrt.sandbox.isolation.pool.launcher import Zygote
 from wasmrt.sandbox.isolation.pool.memory import memory_file, socket_pair
 from wasmrt.sandbox.isolation.wire import DESCRIPTION_BOUNDS, Frame, Kind, ProtocolError
@@ -32,7 +32,7 @@ class ProgramKey(NamedTuple):
     required: bool
     """True if every layer is required."""
 
-    def engine_fields(self) -> dict[str, object]:
+    def describe_engine(self) -> dict[str, object]:
         """Return the engine's settings as fields of a frame's head."""
         level, allocator, metered = self.engine
         return {"level": str(level), "allocator": str(allocator), "metered": metered}
@@ -65,20 +65,20 @@ class Template:
         with self._lock.hold(lifetime):
             try:
                 if self._control is None:
-                    unbroken(lambda: self._start(lifetime))
+                    run_unbroken(lambda: self._start(lifetime))
                 frame = self._loaded().greeting(lifetime)
                 if frame.kind == Kind.REFUSED:
                     raise read_error(frame.fields())
                 self.world = frame.fields().name("world", 1000)
             except (GoneError, ProtocolError) as error:
-                raise crashed(self.close(lifetime)) from error
+                raise make_crash_error(self.close(lifetime)) from error
 
     def _start(self, lifetime: Lifetime) -> None:
         """Fork the process, after its zygote has started."""
         ours, theirs = socket_pair()
         control = Control(ours, Kind.READY, LOAD_SECONDS)
         head = {
-            **self._key.engine_fields(),
+            **self._key.describe_engine(),
             "limits": asdict(self._key.limits),
             "name": self._key.name,
             "required": self._key.required,
@@ -104,19 +104,19 @@ class Template:
         with theirs:
             worker = Worker(ours, 0)  # first: the socket must request the sender's PID before the worker sends anything
             try:
-                worker.pid = unbroken(lambda: self._number_of_new(theirs.fileno(), lifetime))
+                worker.pid = run_unbroken(lambda: self._fork_number(theirs.fileno(), lifetime))
             except BaseException:
                 worker.kill()
                 raise
         return worker
 
-    def _number_of_new(self, end: int, lifetime: Lifetime) -> int:
+    def _fork_number(self, end: int, lifetime: Lifetime) -> int:
         with self._lock.hold(lifetime):
             return self._loaded().number(Kind.FORK, {}, [end], Kind.SPAWNED, "pid", lifetime)
 
     def status(self, pid: int, lifetime: Lifetime) -> int:
         """Wait for a worker that was ended. Return its `waitpid` status, or 0 if the status is not known in time."""
-        return unbroken(lambda: self._status(pid, lifetime)) if pid else 0
+        return run_unbroken(lambda: self._status(pid, lifetime)) if pid else 0
 
     def _status(self, pid: int, lifetime: Lifetime) -> int:
         asked = False
@@ -145,7 +145,7 @@ class Template:
             with self._lock.hold(lifetime):
                 return self._loaded().ask(Kind.DESCRIBE, {}, (), Kind.DESCRIBED, lifetime)
 
-        frame = unbroken(ask)
+        frame = run_unbroken(ask)
         try:
             return read_type(frame.fields(DESCRIPTION_BOUNDS))
         except ProtocolError as error:

@@ -37,7 +37,7 @@ class Head:
         """Return a string of at most `most` characters as one line, without control or invisible characters."""
         return printable(self.text(name, most))
 
-    def line_or_none(self, name: str, most: int = MAX_TEXT) -> str | None:
+    def read_optional_line(self, name: str, most: int = MAX_TEXT) -> str | None:
         """Return a string as `line` does, or None if the field is absent or null."""
         return None if self._fields.get(name) is None else self.line(name, most)
 
@@ -48,7 +48,7 @@ class Head:
             raise ProtocolError(f"field {name}: expected a name of printable characters")
         return value
 
-    def text_or_none(self, name: str, most: int = MAX_TEXT) -> str | None:
+    def read_optional_text(self, name: str, most: int = MAX_TEXT) -> str | None:
         """Return a string, or None if the field is absent or null."""
         return None if self._fields.get(name) is None else self.text(name, most)
 
@@ -59,11 +59,11 @@ class Head:
             raise ProtocolError(f"field {name}: expected an integer from 0 to {most}")
         return value
 
-    def whole_or_none(self, name: str) -> int | None:
+    def read_optional_whole(self, name: str) -> int | None:
         """Return an integer from 0, or None if the field is absent or null."""
         return None if self._fields.get(name) is None else self.whole(name)
 
-    def number_or_none(self, name: str) -> float | None:
+    def read_optional_number(self, name: str) -> float | None:
         """Return a non-negative number, or None if the field is absent or null."""
         value = self._fields.get(name)
         if value is None:

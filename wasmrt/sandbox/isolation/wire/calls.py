@@ -168,14 +168,14 @@ def read_error(head: Head) -> WasmrtError:
         ProtocolError: workers may not report this error.
     """
     name = head.text("error", 64)
-    code, message, hint = head.line("code", 200), head.line("message", _TEXT), head.line_or_none("hint", _TEXT)
+    code, message, hint = head.line("code", 200), head.line("message", _TEXT), head.read_optional_line("hint", _TEXT)
     if name == CancelledError.__name__:
         return CancelledError(message)
     if name in _LIMITS:
         setting = head.text("setting", 64)
         if setting not in _SETTINGS:
             raise ProtocolError("the worker reported an unknown limit")
-        limit, used = head.number_or_none("limit") or 0, head.number_or_none("used")
+        limit, used = head.read_optional_number("limit") or 0, head.read_optional_number("used")
         return _LIMITS[name](message, limit=limit, used=used, setting=setting, hint=hint)
     if name == _EXIT:
         return GuestExitError(message, exit_code=head.whole("exit_code", 255), hint=hint)

@@ -110,7 +110,7 @@ def _read_reason(head: Head, name: str) -> Reason:
     return reason
 
 
-def _reader(kind: type[Any]) -> Callable[[Head, Frame], Request[object]]:
+def _make_reader(kind: type[Any]) -> Callable[[Head, Frame], Request[object]]:
     """Return a function that reads the fields of a request, each by its name and type."""
     hints = get_type_hints(kind).items()
     readers = [(name, _read_params if name == "params" else _FIELDS[hint]) for name, hint in hints]
@@ -119,18 +119,18 @@ def _reader(kind: type[Any]) -> Callable[[Head, Frame], Request[object]]:
 
 _FIELDS: dict[object, Callable[[Head, str, Frame], object]] = {
     str: lambda head, name, _: head.text(name, _MAX_TEXTS.get(name, MAX_TEXT)),
-    str | None: lambda head, name, _: head.text_or_none(name, _MAX_TEXTS.get(name, MAX_TEXT)),
+    str | None: lambda head, name, _: head.read_optional_text(name, _MAX_TEXTS.get(name, MAX_TEXT)),
     bool: lambda head, name, _: head.flag(name),
     int: lambda head, name, _: head.whole(name),
-    int | None: lambda head, name, _: head.whole_or_none(name),
-    float | None: lambda head, name, _: head.number_or_none(name),
+    int | None: lambda head, name, _: head.read_optional_whole(name),
+    float | None: lambda head, name, _: head.read_optional_number(name),
     bytes: lambda _head, _name, frame: bytes(frame.tail),
     bytes | None: lambda head, name, frame: bytes(frame.tail) if head.flag(name) else None,
     Headers: lambda head, _name, _frame: _read_headers(head),
     Reason: lambda head, name, _: _read_reason(head, name),
 }
 """Strict readers of the fields of requests. A request has at most one field in the frame's tail."""
-_READERS = {name: _reader(kind) for kind, name in NAMES.items()}
+_READERS = {name: _make_reader(kind) for kind, name in NAMES.items()}
 
 
 # -- replies: written by the host, read by a worker --------------------------------------------------------------------

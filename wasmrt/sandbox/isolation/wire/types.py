@@ -37,8 +37,8 @@ def type_fields(kind: ComponentType) -> dict[str, Any]:
     """Return a component's type as the head of a frame."""
     table = _Table()
     return {
-        "imports": [_interface(each, table) for each in kind.imports],
-        "exports": [_interface(each, table) for each in kind.exports],
+        "imports": [_write_interface(each, table) for each in kind.imports],
+        "exports": [_write_interface(each, table) for each in kind.exports],
         "import_functions": [table.function(*each) for each in kind.import_functions],
         "functions": [table.function(*each) for each in kind.functions],
         "import_other": list(kind.import_other),
@@ -58,16 +58,16 @@ def read_type(head: Head) -> ComponentType:
         return ComponentType(
             tuple(types.interface(each) for each in head.items("imports", _MAX_NAMES)),
             tuple(types.function(each) for each in head.items("import_functions", _MAX_NAMES)),
-            tuple(map(_text, head.items("import_other", _MAX_NAMES))),
+            tuple(map(_check_text, head.items("import_other", _MAX_NAMES))),
             tuple(types.interface(each) for each in head.items("exports", _MAX_NAMES)),
             tuple(types.function(each) for each in head.items("functions", _MAX_NAMES)),
-            tuple(map(_text, head.items("export_other", _MAX_NAMES))),
+            tuple(map(_check_text, head.items("export_other", _MAX_NAMES))),
         )
     except (TypeError, ValueError, IndexError, KeyError) as error:
         raise ProtocolError("the worker sent malformed types") from error
 
 
-def _interface(kind: InterfaceType, table: _Table) -> list[Any]:
+def _write_interface(kind: InterfaceType, table: _Table) -> list[Any]:
     return [kind.name, [table.function(*each) for each in kind.functions], list(kind.resources)]
 
 
@@ -127,18 +127,22 @@ class _Types:
 
     def interface(self, row: Any) -> InterfaceType:
         name, functions, resources = row
-        return InterfaceType(_text(name), tuple(map(self.function, functions)), tuple(map(_text, resources)))
+        return InterfaceType(
+            _check_text(name), tuple(map(self.function, functions)), tuple(map(_check_text, resources))
+        )
 
     def function(self, row: Any) -> tuple[str, FuncType]:
         name, params, result, is_async = row
         self._size = 1
         kind = FuncType(
-            tuple((_text(param), self._at(each)) for param, each in params), self._optional(result), bool(is_async)
+            tuple((_check_text(param), self._at(each)) for param, each in params),
+            self._optional(result),
+            bool(is_async),
         )
         self._spelled += self._size
         if self._spelled > MAX_SPELLED:
             raise ProtocolError("a component's types are too large when expanded")
-        return _text(name), kind
+        return _check_text(name), kind
 
     def _at(self, number: Any) -> WitType:
         if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < len(self._types):
@@ -156,25 +160,25 @@ class _Types:
             case ["list", element]:
                 return ListType(self._at(element))
             case ["record", list() as fields]:
-                return RecordType(tuple((_text(name), self._at(each)) for name, each in fields))
+                return RecordType(tuple((_check_text(name), self._at(each)) for name, each in fields))
             case ["tuple", list() as elements]:
                 return TupleType(tuple(map(self._at, elements)))
             case ["variant", list() as cases]:
-                return VariantType(tuple((_text(name), self._optional(each)) for name, each in cases))
+                return VariantType(tuple((_check_text(name), self._optional(each)) for name, each in cases))
             case ["enum", list() as names]:
-                return EnumType(tuple(map(_text, names)))
+                return EnumType(tuple(map(_check_text, names)))
             case ["flags", list() as names]:
-                return FlagsType(tuple(map(_text, names)))
+                return FlagsType(tuple(map(_check_text, names)))
             case ["option", inner]:
                 return OptionType(self._at(inner))
             case ["result", ok, err]:
                 return ResultType(self._optional(ok), self._optional(err))
             case ["resource", str() as name, bool() as owned]:
-                return ResourceRef(_text(name), owned)
+                return ResourceRef(_check_text(name), owned)
         raise ProtocolError("unknown type")
 
 
-def _text(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > 4096 or not value.isprintable():
         raise ProtocolError("malformed name in a type")
     return value

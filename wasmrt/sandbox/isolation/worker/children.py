@@ -92,7 +92,7 @@ _RUN_WORKER = replace(RUN_WORKER, session=False)
 _COMPILE_WORKER = replace(COMPILE_WORKER, session=False)
 
 
-def _required(required: bool) -> tuple[str, ...]:
+def _list_required_layers(required: bool) -> tuple[str, ...]:
     """Return the required layers: all layers, or none if machines with fewer layers are accepted."""
     return EVERY_LAYER if required else ()
 
@@ -108,11 +108,11 @@ class TemplateSeal:
 
     def __init__(self, limits: ResourceLimits, *, keep: tuple[int, ...], required: bool) -> None:
         room = GUESTS_AT_LIMIT * limits.memory_bytes + WORKER_ROOM_BYTES + _LIST_ROOM_BYTES
-        self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_required(required))
+        self._worker: Prepared = prepare(_RUN_WORKER, data_bytes=room, required=_list_required_layers(required))
         self._status = open_own_status()  # a sealed process cannot open these files
         self._maps = open_own_maps()
         held = (*keep, self._status, self._maps, *self._worker.descriptors)
-        prepare(TEMPLATE, keep=held, required=_required(required)).apply()
+        prepare(TEMPLATE, keep=held, required=_list_required_layers(required)).apply()
 
     def check_code(self) -> None:
         """Check that no worker will be able to write to executable memory; workers inherit all mappings.
@@ -138,7 +138,7 @@ def seal_compiler(*, required: bool) -> None:
     Raises:
         ConfineError: a required layer is missing.
     """
-    prepare(_COMPILE_WORKER, required=_required(required)).apply()
+    prepare(_COMPILE_WORKER, required=_list_required_layers(required)).apply()
 
 
 def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
@@ -148,7 +148,7 @@ def template(engine: Engine, head: Head, descriptors: list[int]) -> None:
     component runs here, because it could affect the workers of all users.
     """
     limits, name, metered = ResourceLimits(**head.mapping("limits")), head.text("name"), head.flag("metered")
-    control, artifact, data = _begin(descriptors[0]), descriptors[1], _content(descriptors[2])
+    control, artifact, data = _begin(descriptors[0]), descriptors[1], _read_content(descriptors[2])
     os.close(descriptors[2])
     try:
         seal = TemplateSeal(limits, keep=(artifact,), required=head.flag("required"))
@@ -189,7 +189,7 @@ def _run_worker(engine: Engine, linked: LinkedComponent, name: str, end: int, se
 
 def compile_worker(engine: Engine, head: Head, descriptors: list[int]) -> None:
     """Compile the component in the passed descriptor, send its machine code, and exit."""
-    control, data = _begin(descriptors[0]), _content(descriptors[1])
+    control, data = _begin(descriptors[0]), _read_content(descriptors[1])
     try:
         seal_compiler(required=head.flag("required"))
         artifact = engine.compile(data).serialize()
@@ -205,7 +205,7 @@ def _begin(end: int) -> socket.socket:
     return own_socket(end)
 
 
-def _content(descriptor: int) -> bytes:
+def _read_content(descriptor: int) -> bytes:
     pieces, at = [], 0
     while piece := os.pread(descriptor, 16 * MIB, at):  # another process may share the file offset
         pieces.append(piece)

@@ -105,14 +105,14 @@ class RunWorker:
         while True:
             if not tasks.run_ready():
                 continue
-            channel.waiting = self._idle if tasks.is_empty else _waiting
+            channel.waiting = self._idle if tasks.is_empty else _refuse_wait
             frame = channel.receive(MAX_FRAME_BYTES, joins=True)
             if frame.kind == Kind.CALL:
                 head = CallHead.unpack(frame.head)
                 if head.is_shared:
                     tasks.start(channel.number, partial(self._call, head, frame.tail))
                 else:
-                    channel.waiting = _waiting
+                    channel.waiting = _refuse_wait
                     self._call(head, frame.tail, self._lone)
             elif frame.kind == Kind.DESCRIBE:
                 self._describe()
@@ -146,7 +146,7 @@ class RunWorker:
         call = _StreamingCall(lifetime, self._component.limits, services, head.clock())
         call.task, call.lifetime, call.is_shared = task, lifetime, task.is_shared
         try:
-            accepted = self._accepted(head.tool, params)
+            accepted = self._accept_tool(head.tool, params)
             text = self._component.run(call, head.tool, accepted, context, user="")
             size = len(text)
             call.charge_text(size if text.isascii() else len(text.encode("utf-8", "surrogatepass")))
@@ -155,11 +155,11 @@ class RunWorker:
         except WasmrtError as error:
             task.send(Kind.FAULT, write_error(error), pack_counts(call))
         except MemoryError:
-            task.send(Kind.FAULT, write_error(_out_of_memory(self._component.limits)), pack_counts(call))
+            task.send(Kind.FAULT, write_error(_make_memory_error(self._component.limits)), pack_counts(call))
         else:
             task.send(Kind.RESULT, pack_counts(call), text.encode("utf-8", "surrogatepass"))
 
-    def _accepted(self, tool: str, text: str) -> str:
+    def _accept_tool(self, tool: str, text: str) -> str:
         validator = self._validators.get(tool)
         if validator is None:
             validator = self._validators[tool] = Validator(self._component.description.specs[tool].schema)
@@ -185,12 +185,12 @@ def describe_fields(description: Description) -> dict[str, Any]:
     }
 
 
-def _out_of_memory(limits: ResourceLimits) -> MemoryLimitError:
+def _make_memory_error(limits: ResourceLimits) -> MemoryLimitError:
     return MemoryLimitError(
         "the guest's worker ran out of memory",
         limit=limits.memory_bytes, used=None, setting="limits.memory_bytes",
     )  # fmt: skip
 
 
-def _waiting(_events: int) -> None:
+def _refuse_wait(_events: int) -> None:
     return None  # the host enforces the deadline

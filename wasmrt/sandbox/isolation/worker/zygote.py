@@ -65,7 +65,7 @@ def _validate_once() -> None:
 
 
 @cache
-def _engine(config: EngineConfig) -> Engine:
+def _get_engine(config: EngineConfig) -> Engine:
     """Return the engine for these settings. All children that need it share one engine."""
     return Engine(config, WORKER_POOL)
 
@@ -80,7 +80,7 @@ def _serve(control: socket.socket, forked: set[int]) -> None:
         forked.discard(pid)
         send_with_descriptors(control, Kind.ENDED, {"status": status}, ())
         return
-    engine = _engine(_settings(head))
+    engine = _get_engine(_read_settings(head))
     body = children.template if frame.kind == Kind.LOAD else children.compile_worker
     pid = spawn(lambda: body(engine, head, descriptors))
     forked.add(pid)
@@ -89,7 +89,7 @@ def _serve(control: socket.socket, forked: set[int]) -> None:
     send_with_descriptors(control, Kind.SPAWNED, {"pid": pid}, ())
 
 
-def _settings(head: Head) -> EngineConfig:
+def _read_settings(head: Head) -> EngineConfig:
     """Return the engine's settings, without a memory pool if this process may not reserve its address space."""
     allocator = Allocator(head.text("allocator"))
     if best_allocator() == Allocator.ON_DEMAND:

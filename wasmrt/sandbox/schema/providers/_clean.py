@@ -46,19 +46,19 @@ def clean(schema: Any, *, openai: bool) -> Any:
     part = map_subschemas(
         {key: value for key, value in schema.items() if key not in dropped}, lambda inner: clean(inner, openai=openai)
     )
-    part = _split_types(_finite_number(_numeric_bounds(_array(part, openai=openai)))) | closed
+    part = _split_types(_replace_nan_choice(_replace_flag_bounds(_clean_array(part, openai=openai)))) | closed
     if openai and "oneOf" in part:
         # OpenAI supports only anyOf. The tool's own schema still checks that exactly one form matches.
         choice = {"anyOf": part.pop("oneOf")}
-        part = _and(part, choice) if "anyOf" in part else part | choice
+        part = _add_condition(part, choice) if "anyOf" in part else part | choice
     return _drop_unsupported_names(part, schema)
 
 
-def _and(schema: dict[str, Any], condition: dict[str, Any]) -> dict[str, Any]:
+def _add_condition(schema: dict[str, Any], condition: dict[str, Any]) -> dict[str, Any]:
     return schema | {"allOf": [*schema.get("allOf", ()), condition]}
 
 
-def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
+def _replace_flag_bounds(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace draft 4's exclusive bounds, which are flags, with numeric bounds."""
     for flag, bound in (("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")):
         if isinstance(schema.get(flag), bool):
@@ -67,7 +67,7 @@ def _numeric_bounds(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
+def _clean_array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
     """Set `items` of an array. Without `prefixItems` (for `openai`), describe a tuple's items in its description."""
     kind = schema.get("type")
     if "array" not in (kind if isinstance(kind, list) else [kind]) and "prefixItems" not in schema:
@@ -86,20 +86,20 @@ def _array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
     else:
         kinds = [*first, {} if rest is None else rest]
     if not openai:
-        return others | {"prefixItems": first, "items": _either(kinds)}
+        return others | {"prefixItems": first, "items": _make_choice(kinds)}
     order = f"in this order: {printable_line(json.dumps(first, ensure_ascii=False), _MAX_ORDER_BYTES)}"
     others["description"] = f"{others['description']} ({order})" if "description" in others else order
-    return others | {"items": _either(kinds)}
+    return others | {"items": _make_choice(kinds)}
 
 
-def _either(kinds: list[Any]) -> dict[str, Any]:
+def _make_choice(kinds: list[Any]) -> dict[str, Any]:
     distinct = [kind for index, kind in enumerate(kinds) if kind not in kinds[:index]]
     if {} in distinct or not distinct:
         return {}
     return dict(distinct[0]) if len(distinct) == 1 else {"anyOf": distinct}
 
 
-def _finite_number(schema: dict[str, Any]) -> dict[str, Any]:
+def _replace_nan_choice(schema: dict[str, Any]) -> dict[str, Any]:
     """Replace the choice of a number or "NaN" with a number, because models rarely need NaN."""
     choices = schema.get("anyOf")
     if not isinstance(choices, list):
@@ -120,18 +120,18 @@ def _split_types(schema: dict[str, Any]) -> dict[str, Any]:
         return schema
     if len(kinds) == 1:
         return schema | {"type": kinds[0]}
-    choices = [choice for kind in kinds if (choice := _of_type(kind, schema)) is not None]
+    choices = [choice for kind in kinds if (choice := _select_type(kind, schema)) is not None]
     annotations = {key: value for key, value in schema.items() if key in ANNOTATIONS}
     if not choices:
         return {**annotations, "not": {}}
     moved = {"anyOf", "enum", "type", *annotations, *_ALL_TYPED}
     rest = annotations | {key: value for key, value in schema.items() if key not in moved}
     if "anyOf" in schema:
-        rest = _and(rest, {"anyOf": schema["anyOf"]})
+        rest = _add_condition(rest, {"anyOf": schema["anyOf"]})
     return rest | {"anyOf": choices}
 
 
-def _of_type(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
+def _select_type(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the part of a schema that applies to one type; None if its enum has no value of the type."""
     own = {key: value for key, value in schema.items() if key in _TYPED.get(kind, ())}
     if "enum" in schema:

@@ -28,7 +28,7 @@ _DROPPED = ("$comment", "$schema", *_RULES, "allOf", *_CHOICES)
 def flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a reference-free object schema without choices and conditions at its top level."""
     notes: list[str] = []
-    flat = _flat(schema, notes)
+    flat = _flatten_schema(schema, notes)
     if flat.pop("unevaluatedProperties", None) is False:
         flat["additionalProperties"] = False
     described = flat.pop("description", None)
@@ -37,19 +37,19 @@ def flatten(schema: Mapping[str, Any]) -> dict[str, Any]:
     return order | {key: value for key, value in flat.items() if key != "type"}
 
 
-def _flat(schema: Any, notes: list[str]) -> dict[str, Any]:
+def _flatten_schema(schema: Any, notes: list[str]) -> dict[str, Any]:
     if not isinstance(schema, dict):
         return {"properties": {}, "required": []}
     flat = {key: value for key, value in schema.items() if key not in _DROPPED}
     flat["properties"] = dict(schema.get("properties", {}))
     flat["required"] = list(schema.get("required", ()))
     for member in schema.get("allOf", ()):
-        _join(flat, _flat(member, notes))
+        _join(flat, _flatten_schema(member, notes))
     for choice, intro in _CHOICES.items():
         if schema.get(choice):
-            forms = [_flat(form, notes) for form in schema[choice]]
+            forms = [_flatten_schema(form, notes) for form in schema[choice]]
             notes.append(f"{intro}: {_list_forms(forms)}.")
-            _join(flat, _either(forms))
+            _join(flat, _combine_forms(forms))
     rules = {key: schema[key] for key in _RULES if key in schema}
     if rules:
         text = printable_line(json.dumps(rules, ensure_ascii=False), _MAX_RULE_BYTES)
@@ -61,7 +61,7 @@ def _join(flat: dict[str, Any], other: dict[str, Any]) -> None:
     """Merge `other`, which applies to the same value, into `flat`."""
     for name, schema in other["properties"].items():
         known = flat["properties"].get(name)
-        flat["properties"][name] = schema if known is None or known is True else _both(known, schema)
+        flat["properties"][name] = schema if known is None or known is True else _combine_both(known, schema)
     flat["required"] += [name for name in other["required"] if name not in flat["required"]]
     if "additionalProperties" in other:
         flat.setdefault("additionalProperties", other["additionalProperties"])
@@ -69,7 +69,7 @@ def _join(flat: dict[str, Any], other: dict[str, Any]) -> None:
         flat.setdefault("description", other["description"])
 
 
-def _both(left: Any, right: Any) -> Any:
+def _combine_both(left: Any, right: Any) -> Any:
     if right is True or left == right:
         return left
     if isinstance(left, dict) and isinstance(right, dict):
@@ -79,7 +79,7 @@ def _both(left: Any, right: Any) -> Any:
     return {"allOf": [left, right]}
 
 
-def _either(forms: list[dict[str, Any]]) -> dict[str, Any]:
+def _combine_forms(forms: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the properties of all forms; a property accepts the values that any of the forms accepts."""
     properties: dict[str, list[Any]] = {}
     for form in forms:
@@ -87,7 +87,7 @@ def _either(forms: list[dict[str, Any]]) -> dict[str, Any]:
             if schema not in properties.setdefault(name, []):
                 properties[name].append(schema)
     merged: dict[str, Any] = {
-        "properties": {name: _any_of(kinds) for name, kinds in properties.items()},
+        "properties": {name: _make_any_of(kinds) for name, kinds in properties.items()},
         "required": [name for name in forms[0]["required"] if all(name in form["required"] for form in forms)],
     }
     if all(form.get("additionalProperties") is False for form in forms):
@@ -95,12 +95,12 @@ def _either(forms: list[dict[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def _any_of(kinds: list[Any]) -> Any:
+def _make_any_of(kinds: list[Any]) -> Any:
     if len(kinds) == 1:
         return kinds[0]
     options: list[Any] = []
     for kind in kinds:
-        listed = _options(kind)
+        listed = _get_options(kind)
         if listed is None:
             return {"anyOf": kinds}
         options += [option for option in listed if option not in options]
@@ -108,21 +108,21 @@ def _any_of(kinds: list[Any]) -> Any:
     return {**typed, "enum": options}
 
 
-def _options(kind: Any) -> list[Any] | None:
+def _get_options(kind: Any) -> list[Any] | None:
     if isinstance(kind, dict) and "const" in kind:
         return [kind["const"]]
     return list(kind["enum"]) if isinstance(kind, dict) and isinstance(kind.get("enum"), list) else None
 
 
 def _list_forms(forms: list[dict[str, Any]]) -> str:
-    listed = [f"({number}) {_form(form)}" for number, form in enumerate(forms[:MAX_FORMS], 1)]
+    listed = [f"({number}) {_describe_form(form)}" for number, form in enumerate(forms[:MAX_FORMS], 1)]
     more = f" and {len(forms) - MAX_FORMS} more" if len(forms) > MAX_FORMS else ""
     return "; ".join(listed) + more
 
 
-def _form(form: dict[str, Any]) -> str:
+def _describe_form(form: dict[str, Any]) -> str:
     fixed = {
-        n: options[0] for n, kind in form["properties"].items() if (options := _options(kind)) and len(options) == 1
+        n: options[0] for n, kind in form["properties"].items() if (options := _get_options(kind)) and len(options) == 1
     }
     parts = [f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in fixed.items()]
     required = [name for name in form["required"] if name not in fixed]

@@ -18,11 +18,11 @@ def for_gemini(schema: dict[str, Any]) -> dict[str, Any]:
 
     Gemini rejects objects without properties, and any keyword next to `anyOf`.
     """
-    return _part(schema) if schema.get("properties") else {}
+    return _convert_part(schema) if schema.get("properties") else {}
 
 
-def _part(schema: dict[str, Any]) -> dict[str, Any]:
-    kinds = _kinds(schema)
+def _convert_part(schema: dict[str, Any]) -> dict[str, Any]:
+    kinds = _list_kinds(schema)
     named = [kind for kind in kinds if kind != "null"]
     found: dict[str, Any] = {key: schema[key] for key in _KEPT if key in schema}
     if found.get("format") not in (None, *_FORMATS):
@@ -31,7 +31,7 @@ def _part(schema: dict[str, Any]) -> dict[str, Any]:
         found["nullable"] = True
     branches = [branch for key in ("anyOf", "oneOf") for branch in schema.get(key, ()) if isinstance(branch, dict)]
     if branches:
-        return _union(found, branches)
+        return _make_union(found, branches)
     kind = named[0] if named else "string"
     if kind == "object" and not schema.get("properties"):
         return _as_json_text(found)
@@ -41,20 +41,20 @@ def _part(schema: dict[str, Any]) -> dict[str, Any]:
         found["enum"] = [value for value in values if isinstance(value, str)]
         found["format"] = "enum"
     if kind == "object":
-        properties = {name: _part(part) for name, part in _properties(schema).items()}
+        properties = {name: _convert_part(part) for name, part in _convert_properties(schema).items()}
         found["properties"] = properties
         if required := [name for name in schema.get("required", ()) if name in properties]:
             found["required"] = required
     if kind == "array":
         items = schema.get("items")
-        found["items"] = _part(items) if isinstance(items, dict) else {"type": "STRING"}
+        found["items"] = _convert_part(items) if isinstance(items, dict) else {"type": "STRING"}
     return found
 
 
-def _union(found: dict[str, Any], branches: list[dict[str, Any]]) -> dict[str, Any]:
+def _make_union(found: dict[str, Any], branches: list[dict[str, Any]]) -> dict[str, Any]:
     """Return a choice without other keywords; title, description and nullable are repeated in each branch."""
     common = {key: found[key] for key in ("title", "description", "nullable") if key in found}
-    own = [_part(branch) for branch in branches if _kinds(branch) != ["null"]]
+    own = [_convert_part(branch) for branch in branches if _list_kinds(branch) != ["null"]]
     if len(own) < len(branches):
         common["nullable"] = True
     if not own:
@@ -72,7 +72,7 @@ def _as_json_text(found: dict[str, Any]) -> dict[str, Any]:
     return kept | {"type": "STRING", "description": description}
 
 
-def _kinds(schema: dict[str, Any]) -> list[str]:
+def _list_kinds(schema: dict[str, Any]) -> list[str]:
     kinds = schema.get("type")
     if isinstance(kinds, str):
         return [kinds]
@@ -83,6 +83,6 @@ def _kinds(schema: dict[str, Any]) -> list[str]:
     return ["array"] if "items" in schema else []
 
 
-def _properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+def _convert_properties(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
     properties = schema.get("properties", {})
     return {name: part if isinstance(part, dict) else {"type": "string"} for name, part in properties.items()}

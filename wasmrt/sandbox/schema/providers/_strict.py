@@ -35,10 +35,12 @@ def strict_problem(schema: dict[str, Any]) -> str | None:
     parts = list(_walk(schema, 1))
     if max(level for _, level in parts) > MAX_LEVELS:
         return f"it is nested over {MAX_LEVELS} levels deep"
-    return _size_problem([part for part, _ in parts]) or next(filter(None, (_problem(part) for part, _ in parts)), None)
+    return _find_size_problem([part for part, _ in parts]) or next(
+        filter(None, (_find_problem(part) for part, _ in parts)), None
+    )
 
 
-def _size_problem(parts: list[dict[str, Any]]) -> str | None:
+def _find_size_problem(parts: list[dict[str, Any]]) -> str | None:
     names = [name for part in parts for name in part.get("properties", {})]
     enums = [[str(option) for option in part.get("enum", ())] for part in parts]
     values = [value for enum in enums for value in enum]
@@ -67,7 +69,7 @@ def tighten(schema: dict[str, Any]) -> dict[str, Any]:
         return tight
     required = set(tight.get("required", ()))
     tight["properties"] = {
-        name: kind if name in required else _nullable(kind) for name, kind in tight.get("properties", {}).items()
+        name: kind if name in required else _make_nullable(kind) for name, kind in tight.get("properties", {}).items()
     }
     assert closed in (None, False)
     return tight | {"required": list(tight["properties"]), "additionalProperties": False}
@@ -80,7 +82,7 @@ def _walk(schema: dict[str, Any], level: int) -> Iterator[tuple[dict[str, Any], 
             yield from _walk(inner, level + (place[0] != "anyOf"))
 
 
-def _problem(part: dict[str, Any]) -> str | None:
+def _find_problem(part: dict[str, Any]) -> str | None:
     if not part.keys() & {"type", "anyOf", "enum", "const"}:
         return "part of it accepts any value"
     lost = part.keys() & {"allOf", "not", "if", "patternProperties", "dependentSchemas", "dependentRequired"}
@@ -93,7 +95,7 @@ def _problem(part: dict[str, Any]) -> str | None:
     return None
 
 
-def _nullable(kind: dict[str, Any]) -> dict[str, Any]:
+def _make_nullable(kind: dict[str, Any]) -> dict[str, Any]:
     if kind.get("type") == "null" or _NULL in kind.get("anyOf", ()):
         return kind
     if kind.keys() <= {"anyOf", "description", "title"}:

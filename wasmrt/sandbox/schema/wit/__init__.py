@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from wasmrt.sandbox.schema.wit._exports import exported_functions
-from wasmrt.sandbox.schema.wit._forms import NON_FINITE, function_schema, type_schema, unsupported
+from wasmrt.sandbox.schema.wit._forms import NON_FINITE, explain_unsupported, function_schema, type_schema
 from wasmrt.sandbox.schema.wit._read import to_values
 from wasmrt.sandbox.schema.wit._write import failure_text, split_result, to_json
 
 __all__ = [
     "NON_FINITE",
+    "explain_unsupported",
     "exported_functions",
     "failure_text",
     "function_schema",
@@ -16,5 +17,4 @@ __all__ = [
     "to_json",
     "to_values",
     "type_schema",
-    "unsupported",
 ]

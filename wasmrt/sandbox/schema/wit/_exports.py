@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from wasmrt.core.limits import MAX_DESCRIPTION_BYTES
-from wasmrt.core.names import MAX_NAME_LENGTH, folded, shortened
+from wasmrt.core.names import MAX_NAME_LENGTH, fold_name, shorten_name
 from wasmrt.sandbox.component import ComponentType, Docs, FuncType, doc_of, printable_line
-from wasmrt.sandbox.schema.wit._forms import unsupported
+from wasmrt.sandbox.schema.wit._forms import explain_unsupported
 
 _REFUSED = re.compile(r"[^a-zA-Z0-9_-]+")
 _FULL = 3
@@ -55,14 +55,14 @@ def exported_functions(component: ComponentType, *, docs: Docs | None = None) ->
     """
     found = [("", name, kind) for name, kind in component.functions]
     found += [(interface.name, name, kind) for interface in component.exports for name, kind in interface.functions]
-    tools = _tool_names([(interface, name) for interface, name, _ in found])
+    tools = _choose_tool_names([(interface, name) for interface, name, _ in found])
     return tuple(
         ExportedFunction(
             tools[interface, name],
             interface,
             name,
             kind,
-            _build_function_problem(interface, name, kind) or unsupported(kind),
+            _build_function_problem(interface, name, kind) or explain_unsupported(kind),
             doc_of(docs or {}, interface, name),
         )
         for interface, name, kind in found
@@ -74,13 +74,13 @@ def _build_function_problem(interface: str, name: str, kind: FuncType) -> str | 
     return toolchain and f"{toolchain} uses it only to build the component"
 
 
-def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
+def _choose_tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
     levels = dict.fromkeys(exports, 0)
     while True:
-        chosen = {export: _tool_name(*export, level) for export, level in levels.items()}
+        chosen = {export: _make_tool_name(*export, level) for export, level in levels.items()}
         groups: defaultdict[str, list[tuple[str, str]]] = defaultdict(list)
         for export, name in chosen.items():
-            groups[folded(name)].append(export)
+            groups[fold_name(name)].append(export)
         clashing = [export for group in groups.values() if len(group) > 1 for export in group]
         if not clashing:
             return chosen
@@ -88,7 +88,7 @@ def _tool_names(exports: list[tuple[str, str]]) -> dict[tuple[str, str], str]:
             levels[export] += 1
 
 
-def _tool_name(interface: str, function: str, level: int) -> str:
+def _make_tool_name(interface: str, function: str, level: int) -> str:
     path, _, version = interface.partition("@")
     parts = re.split(r"[:/]", path) if path else []
     kept = [*parts[-1 - min(level, _FULL - 1) :], function]
@@ -98,4 +98,4 @@ def _tool_name(interface: str, function: str, level: int) -> str:
     if len(name) <= MAX_NAME_LENGTH and level <= _FULL:
         return name
     # If digests clash, the next level produces a different digest.
-    return shortened(name, f"{level}\n{interface}\n{function}")
+    return shorten_name(name, f"{level}\n{interface}\n{function}")

@@ -41,10 +41,10 @@ NULL = {"type": "null"}
 
 def function_schema(func: wit.FuncType) -> dict[str, Any]:
     """Return the JSON Schema of a function's params: an object with a property for each param."""
-    return _object(func.params)
+    return _make_object(func.params)
 
 
-def unsupported(func: wit.FuncType) -> str | None:
+def explain_unsupported(func: wit.FuncType) -> str | None:
     """Return the reason why a function cannot be a tool, or None if it can."""
     if func.is_async:
         return "async functions are not supported"
@@ -53,7 +53,7 @@ def unsupported(func: wit.FuncType) -> str | None:
             if isinstance(part, wit.ResourceRef):
                 return f"{name} contains the resource handle {part}, which JSON cannot represent"
     schema = function_schema(func)
-    if _depth(schema) > MAX_SCHEMA_DEPTH:
+    if _measure_depth(schema) > MAX_SCHEMA_DEPTH:
         return f"its params are nested over {MAX_SCHEMA_DEPTH} deep"
     if len(json.dumps(schema)) > MAX_SCHEMA_BYTES:
         return f"the JSON Schema of its params is over {MAX_SCHEMA_BYTES // KIB} KiB"
@@ -64,30 +64,30 @@ def type_schema(kind: wit.WitType) -> dict[str, Any]:
     """Return the JSON Schema of a WIT type; the schema of a resource handle matches nothing."""
     match kind:
         case wit.Primitive(name):
-            return _primitive(name)
+            return _make_primitive(name)
         case wit.ListType(wit.Primitive("u8")):
             return {"type": "string", "contentEncoding": "base64", "description": "base64"}
         case wit.ListType(element):
             return {"type": "array", "items": type_schema(element)}
         case wit.RecordType(fields):
-            return _object(fields)
+            return _make_object(fields)
         case wit.TupleType(elements):
-            return _tuple(elements)
+            return _make_tuple(elements)
         case wit.VariantType(cases):
-            return {"anyOf": [_case(name, payload) for name, payload in cases]}
+            return {"anyOf": [_make_case(name, payload) for name, payload in cases]}
         case wit.ResultType(ok, err):
-            return {"anyOf": [_case("ok", ok), _case("err", err)]}
+            return {"anyOf": [_make_case("ok", ok), _make_case("err", err)]}
         case wit.EnumType(names):
             return {"type": "string", "enum": list(names)}
         case wit.FlagsType(names):
             return {"type": "array", "items": {"type": "string", "enum": list(names)}, "uniqueItems": True}
         case wit.OptionType(inner):
-            return _option(inner)
+            return _make_option(inner)
         case wit.ResourceRef():
             return {"not": {}}
 
 
-def _primitive(name: str) -> dict[str, Any]:
+def _make_primitive(name: str) -> dict[str, Any]:
     if name in INTEGERS:
         low, high = INTEGERS[name]
         integer = {"type": "integer", "minimum": low, "maximum": high}
@@ -101,7 +101,7 @@ def _primitive(name: str) -> dict[str, Any]:
     return {"type": "boolean" if name == "bool" else "string"}
 
 
-def _object(fields: tuple[tuple[str, wit.WitType], ...]) -> dict[str, Any]:
+def _make_object(fields: tuple[tuple[str, wit.WitType], ...]) -> dict[str, Any]:
     return {
         "type": "object",
         "properties": {name: type_schema(kind) for name, kind in fields},
@@ -110,7 +110,7 @@ def _object(fields: tuple[tuple[str, wit.WitType], ...]) -> dict[str, Any]:
     }
 
 
-def _tuple(elements: tuple[wit.WitType, ...]) -> dict[str, Any]:
+def _make_tuple(elements: tuple[wit.WitType, ...]) -> dict[str, Any]:
     count = len(elements)
     return {
         "type": "array",
@@ -121,7 +121,7 @@ def _tuple(elements: tuple[wit.WitType, ...]) -> dict[str, Any]:
     }
 
 
-def _case(name: str, payload: wit.WitType | None) -> dict[str, Any]:
+def _make_case(name: str, payload: wit.WitType | None) -> dict[str, Any]:
     properties: dict[str, Any] = {"tag": {"type": "string", "const": name}}
     if payload is not None:
         properties["value"] = type_schema(payload)
@@ -129,7 +129,7 @@ def _case(name: str, payload: wit.WitType | None) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
 
 
-def _option(inner: wit.WitType) -> dict[str, Any]:
+def _make_option(inner: wit.WitType) -> dict[str, Any]:
     schema = type_schema(inner)
     if isinstance(inner, wit.OptionType):
         some = {"type": "object", "properties": {"some": schema}, "required": ["some"], "additionalProperties": False}
@@ -138,10 +138,10 @@ def _option(inner: wit.WitType) -> dict[str, Any]:
     return {"anyOf": [*choices, NULL]}
 
 
-def _depth(schema: Any) -> int:
+def _measure_depth(schema: Any) -> int:
     if isinstance(schema, dict):
         inner = [*schema.get("properties", {}).values(), *schema.get("prefixItems", ()), *schema.get("anyOf", ())]
-        return 1 + max(map(_depth, [*inner, schema.get("items")]), default=0)
+        return 1 + max(map(_measure_depth, [*inner, schema.get("items")]), default=0)
     return 0
 
 

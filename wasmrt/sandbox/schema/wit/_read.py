@@ -14,7 +14,7 @@ from wasmrt.core.errors import InvalidParametersError
 from wasmrt.sandbox import component as wit
 from wasmrt.sandbox.component import Case, Err, Ok, Some
 from wasmrt.sandbox.schema._wording import describe, field_path, names, nearest
-from wasmrt.sandbox.schema.wit._scalars import MisfitError, Reader, misfit, primitive_reader, read_bytes
+from wasmrt.sandbox.schema.wit._scalars import MisfitError, Reader, make_misfit_error, primitive_reader, read_bytes
 
 
 def to_values(func: wit.FuncType, params: Mapping[str, Any]) -> list[Any]:
@@ -24,7 +24,7 @@ def to_values(func: wit.FuncType, params: Mapping[str, Any]) -> list[Any]:
         InvalidParametersError: a param is missing, unknown, or does not have the JSON form of its type.
     """
     try:
-        return list(_params(func)(params).values())
+        return list(_make_params_reader(func)(params).values())
     except MisfitError as error:
         path = field_path(error.path)
         raise InvalidParametersError(
@@ -34,48 +34,50 @@ def to_values(func: wit.FuncType, params: Mapping[str, Any]) -> list[Any]:
 
 
 @lru_cache(maxsize=512)
-def _params(func: wit.FuncType) -> Reader:
-    return _fields(func.params)
+def _make_params_reader(func: wit.FuncType) -> Reader:
+    return _make_fields_reader(func.params)
 
 
-def _reader(kind: wit.WitType) -> Reader:
+def _make_reader(kind: wit.WitType) -> Reader:
     match kind:
         case wit.Primitive(name):
             return primitive_reader(name)
         case wit.ListType(wit.Primitive("u8")):
             return read_bytes
         case wit.ListType(element):
-            return _list(_reader(element))
+            return _list(_make_reader(element))
         case wit.RecordType(fields):
-            return _fields(fields)
+            return _make_fields_reader(fields)
         case wit.TupleType(elements):
-            return _tuple([_reader(element) for element in elements])
+            return _make_tuple_reader([_make_reader(element) for element in elements])
         case wit.VariantType(cases):
-            return _tagged({name: _payload(name, inner, Case) for name, inner in cases})
+            return _make_tagged_reader({name: _make_payload_reader(name, inner, Case) for name, inner in cases})
         case wit.ResultType(ok, err):
-            return _tagged({"ok": _payload("ok", ok, _ok), "err": _payload("err", err, _err)})
+            return _make_tagged_reader(
+                {"ok": _make_payload_reader("ok", ok, _make_ok), "err": _make_payload_reader("err", err, _make_err)}
+            )
         case wit.EnumType(choices):
-            return _enum(choices)
+            return _make_enum_reader(choices)
         case wit.FlagsType(choices):
-            return _flags(choices)
+            return _make_flags_reader(choices)
         case wit.OptionType(inner):
-            return _option(inner)
+            return _make_option_reader(inner)
         case wit.ResourceRef():
-            return _resource
+            return _read_resource
 
 
-def _ok(_name: str, value: Any = None) -> Ok:
+def _make_ok(_name: str, value: Any = None) -> Ok:
     return Ok(value)
 
 
-def _err(_name: str, value: Any = None) -> Err:
+def _make_err(_name: str, value: Any = None) -> Err:
     return Err(value)
 
 
 def _list(element: Reader) -> Reader:
     def read(value: Any) -> list[Any]:
         if not isinstance(value, (list, tuple)):
-            raise misfit("an array", value)
+            raise make_misfit_error("an array", value)
         items: list[Any] = []
         try:
             for item in value:
@@ -88,12 +90,12 @@ def _list(element: Reader) -> Reader:
     return read
 
 
-def _tuple(elements: list[Reader]) -> Reader:
+def _make_tuple_reader(elements: list[Reader]) -> Reader:
     count = len(elements)
 
     def read(value: Any) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)) or len(value) != count:
-            raise misfit(f"an array of exactly {count} items", value)
+            raise make_misfit_error(f"an array of exactly {count} items", value)
         items: list[Any] = []
         try:
             for element, item in zip(elements, value, strict=True):
@@ -106,14 +108,14 @@ def _tuple(elements: list[Reader]) -> Reader:
     return read
 
 
-def _fields(fields: tuple[tuple[str, wit.WitType], ...]) -> Reader:
-    steps = [(name, _reader(kind), isinstance(kind, wit.OptionType)) for name, kind in fields]
+def _make_fields_reader(fields: tuple[tuple[str, wit.WitType], ...]) -> Reader:
+    steps = [(name, _make_reader(kind), isinstance(kind, wit.OptionType)) for name, kind in fields]
     known = frozenset(name for name, *_ in steps)
     required = [name for name, _, optional in steps if not optional]
 
     def read(value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise misfit("an object", value)
+            raise make_misfit_error("an object", value)
         if not value.keys() <= known:
             unknown = next(name for name in value if name not in known)
             allowed = f"; the fields are {names(name for name, *_ in steps)}" if steps else "; no fields are allowed"
@@ -136,9 +138,9 @@ def _fields(fields: tuple[tuple[str, wit.WitType], ...]) -> Reader:
     return read
 
 
-def _payload(name: str, kind: wit.WitType | None, make: Callable[..., Any]) -> Reader:
+def _make_payload_reader(name: str, kind: wit.WitType | None, make: Callable[..., Any]) -> Reader:
     """Return the reader of a tagged object, for one case."""
-    read_payload = None if kind is None else _reader(kind)
+    read_payload = None if kind is None else _make_reader(kind)
     optional = isinstance(kind, wit.OptionType)
 
     def read(value: Any) -> Any:
@@ -157,12 +159,12 @@ def _payload(name: str, kind: wit.WitType | None, make: Callable[..., Any]) -> R
     return read
 
 
-def _tagged(cases: dict[str, Reader]) -> Reader:
+def _make_tagged_reader(cases: dict[str, Reader]) -> Reader:
     expected = f'an object with a "tag" of {names(cases)}'
 
     def read(value: Any) -> Any:
         if not isinstance(value, Mapping) or "tag" not in value:
-            raise misfit(expected, value)
+            raise make_misfit_error(expected, value)
         tag = value["tag"]
         case = cases.get(tag) if isinstance(tag, str) else None
         if case is None:
@@ -175,7 +177,7 @@ def _tagged(cases: dict[str, Reader]) -> Reader:
     return read
 
 
-def _enum(choices: tuple[str, ...]) -> Reader:
+def _make_enum_reader(choices: tuple[str, ...]) -> Reader:
     known = frozenset(choices)
 
     def read(value: Any) -> str:
@@ -186,8 +188,8 @@ def _enum(choices: tuple[str, ...]) -> Reader:
     return read
 
 
-def _flags(choices: tuple[str, ...]) -> Reader:
-    flag = _enum(choices)
+def _make_flags_reader(choices: tuple[str, ...]) -> Reader:
+    flag = _make_enum_reader(choices)
     read_all = _list(flag)
 
     def read(value: Any) -> frozenset[str]:
@@ -199,8 +201,8 @@ def _flags(choices: tuple[str, ...]) -> Reader:
     return read
 
 
-def _option(inner: wit.WitType) -> Reader:
-    read_inner = _reader(inner)
+def _make_option_reader(inner: wit.WitType) -> Reader:
+    read_inner = _make_reader(inner)
     if not isinstance(inner, wit.OptionType):
         return lambda value: None if value is None else read_inner(value)
 
@@ -208,7 +210,7 @@ def _option(inner: wit.WitType) -> Reader:
         if value is None:
             return None
         if not isinstance(value, Mapping) or list(value) != ["some"]:
-            raise misfit('null or {"some": value}', value)
+            raise make_misfit_error('null or {"some": value}', value)
         try:
             return Some(read_inner(value["some"]))
         except MisfitError as error:
@@ -218,5 +220,5 @@ def _option(inner: wit.WitType) -> Reader:
     return read
 
 
-def _resource(_value: Any) -> Any:
+def _read_resource(_value: Any) -> Any:
     raise MisfitError("a resource handle cannot be sent as JSON")

@@ -22,7 +22,7 @@ class MisfitError(Exception):
         self.path = list(path)
 
 
-def misfit(expected: str, value: Any) -> MisfitError:
+def make_misfit_error(expected: str, value: Any) -> MisfitError:
     """Return the error for a value that differs from the expected one."""
     return MisfitError(f"expected {expected}, got {describe(value)}")
 
@@ -30,11 +30,11 @@ def misfit(expected: str, value: Any) -> MisfitError:
 def primitive_reader(name: str) -> Reader:
     """Return the reader of a primitive type."""
     if name in INTEGERS:
-        return _integer(name)
-    return {"bool": _bool, "f32": _f32, "f64": _f64, "char": _char, "string": _string}[name]
+        return _make_integer_reader(name)
+    return {"bool": _read_bool, "f32": _read_f32, "f64": _read_f64, "char": _read_char, "string": _read_string}[name]
 
 
-def _integer(name: str) -> Reader:
+def _make_integer_reader(name: str) -> Reader:
     low, high = INTEGERS[name]
     wide = name in WIDE
     expected = f"an integer from {low} to {high} ({name})"
@@ -46,47 +46,47 @@ def _integer(name: str) -> Reader:
         elif wide and isinstance(value, str) and is_decimal(value):
             number = int(value)
         if not isinstance(number, int) or isinstance(number, bool) or not low <= number <= high:
-            raise misfit(expected, value)
+            raise make_misfit_error(expected, value)
         return number
 
     return read
 
 
-def _bool(value: Any) -> bool:
+def _read_bool(value: Any) -> bool:
     if value is not True and value is not False:
-        raise misfit("true or false", value)
+        raise make_misfit_error("true or false", value)
     return bool(value)
 
 
-def _f64(value: Any) -> float:
+def _read_f64(value: Any) -> float:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         try:
             return float(value)
         except OverflowError:
-            raise misfit("a number that f64 can hold", value) from None
+            raise make_misfit_error("a number that f64 can hold", value) from None
     if isinstance(value, str) and value in NON_FINITE:
         return float(value)
-    raise misfit('a number, "NaN", "Infinity" or "-Infinity"', value)
+    raise make_misfit_error('a number, "NaN", "Infinity" or "-Infinity"', value)
 
 
-def _f32(value: Any) -> float:
-    number = _f64(value)
+def _read_f32(value: Any) -> float:
+    number = _read_f64(value)
     try:
         _as_f32(number)
     except OverflowError:
-        raise misfit("a number that f32 can hold", value) from None
+        raise make_misfit_error("a number that f32 can hold", value) from None
     return number
 
 
-def _char(value: Any) -> str:
+def _read_char(value: Any) -> str:
     if not isinstance(value, str) or len(value) != 1 or "\ud800" <= value <= "\udfff":
-        raise misfit("a string of one character", value)
+        raise make_misfit_error("a string of one character", value)
     return value
 
 
-def _string(value: Any) -> str:
+def _read_string(value: Any) -> str:
     if not isinstance(value, str):
-        raise misfit("a string", value)
+        raise make_misfit_error("a string", value)
     if not value.isascii():
         try:
             value.encode("utf-8")
@@ -102,7 +102,7 @@ _PIECE_CHARS = 1024 * 1024
 def read_bytes(value: Any) -> bytes:
     """Read `list<u8>`: base64, padded (RFC 4648, section 4)."""
     if not isinstance(value, str):
-        raise misfit("bytes as a base64 string", value)
+        raise make_misfit_error("bytes as a base64 string", value)
     # Each piece is one C call that holds the GIL. Only the last piece may have padding.
     pieces = [value[start : start + _PIECE_CHARS] for start in range(0, len(value), _PIECE_CHARS)]
     try:
@@ -110,4 +110,4 @@ def read_bytes(value: Any) -> bytes:
             raise ValueError
         return b"".join(binascii.a2b_base64(piece, strict_mode=True) for piece in pieces)
     except ValueError:
-        raise misfit("bytes as a base64 string, with padding", value) from None
+        raise make_misfit_error("bytes as a base64 string, with padding", value) from None

@@ -23,7 +23,7 @@ def to_json(kind: wit.WitType | None, value: Any) -> Any:
     Raises:
         GuestOutputError: the value contains a resource handle.
     """
-    return None if kind is None else _writer(kind)(value)
+    return None if kind is None else _make_writer(kind)(value)
 
 
 def split_result(func: wit.FuncType, value: Any) -> tuple[bool, Any]:
@@ -51,56 +51,56 @@ def failure_text(error: Any) -> str:
 
 
 @lru_cache(maxsize=512)
-def _writer(kind: wit.WitType) -> Writer:
+def _make_writer(kind: wit.WitType) -> Writer:
     match kind:
         case wit.Primitive(name):
-            return _SCALARS.get(name, _same)
+            return _SCALARS.get(name, _write_same)
         case wit.ListType(wit.Primitive("u8")):
-            return _bytes
+            return _write_bytes
         case wit.ListType(element):
-            return _list(_writer(element))
+            return _list(_make_writer(element))
         case wit.RecordType(fields):
-            return _record([(name, _writer(inner)) for name, inner in fields])
+            return _record([(name, _make_writer(inner)) for name, inner in fields])
         case wit.TupleType(elements):
-            return _tuple([_writer(element) for element in elements])
+            return _make_tuple_writer([_make_writer(element) for element in elements])
         case wit.VariantType(cases):
-            return _variant({name: _payload(inner) for name, inner in cases})
+            return _make_variant_writer({name: _make_payload_writer(inner) for name, inner in cases})
         case wit.ResultType(ok, err):
-            return _result(_payload(ok), _payload(err))
+            return _make_result_writer(_make_payload_writer(ok), _make_payload_writer(err))
         case wit.FlagsType(names):
-            return _flags(names)
+            return _make_flags_writer(names)
         case wit.OptionType(inner):
-            return _option(_writer(inner), wit.is_nested_option(kind))
+            return _make_option_writer(_make_writer(inner), wit.is_nested_option(kind))
         case wit.ResourceRef():
-            return _resource
+            return _write_resource
         case wit.EnumType():
-            return _same
+            return _write_same
 
 
-def _payload(kind: wit.WitType | None) -> Writer | None:
-    return None if kind is None else _writer(kind)
+def _make_payload_writer(kind: wit.WitType | None) -> Writer | None:
+    return None if kind is None else _make_writer(kind)
 
 
-def _same(value: Any) -> Any:
+def _write_same(value: Any) -> Any:
     return value
 
 
-def _wide(value: int) -> int | str:
+def _write_wide(value: int) -> int | str:
     return value if -SAFE_INTEGER <= value <= SAFE_INTEGER else str(value)
 
 
-def _float(value: float) -> float | str:
+def _write_float(value: float) -> float | str:
     if math.isfinite(value):
         return value
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-def _bytes(value: bytes) -> str:
+def _write_bytes(value: bytes) -> str:
     return binascii.b2a_base64(value, newline=False).decode("ascii")
 
 
 def _list(element: Writer) -> Writer:
-    if element is _same:
+    if element is _write_same:
         return list
     return lambda value: [element(item) for item in value]
 
@@ -109,34 +109,36 @@ def _record(fields: list[tuple[str, Writer]]) -> Writer:
     return lambda value: {name: write(value[name]) for name, write in fields}
 
 
-def _tuple(elements: list[Writer]) -> Writer:
+def _make_tuple_writer(elements: list[Writer]) -> Writer:
     return lambda value: [write(item) for write, item in zip(elements, value, strict=True)]
 
 
-def _tagged(tag: str, payload: Any, write: Writer | None) -> dict[str, Any]:
+def _write_tagged(tag: str, payload: Any, write: Writer | None) -> dict[str, Any]:
     return {"tag": tag} if write is None else {"tag": tag, "value": write(payload)}
 
 
-def _variant(cases: dict[str, Writer | None]) -> Writer:
-    return lambda case: _tagged(case.name, case.value, cases[case.name])
+def _make_variant_writer(cases: dict[str, Writer | None]) -> Writer:
+    return lambda case: _write_tagged(case.name, case.value, cases[case.name])
 
 
-def _result(ok: Writer | None, err: Writer | None) -> Writer:
-    return lambda side: _tagged("err", side.value, err) if isinstance(side, Err) else _tagged("ok", side.value, ok)
+def _make_result_writer(ok: Writer | None, err: Writer | None) -> Writer:
+    return lambda side: (
+        _write_tagged("err", side.value, err) if isinstance(side, Err) else _write_tagged("ok", side.value, ok)
+    )
 
 
-def _flags(names: tuple[str, ...]) -> Writer:
+def _make_flags_writer(names: tuple[str, ...]) -> Writer:
     return lambda value: [name for name in names if name in value]
 
 
-def _option(inner: Writer, nested: bool) -> Writer:
+def _make_option_writer(inner: Writer, nested: bool) -> Writer:
     if nested:
         return lambda value: None if value is None else {"some": inner(value.value)}
     return lambda value: None if value is None else inner(value)
 
 
-def _resource(_value: Any) -> Any:
+def _write_resource(_value: Any) -> Any:
     raise GuestOutputError("the tool returned a resource handle, which JSON cannot represent")
 
 
-_SCALARS: dict[str, Writer] = {**dict.fromkeys(WIDE, _wide), "f32": _float, "f64": _float}
+_SCALARS: dict[str, Writer] = {**dict.fromkeys(WIDE, _write_wide), "f32": _write_float, "f64": _write_float}

@@ -38,10 +38,10 @@ from wasmrt.interop.mcp.server.protocol import (
     RpcError,
     Server,
     UnreadableError,
+    encode_message,
     error_message,
-    messages_of,
     read_message,
-    written,
+    read_messages,
 )
 from wasmrt.interop.web import Request as WebRequest
 from wasmrt.interop.web import Response as WebResponse
@@ -107,7 +107,7 @@ class Endpoint:
     def _error(self, error: RpcError, status: int, user: str, id: Id | None = None) -> WebResponse:
         """Refuse a message with an error."""
         self._server.refused(error, user)
-        return _json(error_message(id, error), status)
+        return _make_response(error_message(id, error), status)
 
     async def handle(self, web: WebRequest) -> WebResponse:
         """Handle one request."""
@@ -129,7 +129,7 @@ class Endpoint:
         except UnreadableError as error:
             return self._error(error, 400, user, error.id)
         if isinstance(message, Batch):
-            return await self._batch(messages_of(message), web, user)
+            return await self._batch(read_messages(message), web, user)
         if isinstance(message, Request):
             return await self._request(message, web, user)
         return self._accept(message, web, user)
@@ -165,19 +165,19 @@ class Endpoint:
         ]
         errors += [error_message(None, error) for error in unheard if error is not None]
         if not requests:
-            return _json(errors, 400) if errors else WebResponse(status=202)
-        peer = session.peer if session is not None else _stateless(user)
+            return _make_response(errors, 400) if errors else WebResponse(status=202)
+        peer = session.peer if session is not None else _make_stateless_peer(user)
         peer.session.version = BATCH_VERSION
         return await self._answers(requests, web, peer, session, refused=errors)
 
     def _no_session(self, user: str, id: Id | None) -> WebResponse:
         said = error_message(id, RpcError(INVALID_REQUEST, "the session has ended"))
-        return self._count_and_refuse(Refusal.NO_SESSION, _json(said, 404), user)
+        return self._count_and_refuse(Refusal.NO_SESSION, _make_response(said, 404), user)
 
     def _accept(self, message: Notification | Response, web: WebRequest, user: str) -> WebResponse:
         """Handle a notification, or a response to a form. The session must belong to the user."""
         error = self._accept_for(message, self._sessions.find(web.header(SESSION_HEADER), user), user)
-        return WebResponse(status=202) if error is None else _json(error_message(None, error), 400)
+        return WebResponse(status=202) if error is None else _make_response(error_message(None, error), 400)
 
     def _accept_for(self, message: Notification | Response, session: HttpSession | None, user: str) -> RpcError | None:
         if isinstance(message, Notification):
@@ -195,13 +195,13 @@ class Endpoint:
         try:
             if modern:
                 check_modern(request, web)
-                peer = _stateless(user)
+                peer = _make_stateless_peer(user)
             else:
                 if web.has(SESSION_HEADER) and request.method != "initialize":
                     session = self._sessions.find(web.header(SESSION_HEADER), user)
                     if session is None:
                         return self._no_session(user, request.id)
-                peer = self._legacy_peer(request, web, user, session)
+                peer = self._find_legacy_peer(request, web, user, session)
         except RpcError as error:
             return self._error(error, _STATUS[error.code], user, request.id)
         return await self._answers([request], web, peer, session, modern=modern)
@@ -220,21 +220,23 @@ class Endpoint:
         if self._running[peer.user] + len(requests) > MAX_REQUESTS:
             busy = RpcError(INTERNAL_ERROR, f"{MAX_REQUESTS} requests are pending; wait until one of them ends")
             said = error_message(None if refused is not None else requests[0].id, busy)
-            return self._count_and_refuse(Refusal.TOO_MANY_REQUESTS, _json(said, 429), peer.user)
+            return self._count_and_refuse(Refusal.TOO_MANY_REQUESTS, _make_response(said, 429), peer.user)
         exchange = Exchange(self._server, requests, peer, session, refused)
         self._running[peer.user] += len(requests)
         exchange.answering.add_done_callback(lambda _: self._release(peer.user, len(requests)))
         if not await exchange.wait_for_output():
             if _accepts(web, "text/event-stream"):
                 endless = any(each.method == "subscriptions/listen" for each in requests)
-                body = self._while_let_in(exchange.stream(), web) if endless else exchange.stream()
+                body = self._iter_while_valid(exchange.stream(), web) if endless else exchange.stream()
                 return WebResponse(headers=_STREAM, body=body)
             await exchange.end()
             unfit = plain(406, "Accept must include text/event-stream for this request.")
             return self._count_and_refuse(Refusal.WRONG_MEDIA_TYPE, unfit, peer.user)
         return await self._response(requests[0], exchange, modern=modern)
 
-    async def _while_let_in(self, stream: AsyncGenerator[bytes, None], web: WebRequest) -> AsyncGenerator[bytes, None]:
+    async def _iter_while_valid(
+        self, stream: AsyncGenerator[bytes, None], web: WebRequest
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the events of an endless subscription while its token is valid.
 
         SECURITY: the token is checked before each event; one is sent every few seconds.
@@ -254,19 +256,19 @@ class Endpoint:
         answer = exchange.answer
         if "error" in answer and isinstance(answer, dict):
             # Status 404 would mean to a legacy client that its session has ended.
-            return _json(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
+            return _make_response(answer, _STATUS.get(answer["error"]["code"], 200) if modern else 200)
         headers: tuple[tuple[str, str], ...] = _JSON
         if request.method == "initialize":
             headers = (*_JSON, (SESSION_HEADER, await self._sessions.open(exchange.peer)))
-        return WebResponse(headers=headers, body=written(answer))
+        return WebResponse(headers=headers, body=encode_message(answer))
 
-    def _legacy_peer(self, request: Request, web: WebRequest, user: str, session: HttpSession | None) -> Peer:
+    def _find_legacy_peer(self, request: Request, web: WebRequest, user: str, session: HttpSession | None) -> Peer:
         """Return the client of a legacy request: that of its session, or one known only by its header."""
         if session is not None:
             return session.peer
         if request.method == "initialize":
             return Peer(user, can_receive_notifications=False, transport="tcp")
-        peer = _stateless(user)
+        peer = _make_stateless_peer(user)
         peer.session.version = legacy_version(web)
         return peer
 
@@ -276,7 +278,7 @@ class Endpoint:
             del self._running[user]
 
 
-def _stateless(user: str) -> Peer:
+def _make_stateless_peer(user: str) -> Peer:
     """Return the client of a request that does not belong to a session."""
     return Peer(user, can_receive_notifications=False, transport="tcp", connection="")
 
@@ -288,8 +290,8 @@ def _accepts(web: WebRequest, kind: str) -> bool:
     return not listed or bool({kind, "*/*", f"{kind.partition('/')[0]}/*"} & set(listed))
 
 
-def _json(message: Answer, status: int) -> WebResponse:
-    return WebResponse(status=status, headers=_JSON, body=written(message))
+def _make_response(message: Answer, status: int) -> WebResponse:
+    return WebResponse(status=status, headers=_JSON, body=encode_message(message))
 
 
 def _check_health(web: WebRequest, *, is_ready: bool) -> WebResponse | None:

@@ -187,32 +187,36 @@ class Entrance:
         """
         token = bearer_token(web)
         if not web.has("authorization"):
-            raise TurnedAway(Refusal.NO_TOKEN, self._challenge(401, "A bearer token is required."))
+            raise TurnedAway(Refusal.NO_TOKEN, self._make_challenge(401, "A bearer token is required."))
         # SECURITY: URLs end up in logs and histories, so a token in the URL is refused even if the header has a
         # different one (RFC 6750, 2 and 5.3).
         if any(field.partition("=")[0] == "access_token" for field in web.query.split("&")):
-            said = self._challenge(400, "Send the token in a header.", "invalid_request", "the token is in the URL")
+            said = self._make_challenge(
+                400, "Send the token in a header.", "invalid_request", "the token is in the URL"
+            )
             raise TurnedAway(Refusal.TOKEN_IN_URL, said)
         if self._access is None or token is None or token.startswith(PREFIX):
             user = self._users.user_of(token)
             if user is None:
-                raise TurnedAway(Refusal.INVALID_TOKEN, self._challenge(401, "The token is invalid.", "invalid_token"))
+                raise TurnedAway(
+                    Refusal.INVALID_TOKEN, self._make_challenge(401, "The token is invalid.", "invalid_token")
+                )
             return user
         try:
             return await self._access.user_of(token)
         except BadToken as bad:
-            raise self._refusal_of_token(bad.fault) from None
+            raise self._refuse_token(bad.fault) from None
 
-    def _refusal_of_token(self, fault: TokenFault) -> TurnedAway:
+    def _refuse_token(self, fault: TokenFault) -> TurnedAway:
         refusal, text = _REFUSALS.get(fault, Refusal.INVALID_TOKEN), f"{str(fault).capitalize()}."
         if fault is TokenFault.NO_KEYS:
             return TurnedAway(refusal, plain(503, text, headers=(("retry-after", "30"),)))
         if fault is TokenFault.USER:  # another token of the same user would not help, so send no challenge
             return TurnedAway(refusal, plain(403, text))
         status, error = (403, "insufficient_scope") if fault is TokenFault.SCOPE else (401, "invalid_token")
-        return TurnedAway(refusal, self._challenge(status, text, error, str(fault)))
+        return TurnedAway(refusal, self._make_challenge(status, text, error, str(fault)))
 
-    def _challenge(self, status: int, text: str, error: str = "", why: str = "") -> WebResponse:
+    def _make_challenge(self, status: int, text: str, error: str = "", why: str = "") -> WebResponse:
         """Return a refusal with a challenge that names the requirement (RFC 6750, 3; RFC 9728, 5.1)."""
         told = {"realm": "wasmrt", "error": error, "error_description": why}
         if self._access is not None:

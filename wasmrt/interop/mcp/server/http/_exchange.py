@@ -19,10 +19,10 @@ from wasmrt.interop.mcp.server.protocol import (
     Request,
     RpcError,
     Server,
+    encode_message,
     error_message,
     form_message,
     result_message,
-    written,
 )
 
 IDLE_SECONDS = 30 * 60.0
@@ -146,7 +146,7 @@ class Exchange:
         try:
             while True:
                 while self._unsent:
-                    yield _event(self._unsent.popleft())
+                    yield _write_event(self._unsent.popleft())
                 if self.answering.done():
                     break
                 self._changed.clear()
@@ -156,7 +156,7 @@ class Exchange:
                 except TimeoutError:
                     yield b":\n\n"
             if not self.answering.cancelled():
-                yield _event(self.answer)
+                yield _write_event(self.answer)
         finally:
             await self.end()
 
@@ -184,5 +184,5 @@ class Exchange:
             return error_message(request.id, RpcError(INTERNAL_ERROR, "the server failed on this request"))
 
 
-def _event(message: Answer) -> bytes:
-    return b"event: message\ndata: " + written(message) + b"\n\n"
+def _write_event(message: Answer) -> bytes:
+    return b"event: message\ndata: " + encode_message(message) + b"\n\n"

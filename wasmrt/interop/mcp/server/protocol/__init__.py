@@ -13,7 +13,7 @@ from wasmrt.interop.mcp.server.protocol._caller import (
     begins_session,
     is_marked_modern,
 )
-from wasmrt.interop.mcp.server.protocol._connection import Questions, messages_of
+from wasmrt.interop.mcp.server.protocol._connection import Questions, read_messages
 from wasmrt.interop.mcp.server.protocol._refusals import Refusal, RefusedMessages
 from wasmrt.interop.mcp.server.protocol._server import Channel, Server
 from wasmrt.interop.mcp.server.protocol._stdio import serve_stdio
@@ -38,12 +38,12 @@ from wasmrt.interop.mcp.server.protocol._wire import (
     Response,
     RpcError,
     UnreadableError,
+    encode_message,
     error_message,
     form_message,
     notification_message,
     read_message,
     result_message,
-    written,
 )
 
 __all__ = [
@@ -80,13 +80,13 @@ __all__ = [
     "Server",
     "UnreadableError",
     "begins_session",
+    "encode_message",
     "error_message",
     "form_message",
     "is_marked_modern",
-    "messages_of",
     "notification_message",
     "read_message",
+    "read_messages",
     "result_message",
     "serve_stdio",
-    "written",
 ]

@@ -78,7 +78,7 @@ class Session:
         if not isinstance(asked, str) or not isinstance(capabilities, dict):
             raise RpcError(INVALID_PARAMS, "initialize needs a string protocolVersion and an object capabilities")
         self.version = asked if asked in LEGACY else LEGACY[0]
-        self.client = _client(params.get("clientInfo"))
+        self.client = _describe_client(params.get("clientInfo"))
         # Form elicitation was added in 2025-06-18, URL elicitation in 2025-11-25.
         self.forms = self.version >= "2025-06-18" and _declares(capabilities, "form")
         self.urls = self.version >= "2025-11-25" and _declares(capabilities, "url")
@@ -115,7 +115,7 @@ def is_marked_modern(request: Request) -> bool:
     return bool(request.meta.keys() & {VERSION_KEY, CAPABILITIES_KEY}) or request.method in _MODERN_METHODS
 
 
-def caller_of(request: Request, peer: Peer) -> Caller:
+def make_caller(request: Request, peer: Peer) -> Caller:
     """Return the sender of a request, by the rules of the request's protocol revision.
 
     Raises:
@@ -143,7 +143,7 @@ def caller_of(request: Request, peer: Peer) -> Caller:
         raise RpcError(UNSUPPORTED_VERSION, "Unsupported protocol version", data)
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"_meta needs an object {CAPABILITIES_KEY}")
-    client = _client(meta.get(CLIENT_KEY))
+    client = _describe_client(meta.get(CLIENT_KEY))
     forms, urls = _declares(capabilities, "form"), _declares(capabilities, "url")
     return Caller(
         modern=True, version=version, client=client, forms=forms, urls=urls, user=peer.user, connection=peer.connection
@@ -156,7 +156,7 @@ def _declares(capabilities: dict[str, Any], mode: str) -> bool:
     return isinstance(declared, dict) and isinstance((declared or {"form": {}}).get(mode), dict)
 
 
-def _client(info: Any) -> str:
+def _describe_client(info: Any) -> str:
     """Return a client's name and version, truncated and as a single line, since the client chose the text."""
     if not isinstance(info, dict):
         return UNNAMED

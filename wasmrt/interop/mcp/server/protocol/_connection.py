@@ -32,7 +32,7 @@ from wasmrt.interop.mcp.server.protocol._wire import (
 )
 
 
-def messages_of(batch: Batch) -> list[Message | UnreadableError]:
+def read_messages(batch: Batch) -> list[Message | UnreadableError]:
     """Return the messages of a batch, with errors for messages that a batch must not contain."""
     seen: set[tuple[type, Id]] = set()
     return [_check(each, seen) for each in batch.messages]
@@ -150,7 +150,7 @@ class Connection:
             self._take(message)
             return
         batch = BatchAnswer(self._send)
-        for each in messages_of(message):
+        for each in read_messages(message):
             if isinstance(each, UnreadableError):
                 self.answer_unreadable(each, batch.add)
             else:

@@ -16,7 +16,7 @@ from wasmrt.interop.mcp.server.protocol._caller import (
     Caller,
     Peer,
     call_with_telemetry,
-    caller_of,
+    make_caller,
 )
 from wasmrt.interop.mcp.server.protocol._refusals import OF_CODE, Refusals, RefusedMessages
 from wasmrt.interop.mcp.server.protocol._wire import (
@@ -190,7 +190,7 @@ class Server:
 
     async def _attempt(self, request: Request, channel: Channel) -> dict[str, Any]:
         if request.method == "tools/call" and not self._tools.done():
-            caller_of(request, channel.peer)  # malformed requests are answered at once
+            make_caller(request, channel.peer)  # malformed requests are answered at once
             await self._wait_for_tools()
         if self._telemetry is None or request.method == "subscriptions/listen":  # subscriptions last arbitrarily long
             return await self._answer(request, channel)
@@ -199,7 +199,7 @@ class Server:
         )
 
     async def _answer(self, request: Request, channel: Channel) -> dict[str, Any]:
-        caller = caller_of(request, channel.peer)
+        caller = make_caller(request, channel.peer)
         era, method = self._methods.get(request.method, ("", None))
         if method is None or era not in ("both", "modern" if caller.modern else "legacy"):
             raise RpcError(METHOD_NOT_FOUND, f"unknown method {request.method[:_MAX_NAME_CHARS]!r}")

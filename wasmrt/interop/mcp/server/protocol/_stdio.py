@@ -19,7 +19,7 @@ from wasmrt.interop.mcp.server.protocol._wire import (
     MAX_MESSAGE_BYTES,
     Answer,
     UnreadableError,
-    written,
+    encode_message,
 )
 
 DRAIN_SECONDS = 5.0
@@ -212,7 +212,7 @@ class LineWriter:
         """Write a message, at once or when the client reads."""
         if self.broken:
             return
-        line = written(message) + b"\n"
+        line = encode_message(message) + b"\n"
         self._waiting.append(memoryview(line))
         self._size += len(line)
         self._empty.clear()
@@ -242,7 +242,7 @@ class LineWriter:
                 self._watch()
                 break
             except OSError:
-                self._break()
+                self._close_broken()
                 return
             self._size -= size
             self._waiting[0] = self._waiting[0][size:]
@@ -259,7 +259,7 @@ class LineWriter:
             self._loop.add_writer(self._sink, self._write)
             self._watched = True
 
-    def _break(self) -> None:
+    def _close_broken(self) -> None:
         self.broken = True
         self.stop()
         self._waiting.clear()

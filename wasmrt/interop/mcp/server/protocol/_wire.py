@@ -130,7 +130,7 @@ def _read_batch(found: list[Any]) -> Batch:
 
 def _read_object(found: Any) -> Message:
     if not isinstance(found, dict) or found.get("jsonrpc") != "2.0":
-        raise UnreadableError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0"', _id_of(found))
+        raise UnreadableError(INVALID_REQUEST, 'a message must be an object with "jsonrpc": "2.0"', _get_id(found))
     if "method" not in found and ("result" in found or "error" in found):
         return _read_response(found)
     return _read_request(found)
@@ -138,7 +138,7 @@ def _read_object(found: Any) -> Message:
 
 def _read_request(found: dict[str, Any]) -> Request | Notification:
     method, params = found.get("method"), found.get("params", {})
-    known = _id_of(found)
+    known = _get_id(found)
     if not isinstance(method, str) or not 0 < len(method) <= MAX_ID_CHARS:
         raise UnreadableError(INVALID_REQUEST, "a message needs a string method", known)
     if "id" in found and known is None:
@@ -151,14 +151,14 @@ def _read_request(found: dict[str, Any]) -> Request | Notification:
 
 
 def _read_response(found: dict[str, Any]) -> Response:
-    known = _id_of(found)
+    known = _get_id(found)
     if known is None or ("result" in found and "error" in found):
         raise UnreadableError(INVALID_REQUEST, "a response needs an id, and a result or an error")
     result = found.get("result")
     return Response(known, result if isinstance(result, dict) else None)
 
 
-def _id_of(found: Any) -> Id | None:
+def _get_id(found: Any) -> Id | None:
     """Return the ID of a message, or None if it is missing or invalid."""
     known = found.get("id") if isinstance(found, dict) else None
     if isinstance(known, str):
@@ -193,6 +193,6 @@ def form_message(id: Id, params: dict[str, Any], version: str) -> dict[str, Any]
     return {"jsonrpc": "2.0", "id": id, "method": "elicitation/create", "params": params}
 
 
-def written(message: Answer) -> bytes:
+def encode_message(message: Answer) -> bytes:
     """Encode a message as one line of UTF-8 without the line end; JSON escapes line ends in strings."""
     return write_json(message).encode("utf-8", "replace")

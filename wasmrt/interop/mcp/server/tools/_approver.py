@@ -122,9 +122,9 @@ class ServedApprover:
     def _question(self, caller: Caller, request: ApprovalRequest) -> dict[str, Any] | None:
         """Return the form for the client's user if the client is trusted to answer, otherwise the request's page."""
         if self._clients_answer and caller.forms:
-            return form_of(request)
+            return make_form_elicitation(request)
         pages = self._find_pages(caller.user) if caller.urls else None
-        return None if pages is None else page_of(request, pages)
+        return None if pages is None else make_page_elicitation(request, pages)
 
     def _show(self, call: ServedCall, parked: Parked, question: dict[str, Any] | None) -> None:
         """Ask through the client, unless it was asked too often without an answer."""
@@ -142,13 +142,13 @@ class ServedApprover:
         store = asyncio.ensure_future(self._parked.answer(parked, seconds=FORM_SECONDS))
         try:
             await asyncio.wait({asking, store}, return_when=asyncio.FIRST_COMPLETED)
-            if not store.done() and _action(asking.result()) == "accept":
+            if not store.done() and _get_action(asking.result()) == "accept":
                 await asyncio.wait({store})  # limited by its own timeout
             parked.declined = True  # do not wait for this client again
             if store.done() and (found := store.result()) is not None:
                 _tell_complete(call, name)
                 return found
-            if asking.done() and _action(asking.result()) == "accept":
+            if asking.done() and _get_action(asking.result()) == "accept":
                 self._tell_later(call, parked, name)
             return None
         finally:
@@ -193,7 +193,7 @@ class ServedApprover:
 
         A closed or declined form is not a denial: clients decline automatically if they cannot show forms.
         """
-        action = _action(said)
+        action = _get_action(said)
         # SECURITY: a client that opened a page only confirms that; any other content is not an answer.
         if call.state is not None and call.state.nonce.startswith(_ON_PAGE) and action == "accept":
             found = await self._parked.answer(parked, seconds=FORM_SECONDS)
@@ -214,7 +214,7 @@ class ServedApprover:
         return None
 
 
-def page_of(request: ApprovalRequest, pages: str) -> dict[str, Any]:
+def make_page_elicitation(request: ApprovalRequest, pages: str) -> dict[str, Any]:
     """Return the params of an elicitation that opens the page of a request.
 
     SECURITY: the address passes through the client. It names the request, but grants no access: the page opens only
@@ -224,7 +224,7 @@ def page_of(request: ApprovalRequest, pages: str) -> dict[str, Any]:
     return {"mode": "url", "message": said, "url": f"{pages}ask/{request.id}"}
 
 
-def form_of(request: ApprovalRequest) -> dict[str, Any]:
+def make_form_elicitation(request: ApprovalRequest) -> dict[str, Any]:
     """Return the params of an elicitation that shows a request and offers a few answers."""
     lines, cut = request_lines(request)
     more = []
@@ -278,7 +278,7 @@ def _for_user(user: str) -> str:
     return "" if user == "local" else f" with `--user {user}`"
 
 
-def _action(said: Any) -> Any:
+def _get_action(said: Any) -> Any:
     return said.get("action") if isinstance(said, dict) else None
 
 
@@ -292,7 +292,7 @@ async def _cancel(task: asyncio.Future[Any]) -> None:
     await asyncio.wait({task})
 
 
-def state_of(parked: Parked, *, tool: str, params: str) -> State:
+def make_state(parked: Parked, *, tool: str, params: str) -> State:
     """Return the state that a client sends back with its answer to the form."""
     expires_ms = min(parked.request.expires_ms, round((time.time() + _STATE_SECONDS) * 1000))
     return State(parked.id, parked.nonce, tool, params, parked.request.user, expires_ms)

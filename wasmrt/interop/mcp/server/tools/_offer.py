@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from wasmrt.agent.registry import ToolAnswer, ToolView
 from wasmrt.core.errors import InvalidComponentError, InvalidParametersError, WasmrtError
 from wasmrt.core.limits import MAX_JSON_DEPTH, MAX_TOOL_OUTPUT_BYTES
-from wasmrt.core.names import folded, offered_name, shortened
+from wasmrt.core.names import fold_name, offered_name, shorten_name
 from wasmrt.core.strict_json import JsonError, read_json, write_json
 from wasmrt.interop.mcp.server.protocol import INVALID_PARAMS, Caller, RpcError
 from wasmrt.sandbox.schema import Validator
@@ -40,7 +40,7 @@ class Offered(NamedTuple):
             found.pop("title")
             found.pop("outputSchema", None)
         elif version < "2026-07-28" and "outputSchema" in found and not is_object(found["outputSchema"]):
-            found["outputSchema"] = _in_object(found["outputSchema"])
+            found["outputSchema"] = _wrap_schema(found["outputSchema"])
         return found
 
 
@@ -58,7 +58,7 @@ class Offer:
             except WasmrtError as error:
                 self.problems.append(f"{name} cannot be offered: {error.message}")
                 continue
-            other = taken.setdefault(folded(each.name), name)
+            other = taken.setdefault(fold_name(each.name), name)
             if other != name:
                 self.problems.append(f"{name} cannot be offered: its name is too similar to {other}")
                 continue
@@ -110,7 +110,7 @@ class Offer:
 def served_name(name: str) -> str:
     """Return the client's name for a registry's tool: `[a-zA-Z0-9_-]`, at most 40 characters."""
     fitting = offered_name(name)
-    return fitting if len(fitting) <= MAX_NAME_CHARS else shortened(fitting, name, MAX_NAME_CHARS)
+    return fitting if len(fitting) <= MAX_NAME_CHARS else shorten_name(fitting, name, MAX_NAME_CHARS)
 
 
 def is_object(schema: Any) -> bool:
@@ -143,10 +143,10 @@ def _offer_tool(view: ToolView, name: str) -> Offered:
     output = declared.get("outputSchema")
     if output is None:
         return Offered(served, name, definition, None)
-    return Offered(served, name, definition | {"outputSchema": output}, Validator(_in_object(output)))
+    return Offered(served, name, definition | {"outputSchema": output}, Validator(_wrap_schema(output)))
 
 
-def _in_object(schema: Any) -> dict[str, Any]:
+def _wrap_schema(schema: Any) -> dict[str, Any]:
     """Return the schema of an object whose `result` has another schema."""
     return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
 
@@ -165,19 +165,19 @@ def call_result(offered: Offered, answer: ToolAnswer, caller: Caller, clean: Cal
         value, text, whole = answer.body, answer.body, not answer.truncated
     else:
         value, text, whole = _read_again(answer, clean)
-    result: dict[str, Any] = {"content": [_text(text), *(answer.media or ())], "isError": False}
+    result: dict[str, Any] = {"content": [_make_text_block(text), *(answer.media or ())], "isError": False}
     if answer.edited:
-        result["content"].append(_text(_EDITED))
-    if offered.output is not None and (problem := _misfit(offered, value, whole=whole)):
+        result["content"].append(_make_text_block(_EDITED))
+    if offered.output is not None and (problem := _explain_mismatch(offered, value, whole=whole)):
         return error_result(f"{problem}\n{text}")
     if whole and caller.version >= _STRUCTURED_FROM:
-        result["structuredContent"] = _structured_content(value, offered, caller)
+        result["structuredContent"] = _make_structured_content(value, offered, caller)
     return result
 
 
 def error_result(text: str) -> dict[str, Any]:
     """Return the result of a failed call; the model reads the error and continues."""
-    return {"content": [_text(text)], "isError": True}
+    return {"content": [_make_text_block(text)], "isError": True}
 
 
 def _read_again(answer: ToolAnswer, clean: Callable[[str], str]) -> tuple[Any, str, bool]:
@@ -206,7 +206,7 @@ def _clean_strings(value: Any, clean: Callable[[str], str]) -> Any:
     return value
 
 
-def _misfit(offered: Offered, value: Any, *, whole: bool) -> str | None:
+def _explain_mismatch(offered: Offered, value: Any, *, whole: bool) -> str | None:
     """Return why a result does not match the tool's output schema, or None if it does."""
     assert offered.output is not None
     if not whole:
@@ -218,7 +218,7 @@ def _misfit(offered: Offered, value: Any, *, whole: bool) -> str | None:
     return None
 
 
-def _structured_content(value: Any, offered: Offered, caller: Caller) -> Any:
+def _make_structured_content(value: Any, offered: Offered, caller: Caller) -> Any:
     """Return the structured content: any JSON in the modern revision, an object in the older ones."""
     if caller.modern:
         return value
@@ -227,5 +227,5 @@ def _structured_content(value: Any, offered: Offered, caller: Caller) -> Any:
     return {"result": value} if wrapped else value
 
 
-def _text(text: str) -> dict[str, Any]:
+def _make_text_block(text: str) -> dict[str, Any]:
     return {"type": "text", "text": text}

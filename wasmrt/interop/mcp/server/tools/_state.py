@@ -61,22 +61,22 @@ class Sealer:
             RpcError: the state was not signed here, has expired, was used, or is for another call or user.
         """
         if not isinstance(text, str) or not 0 < len(text) <= MAX_STATE_CHARS or not text.isascii():
-            raise _refusal("was not issued by this server")
+            raise _make_refusal("was not issued by this server")
         body, _, signature = text.rpartition(".")
         if not compare_digest(signature, self._signature(body)):
-            raise _refusal("was not issued by this server, or was modified")
+            raise _make_refusal("was not issued by this server, or was modified")
         try:
             state = State(*_decode(body))
         except (ValueError, TypeError, binascii.Error):  # pragma: no cover - signed text is a state
-            raise _refusal("was not issued by this server") from None
+            raise _make_refusal("was not issued by this server") from None
         now_ms = self._now() * 1000
         if state.expires_ms <= now_ms:
-            raise _refusal("has expired")
+            raise _make_refusal("has expired")
         # SECURITY: edited arguments are a different call, which is not approved.
         if (state.tool, state.params, state.user) != (tool, params, user):
-            raise _refusal("is for another call")
+            raise _make_refusal("is for another call")
         if state.nonce in self._used:
-            raise _refusal("was used before")
+            raise _make_refusal("was used before")
         self._used = {nonce: expires for nonce, expires in self._used.items() if expires > now_ms}
         self._used[state.nonce] = state.expires_ms
         return state
@@ -90,7 +90,7 @@ def new_nonce() -> str:
     return secrets.token_hex(16)
 
 
-def _refusal(why: str) -> RpcError:
+def _make_refusal(why: str) -> RpcError:
     return RpcError(INVALID_PARAMS, f"requestState {why}; call the tool again without it")
 
 

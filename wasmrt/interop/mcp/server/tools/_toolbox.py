@@ -30,7 +30,7 @@ from wasmrt.interop.mcp.server.tools._approver import (
     ServedCall,
     access_text,
     current_call,
-    state_of,
+    make_state,
     waiting_text,
 )
 from wasmrt.interop.mcp.server.tools._offer import Offer, Offered, call_result, error_result
@@ -132,7 +132,7 @@ class ServedTools:
             return result
         if call.question is None:
             return error_result(waiting_text(call.waiting))
-        state = state_of(call.waiting, tool=offered.tool, params=params_digest(arguments))
+        state = make_state(call.waiting, tool=offered.tool, params=params_digest(arguments))
         return {
             "resultType": "input_required",
             "inputRequests": {FORM_KEY: {"method": "elicitation/create", "params": call.question}},
