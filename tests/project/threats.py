@@ -117,6 +117,8 @@ THREATS = (
         tests=(
             _LIMITS + "test_exceeding_the_memory_limit_reports_the_needed_memory",
             _LIMITS + "test_a_guest_that_is_refused_memory_and_aborts_gets_a_hint_with_the_limit",
+            _LIMITS + "test_an_abort_after_a_report_of_a_failed_allocation_is_a_memory_error",
+            _LIMITS + "test_an_abort_after_other_output_or_another_trap_is_not_a_memory_error",
             _LIMITS + "test_a_second_memory_of_a_module_counts_against_the_limit",
         ),
         attacks=_names(*MEMORY),

@@ -24,7 +24,7 @@ def add_on_another_host(place: Postgres, asked: ApprovalRequest) -> None:
     with forking():
         child = os.fork()
     if child == 0:
-        _owners._scope = lambda: "another-boot/1"
+        _owners._get_pid_scope = lambda: "another-boot/1"
         ApprovalStore(place).add(asked)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitpid(child, 0)

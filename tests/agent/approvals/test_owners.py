@@ -47,7 +47,7 @@ def add_and_be_killed(path: Place, asked: ApprovalRequest) -> None:
         ApprovalStore(path).add(asked)
         os.kill(os.getpid(), signal.SIGKILL)
     os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
-    assert _owners.has_ended(f"{_owners._scope()} {child} {_owners._status(child)[19]}"), "it is a zombie"
+    assert _owners.has_ended(f"{_owners._get_pid_scope()} {child} {_owners._read_status(child)[19]}"), "it is a zombie"
     os.waitpid(child, 0)
 
 

@@ -127,7 +127,7 @@ def machine(config: Path, root: Path, web: Web, monkeypatch: pytest.MonkeyPatch)
     """Return a workspace on a machine with the test web and an approver that approves everything."""
     monkeypatch.setattr(EgressGateway, "_open_transport", lambda gateway: web.transport)
     monkeypatch.setattr(web.transport, "close", lambda: None)  # shared by these tests
-    monkeypatch.setattr("wasmrt.cli.shared.registry.approver_of", agreeing)
+    monkeypatch.setattr("wasmrt.cli.shared.registry.make_approver", agreeing)
     script = "<p id=a></p><script>a.innerText = 'made ' + 'by a script'</script>"
     web.pages["https://example.com/"] = page(script)
     return root

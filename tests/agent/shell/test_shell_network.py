@@ -87,13 +87,13 @@ def test_shell_is_disabled_if_the_network_cannot_be_confined(
 ) -> None:
     names = ("seccomp", "landlock", "no-new-privileges", "limits")
     monkeypatch.setattr(_backend, "layers", lambda: tuple(Layer(name, True, "") for name in names))
-    _backend._missing_layers.cache_clear()
+    _backend._list_missing_layers.cache_clear()
     try:
         shell = shell_of(world, folder)
         assert shell.backend is Backend.DISABLED and OUTLET_LAYER in shell.disabled_because
         assert ShellTool(folder).backend is Backend.CONFINED
     finally:
-        _backend._missing_layers.cache_clear()
+        _backend._list_missing_layers.cache_clear()
 
 
 def test_configuration_grants_hosts_and_reports_all_mistakes(tmp_path: Path) -> None:

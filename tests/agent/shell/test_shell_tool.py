@@ -104,12 +104,12 @@ def test_read_only_views_have_no_shell(shell: ShellTool) -> None:
 
 def test_without_confinement_no_command_runs(home: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_backend, "layers", lambda: (Layer("seccomp", True, ""), Layer("landlock", False, "")))
-    _backend._missing_layers.cache_clear()
+    _backend._list_missing_layers.cache_clear()
     shell = ShellTool(folder)
     try:
         assert shell.backend is Backend.DISABLED
     finally:
-        _backend._missing_layers.cache_clear()
+        _backend._list_missing_layers.cache_clear()
     with pytest.raises(NotAuthorizedError, match="landlock"):
         shell.execute({"command": "ls"})
 

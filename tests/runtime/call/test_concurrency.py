@@ -163,7 +163,7 @@ def test_the_deadline_counts_from_the_call_and_ends_calls_that_could_not_start()
 def test_more_calls_than_the_machine_can_run_are_refused_with_the_numbers(
     monkeypatch: pytest.MonkeyPatch, isolation: Isolation, calls: int, reason: str
 ) -> None:
-    monkeypatch.setattr(settings, "_memory_bytes", lambda: 2048 * MIB)
+    monkeypatch.setattr(settings, "_get_memory_bytes", lambda: 2048 * MIB)
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
     with pytest.raises(ConfigurationError, match=reason) as caught:
         WasmToolRuntime(WasmRuntimeConfig(isolation=isolation, max_concurrent_calls=calls))
@@ -213,7 +213,7 @@ def test_few_open_files_allow_few_calls(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_calls_on_threads_are_limited_by_the_memory_for_their_workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(settings, "_LEAST_CALLS", 2)
-    monkeypatch.setattr(settings, "_memory_bytes", lambda: 48 * MIB)
+    monkeypatch.setattr(settings, "_get_memory_bytes", lambda: 48 * MIB)
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False, max_concurrent_calls=8)) as runtime:
         slow = runtime.prepare("slow", sleeper(), limits=ResourceLimits(timeout_seconds=120))
         admission = runtime.pipeline.admission

@@ -40,7 +40,7 @@ class Gate:
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     """A gate in front of the compiler, in this process and in compile workers."""
     gate = Gate()
-    compile_here, compile_there = Engine.compile, home._compiler
+    compile_here, compile_there = Engine.compile, home._start_compiler
 
     def here(engine: Engine, data: bytes) -> Any:
         gate.pass_through()
@@ -53,7 +53,7 @@ def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
             yield answer
 
     monkeypatch.setattr(Engine, "compile", here)
-    monkeypatch.setattr(home, "_compiler", there)
+    monkeypatch.setattr(home, "_start_compiler", there)
     return gate
 
 

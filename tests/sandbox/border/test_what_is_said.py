@@ -17,7 +17,7 @@ from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES
 from wasmrt.core.model import Decision, Reason
 from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.call._answer import clean_line
-from wasmrt.runtime.call._call import _code_of
+from wasmrt.runtime.call._call import _get_code
 from wasmrt.sandbox.guest.call import LOG_OVERLAP_BYTES
 
 TOKEN = example_of(next(rule for rule in LeakDetector().rules if rule.id == "gitlab-pat")).strip()
@@ -65,12 +65,12 @@ def test_guest_codes_cannot_imitate_host_codes_or_contain_tokens(start: Start, c
     ["ok", "leak", "deadline-exceeded", TOKEN, f"tool:{TOKEN}", f"tool:{TOKEN.lower()}", "a\x1b[2J", "x" * 300, ""],
 )
 def test_codes_from_a_worker_are_checked_again(code: str) -> None:
-    assert _code_of(a_call(), GuestError("no", code=code)) == "guest-error"
+    assert _get_code(a_call(), GuestError("no", code=code)) == "guest-error"
 
 
 @pytest.mark.parametrize("code", ["tool:gone", "client", "guest-exit"])
 def test_valid_guest_codes_are_kept(code: str) -> None:
-    assert _code_of(a_call(), GuestError("no", code=code)) == code
+    assert _get_code(a_call(), GuestError("no", code=code)) == code
 
 
 def test_subjects_and_hints_of_decisions_are_scanned_before_truncation() -> None:

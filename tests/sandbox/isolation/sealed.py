@@ -27,7 +27,7 @@ from wasmrt.sandbox.guest.engine import Component, EngineFault, _ffi
 from wasmrt.sandbox.guest.settings import EngineConfig
 from wasmrt.sandbox.isolation.confine import COMPILE_WORKER, RUN_WORKER, Confinement, _libc, prepare
 
-ARTIFACT_FROM_FILE = _ffi._function(
+ARTIFACT_FROM_FILE = _ffi._bind_function(
     _ffi._blocking, "wasmtime_component_deserialize_file", _ffi.P, _ffi.P, ctypes.c_char_p, _ffi.P
 )
 

@@ -104,16 +104,16 @@ def test_a_missing_required_layer_is_refused_before_sealing(
     monkeypatch: pytest.MonkeyPatch, lacking: str, confinement: Any
 ) -> None:
     if lacking == "seccomp":
-        monkeypatch.setattr("wasmrt.sandbox.isolation.confine._seccomp.available", lambda: False)
+        monkeypatch.setattr("wasmrt.sandbox.isolation.confine._seccomp.is_available", lambda: False)
     else:
-        monkeypatch.setattr("wasmrt.sandbox.isolation.confine._landlock.abi", lambda: 0)
+        monkeypatch.setattr("wasmrt.sandbox.isolation.confine._landlock.read_abi", lambda: 0)
     with pytest.raises(ConfineError, match=lacking):
         prepare(confinement, required=["seccomp", "landlock"])
 
 
 @needs_seccomp
 def test_programs_need_landlock_and_workers_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.sandbox.isolation.confine._landlock.abi", lambda: 0)
+    monkeypatch.setattr("wasmrt.sandbox.isolation.confine._landlock.read_abi", lambda: 0)
     prepare(RUN_WORKER)
     with pytest.raises(ConfineError, match="landlock"):
         prepare(SHELL)
@@ -121,7 +121,7 @@ def test_programs_need_landlock_and_workers_do_not(monkeypatch: pytest.MonkeyPat
 
 @needs_landlock
 def test_ports_that_the_kernel_cannot_restrict_are_not_granted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("wasmrt.sandbox.isolation.confine._landlock.abi", lambda: 3)
+    monkeypatch.setattr("wasmrt.sandbox.isolation.confine._landlock.read_abi", lambda: 3)
     prepare(MCP_SERVER, network=True)
     with pytest.raises(ConfineError, match="ports"):
         prepare(MCP_SERVER, network=True, connect=[443])

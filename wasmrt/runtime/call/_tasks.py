@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
@@ -37,6 +38,8 @@ class CallTasks:
     def __init__(self, admission: Admission) -> None:
         self._admission = admission
         self._schedulers: WeakSet[Scheduler] = WeakSet()
+        self._unfinished = 0
+        self._changed = threading.Condition()
 
     def submit(
         self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
@@ -69,6 +72,9 @@ class CallTasks:
                     future.set_result(output)
             finally:
                 admission.leave(call)
+                with self._changed:
+                    self._unfinished -= 1
+                    self._changed.notify_all()
                 if not (ended.done() or loop.is_closed()):
                     ended.set_result(None)
 
@@ -84,12 +90,19 @@ class CallTasks:
                 start()
 
         context = copy_context()
+        with self._changed:
+            self._unfinished += 1
         scheduler.call_soon(begin)
         return LoopCall(lifetime, future, ended)
 
     def finish(self, seconds: float) -> None:
-        """Run the tasks of this thread until all calls of the runtime have ended: their loop may have been closed."""
+        """Wait until all calls have ended and their receipts are written.
+
+        The tasks of this thread are run here, since their loop may have been closed.
+        """
         ends_at = time.monotonic() + seconds
         for scheduler in self._schedulers:
             if scheduler.is_here:
-                scheduler.run_until(lambda: not self._admission.running, ends_at - time.monotonic())
+                scheduler.run_until(lambda: not self._unfinished, ends_at - time.monotonic())
+        with self._changed:
+            self._changed.wait_for(lambda: not self._unfinished, max(0.0, ends_at - time.monotonic()))
