@@ -292,8 +292,8 @@ class PreparedTool(ToolDefaults):
     ) -> ToolOutput:
         """Run the tool without blocking the event loop.
 
-        Cancellation stops the guest; the deadline includes every wait. The call shares the thread of the loop, or runs
-        on a separate thread if it may block: in process, with a workspace, or with functions of the program.
+        Cancellation stops the guest; the deadline includes every wait. Calls that may block the loop (in process, with
+        a workspace, with functions of the program) run on other threads.
 
         Raises:
             ToolError: see `execute`.

@@ -30,10 +30,8 @@ from wasmrt.core.limits import COMPONENT_MAX_BYTES, ResourceLimits
 from wasmrt.core.model import ToolOutput
 from wasmrt.core.names import check_prepared_name, did_you_mean, offered_name
 from wasmrt.core.places import find_places
-from wasmrt.core.setting_commands import set_command
-from wasmrt.egress.leaks import LeakDetector, check_rule, read_rule_file
 from wasmrt.egress.rates import RateLimiter
-from wasmrt.runtime.audit import Receipt, ReceiptWriter
+from wasmrt.runtime.audit import Receipt
 from wasmrt.runtime.call import (
     Backends,
     Call,
@@ -47,13 +45,11 @@ from wasmrt.runtime.call import (
     open_admission,
 )
 from wasmrt.runtime.config import WasmRuntimeConfig
+from wasmrt.runtime.parts import make_leak_detector, may_block, open_guest_home, open_receipt_writer
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.stores import open_catalog
 from wasmrt.sandbox.component import ToolSpec, check_header
-from wasmrt.sandbox.guest.artifacts import DiskCache
 from wasmrt.sandbox.guest.clock import LogicalClock, SystemClock
-from wasmrt.sandbox.guest.runner import GuestHome
-from wasmrt.sandbox.guest.settings import HAS_WORKERS, EngineConfig, Isolation
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -85,8 +81,8 @@ class WasmToolRuntime:
 
     def __init__(self, config: WasmRuntimeConfig | None = None) -> None:
         self.config = config or WasmRuntimeConfig()
-        self.detector = _make_leak_detector(self.config)
-        self._receipts = _open_receipt_writer(self.config)
+        self.detector = make_leak_detector(self.config)
+        self._receipts = open_receipt_writer(self.config)
         self._rates = rates = RateLimiter(
             redis_url=self.config.rate_limit_storage,
             unsafe_without_redis=self.config.unsafe_rate_limits_without_redis,
@@ -103,9 +99,9 @@ class WasmToolRuntime:
         )
         self._threads = CallThreads(self.pipeline.admission)
         self._tasks = CallTasks(self.pipeline.admission)
-        self._may_block = _may_block(self.config)
+        self._may_block = may_block(self.config)
         self._tools = ToolRunner(self._run_by_name, rates)
-        self._guests = _open_guest_home(self.config)  # must be last, because it starts a process
+        self._guests = open_guest_home(self.config)  # must be last, because it starts a process
         self._prepared: dict[str, PreparedTool] = {}
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -354,51 +350,6 @@ class WasmToolRuntime:
             lifetime, future = self._threads.submit(run, request, target.limits)
             return LoopCall(lifetime, asyncio.wrap_future(future), None)
         return self._tasks.submit(run, request, target.limits)
-
-
-def _may_block(config: WasmRuntimeConfig) -> bool:
-    """Return whether every call may block its thread: by running the guest, the program's code, or a Redis client."""
-    network = config.network
-    has_own_code = callable(config.audit) or (
-        network is not None and (network.resolver is not None or network.transport is not None)
-    )
-    return config.isolation is Isolation.IN_PROCESS or has_own_code or config.rate_limit_storage is not None
-
-
-def _open_receipt_writer(config: WasmRuntimeConfig) -> ReceiptWriter | None:
-    if not isinstance(config.audit, Path):
-        return None
-    return ReceiptWriter(config.audit, find_places().receipts_key, max_segment_bytes=config.audit_segment_bytes)
-
-
-def _open_guest_home(config: WasmRuntimeConfig) -> GuestHome:
-    engine = EngineConfig(optimization_level=config.optimization_level, consume_fuel=config.fuel_config.enabled)
-    disk = None
-    if config.cache_compiled:
-        places = find_places()
-        disk = DiskCache(
-            config.cache_dir or places.compiled, places.data / "cache.key", max_bytes=config.cache_max_bytes
-        )
-    compiles = config.max_concurrent_compiles
-    # Imported only if needed: loading the engine takes half of the start-up time of a short program.
-    if config.isolation is Isolation.IN_PROCESS:
-        from wasmrt.sandbox.guest.component import InProcessHome
-
-        return InProcessHome(engine, keep=config.cache_compiled, disk=disk, max_compiles=compiles)
-    if not HAS_WORKERS:  # SECURITY: guests never run without the isolation that the operator set
-        hint = f"run without process isolation: {set_command('guests.isolation', str(Isolation.IN_PROCESS))}"
-        raise ConfigurationError("worker processes need Linux", hint=hint)
-    from wasmrt.sandbox.isolation.pool.home import WorkerHome
-
-    required = config.isolation is Isolation.REQUIRED
-    return WorkerHome(engine, disk=disk, max_compiles=compiles, required=required)
-
-
-def _make_leak_detector(config: WasmRuntimeConfig) -> LeakDetector:
-    rules = config.leak_rules if isinstance(config.leak_rules, tuple) else read_rule_file(Path(config.leak_rules))
-    for rule in rules:
-        check_rule(rule)
-    return LeakDetector(rules=rules, overrides=config.leak_overrides)
 
 
 def _load_component(component: ComponentBytes | bytes | bytearray | memoryview | str | Path) -> tuple[bytes, str]:
