@@ -8,7 +8,7 @@ from hypothesis import settings
 
 pytest_plugins = [
     "tests.compiled", "tests.tiers", "tests.egress.gateway.world", "tests.egress.rates.redis_server",
-    "tests.postgres_server",
+    "tests.postgres_server", "tests.shared_zygote",
     "tests.sandbox.guests.fixtures", "tests.interop.mcp_peers.fixtures",
 ]  # fmt: skip
 

@@ -15,6 +15,11 @@ from wasmrt.sandbox.guest.engine import wat2wasm
 Make = Callable[..., PreparedTool]
 
 
+@pytest.fixture(autouse=True)
+def _separate(separate_zygotes: None) -> None:
+    """Start a zygote for each component."""
+
+
 @pytest.fixture(scope="package")
 def runtime() -> Iterator[WasmToolRuntime]:
     with WasmToolRuntime(WasmRuntimeConfig(cache_compiled=False)) as runtime:

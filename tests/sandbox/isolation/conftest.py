@@ -26,6 +26,11 @@ as_users = pytest.mark.parametrize("user", [0, NOBODY] if os.getuid() == 0 else 
 
 
 @pytest.fixture(autouse=True)
+def _separate(separate_zygotes: None) -> None:
+    """Start a zygote for each component."""
+
+
+@pytest.fixture(autouse=True)
 def _home(tmp_path: Path, sharing_code: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WASMRT_HOME", str(sharing_code(tmp_path / "home")))
 
