@@ -24,7 +24,7 @@ from wasmrt.agent.builtin.shell._commands import NotUnderstoodError
 from wasmrt.agent.builtin.shell._decide import MAX_COMMAND_CHARS
 from wasmrt.agent.builtin.shell._reader import read_script
 from wasmrt.agent.flows._untrusted_text import UntrustedText
-from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, _decoded_size
+from wasmrt.agent.registry._output import MAX_MEDIA_BYTES, _count_decoded_bytes
 from wasmrt.agent.safety import Sanitizer
 from wasmrt.capabilities._fields import Problems
 from wasmrt.capabilities.sections import read_json as read_capability_json
@@ -170,7 +170,7 @@ def script(text: str) -> object:
 
 
 def media(text: str) -> None:
-    if _decoded_size(text) is None:
+    if _count_decoded_bytes(text) is None:
         raise NotKnownError
 
 

@@ -54,6 +54,8 @@ LATE_IMPORTS = {
     "catalog/find.py": "only a tool whose capability file has a schema of its own needs the validator of schemas",
     "egress/rates/_limiter.py": "redis is an extra",
     "runtime/runtime.py": "a runtime without grants needs neither secrets nor a network",
+    "runtime/parts.py": "loading the engine takes half of the start of a short program, which may not need it",
+    "runtime/call/_tasks.py": "asyncio takes a third of the start of a program that does not await",
     "runtime/backends.py": "a runtime without secrets renews none",
     "sandbox/guest/worlds/_exports.py": "a component of a tool world needs neither JSON for every WIT type nor WASI",
     "runtime/config_values.py": "a file without a section [memory] needs nothing of it, and no database",

@@ -31,7 +31,6 @@ from wasmrt.core.model import Addition, Decision
 from wasmrt.core.url import Network
 
 C = TypeVar("C", bound=Capability)
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +58,7 @@ class Capabilities:
     workspace_write: WorkspaceWriteCapability | None = None
     config_store: ConfigStoreCapability | None = None
     logins: tuple[LoginCapability, ...] = ()
-    """Logins that may be requested from the user, each for a different secret. Logins belong to the component, not to
-    single tools."""
+    """Logins of the component that may be requested from the user, each for a different secret."""
 
     def __post_init__(self) -> None:
         if not all(isinstance(login, LoginCapability) for login in self.logins):
@@ -396,7 +394,7 @@ def _write_file(addition: Addition) -> str:
     return json.dumps({kind.section: kind.addition_tree(entry)})
 
 
-def _to_tuple(items: Iterable[T]) -> tuple[T, ...]:
+def _to_tuple(items: Iterable[Any]) -> tuple[Any, ...]:
     if isinstance(items, str) or not isinstance(items, Iterable):
         raise ConfigurationError(f"{items!r} must be a list")
     return tuple(items)

@@ -290,10 +290,9 @@ class PreparedTool(ToolDefaults):
         receipt: Receipt = EMPTY_RECEIPT,
         workspace: Path | None = None,
     ) -> ToolOutput:
-        """Run the tool without blocking the event loop.
+        """Run the tool without blocking the event loop: calls that may block it, such as calls in process, use threads.
 
-        Cancellation stops the guest; the deadline includes every wait. Calls that may block the loop (in process, with
-        a workspace, with functions of the program) run on other threads.
+        Cancellation stops the guest; the deadline includes every wait.
 
         Raises:
             ToolError: see `execute`.
@@ -316,12 +315,11 @@ class PreparedTool(ToolDefaults):
         Raises:
             NotInstalledError: the component has no tool of the recorded name.
         """
-        if recording.call.tool not in self._target.specs:
-            raise NotInstalledError(
-                f"{self._target.name} has no tool {recording.call.tool!r}",
-                hint="replay with the component that was recorded",
-            )
         known, tape = recording.call, Replay(recording)
+        if known.tool not in self._target.specs:
+            raise NotInstalledError(
+                f"{self._target.name} has no tool {known.tool!r}", hint="replay with the component that was recorded"
+            )
         try:
             self._run_request(
                 CallRequest(known.tool, known.params, ToolContext(user=known.user, data=known.context), tape=tape)

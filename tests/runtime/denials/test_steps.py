@@ -13,7 +13,7 @@ from tests.runtime.denials.cases import ELSEWHERE, TRIED
 from wasmrt.core.model import Reason
 
 ROOT = Path(__file__).resolve().parents[3]
-MAKERS = {"Decision": 3, "refusal": 3, "refuse": 3}
+MAKERS = {"Decision": 3, "make_refusal": 3, "refuse": 3}
 """Functions that create a refusal, with the position of the step among their arguments."""
 
 

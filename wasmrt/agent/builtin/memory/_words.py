@@ -39,5 +39,5 @@ def match_query(question: str) -> str | None:
 
 def plain_words(text: str) -> str:
     """Return letters and digits without diacritics, separated by spaces, as SQLite's index also splits texts."""
-    letters = "".join(char for char in unicodedata.normalize("NFD", text) if unicodedata.category(char) != "Mn")
-    return _OTHER.sub(" ", unicodedata.normalize("NFC", letters)).strip()
+    letters = "".join(char for char in normalize("NFD", text) if unicodedata.category(char) != "Mn")
+    return _OTHER.sub(" ", normalize("NFC", letters)).strip()

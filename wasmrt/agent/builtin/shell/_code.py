@@ -10,7 +10,7 @@ import re
 from typing import TypeGuard
 
 from wasmrt.agent.builtin.shell._lists import AWK_ASKS, CODE_WORDS, PYTHON_MODULES, PYTHON_NAMES
-from wasmrt.agent.builtin.shell._words import UNKNOWN, split_words
+from wasmrt.agent.builtin.shell._words import UNKNOWN, to_words
 
 _STRING = re.compile(r"'[^'\\\n]*'|\"[^\"\\\n]*(?:\\[nt\"][^\"\\\n]*)*\"")
 _INTERPOLATION = re.compile(r"[#$@]\{|`|\$\(|\{\$")
@@ -38,7 +38,7 @@ _NODES = (
     ast.Attribute, ast.Subscript, ast.Starred, ast.Name, ast.List, ast.Tuple, ast.Slice, ast.Lambda, ast.arguments,
     ast.arg, ast.Assert, ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.NamedExpr,
 )  # fmt: skip
-_METHODS = split_words(
+_METHODS = to_words(
     "append extend get items keys values join split strip lstrip rstrip splitlines upper lower title replace "
     "startswith endswith format count index sort copy add union most_common read readline readlines decode encode "
     "isoformat strftime total_seconds date time now today utcnow group groups hexdigest year month day hour minute "

@@ -22,7 +22,7 @@ from wasmrt.agent.builtin.shell._words import (
     join_alternatives,
     make_literal,
     make_unknown,
-    split_words,
+    to_words,
     unescape,
 )
 
@@ -30,7 +30,7 @@ _NUMBERS = frozenset(
     ("!", "$", "?", "#", "RANDOM", "SECONDS", "LINENO", "PPID", "UID", "EUID", "EPOCHSECONDS", "SRANDOM")
 )
 _KNOWN = {"HOME": "~", "TMPDIR": "~", "TMP": "~", "TEMP": "~", "PWD": ".", "_": ANY, "-": ANY, "0": ANY, "IFS": " \t\n"}
-_OWN = split_words(
+_OWN = to_words(
     "BASH BASHOPTS BASH_VERSION BASH_ARGV0 BASH_COMMAND BASH_SUBSHELL COLUMNS COMP_WORDBREAKS DIRSTACK "
     "EPOCHREALTIME FUNCNAME GROUPS HISTCMD HOSTNAME HOSTTYPE LINES MACHTYPE MAPFILE OLDPWD OPTARG OPTERR OPTIND "
     "OSTYPE PIPESTATUS PS0 PS1 PS2 PS4 REPLY SHELL SHELLOPTS SHLVL TIMEFORMAT COPROC"

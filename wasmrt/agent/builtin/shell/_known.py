@@ -33,23 +33,23 @@ from wasmrt.agent.builtin.shell._lists import (
     fits,
 )
 from wasmrt.agent.builtin.shell._match import Fact
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, ONE, UNKNOWN, Field, split_words
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, ONE, UNKNOWN, Field, to_words
 from wasmrt.core.setting_commands import append_command
 
-_PROMPTS = split_words("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
+_PROMPTS = to_words("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir swift r")
 """Programs that run their input if they have no arguments."""
-_NAMING = split_words(
+_NAMING = to_words(
     "cp mv ln install rsync uniq xxd gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 uncompress objcopy"
 )
 """Programs that write files with the names of their operands, or those without the last suffix."""
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SED = frozenset(("sed", "gsed"))
 _SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
-_GLOBBED = split_words("tar bsdtar gtar rsync zip 7z 7za")
+_GLOBBED = to_words("tar bsdtar gtar rsync zip 7z 7za")
 """Programs that run programs by options, which may be the names of files that a pattern finds."""
 _WITH_NAME = ("-m", "-X", "--request")
-_GIT_READS = split_words("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
-_GIT_BRANCHES = split_words("-b -B -t --track --orphan --detach -d --no-track")
+_GIT_READS = to_words("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
+_GIT_BRANCHES = to_words("-b -B -t --track --orphan --detach -d --no-track")
 _GIT_PATH = re.compile(rf"\.[a-z]{{1,5}}\Z|\A[:.]|/\Z|[{''.join(UNKNOWN)}]")
 """A part of a word that is in no name of a branch."""
 _GIT_SETTINGS = re.compile(

@@ -22,7 +22,7 @@ from wasmrt.agent.builtin.shell._lists import (
     fits,
 )
 from wasmrt.agent.builtin.shell._paths import FoundPath, iter_paths, path_matches
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field, split_words
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, UNKNOWN, Field, to_words
 
 _PLAIN_SEARCH = re.compile(
     r"-[abchiHlLnoqrRsvVwxzEFGPTUZu]+|--(recursive|line-number|ignore-case|extended-regexp|fixed-strings|word-regexp"
@@ -31,7 +31,7 @@ _PLAIN_SEARCH = re.compile(
 _IN_PLACE = re.compile("-[a-zA-Z]*i|--in-place")
 _WRITING = frozenset(each.lstrip("-") for each in WRITERS["options"])
 """The options of `WRITERS` without dashes: clusters and abbreviations may contain them."""
-_SETTING = split_words("export declare typeset readonly local read printf mapfile readarray getopts let wait")
+_SETTING = to_words("export declare typeset readonly local read printf mapfile readarray getopts let wait")
 _VARIABLE = re.compile(r"([A-Za-z_]\w*)\+?=")
 
 

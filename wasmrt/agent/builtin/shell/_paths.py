@@ -7,14 +7,12 @@ from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, UNKNOWN, Field, split_words
+from wasmrt.agent.builtin.shell._words import ANY, DECODED, NAME_PART, UNKNOWN, Field, to_words
 from wasmrt.capabilities.model import protected_problem
 
 _SEPARATORS = re.compile(r"[\s:=,;@'\"()<>|&`{}\[\]#%!]+")
-_SAFE_DEVICES = split_words(
-    "null zero full random urandom stdin stdout stderr tty fd shm ptmx pts tcp udp mqueue console"
-)
-_TOP = split_words(
+_SAFE_DEVICES = to_words("null zero full random urandom stdin stdout stderr tty fd shm ptmx pts tcp udp mqueue console")
+_TOP = to_words(
     "bin boot dev etc home lib lib32 lib64 libx32 media mnt opt proc root run sbin srv sys usr var Users System "
     "Library Applications Volumes private"
 )

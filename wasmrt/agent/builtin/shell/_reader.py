@@ -24,16 +24,16 @@ from wasmrt.agent.builtin.shell._words import (
     TooManyError,
     lines_of_words,
     make_literal,
-    split_words,
+    to_words,
 )
 
 _MAX_NODES = 20_000
 _MAX_DEPTH = 100
-_GROUPS = split_words(
+_GROUPS = to_words(
     "program list compound_statement subshell if_statement while_statement c_style_for_statement case_statement "
     "case_item do_group elif_clause else_clause negated_command"
 )
-_PLAIN = split_words(
+_PLAIN = to_words(
     "word string raw_string ansi_c_string translated_string concatenation simple_expansion expansion number regex "
     "command_substitution process_substitution arithmetic_expansion brace_expression extglob_pattern array "
     "test_command binary_expression unary_expression postfix_expression ternary_expression parenthesized_expression "
@@ -41,17 +41,15 @@ _PLAIN = split_words(
 )
 """Nodes that are values: only the substitutions in them run."""
 _WORDS = _PLAIN | {"command_name", "variable_assignment", "$"}
-_SEQUENCES = split_words(
-    "command declaration_command unset_command for_statement array redirected_statement file_redirect"
-)
-_QUOTED = split_words("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")
+_LISTS = to_words("command declaration_command unset_command array redirected_statement file_redirect for_statement")
+_QUOTED = to_words("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")
 """Nodes that may contain a backslash before a line end."""
-_TEXTS = split_words("string heredoc_body")
+_TEXTS = to_words("string heredoc_body")
 """Nodes with characters between their children, which are checked during evaluation."""
-_SETTERS = split_words("read mapfile readarray getopts let wait printf unset command builtin")
+_SETTERS = to_words("read mapfile readarray getopts let wait printf unset command builtin")
 """Builtins that assign variables, and builtins that may precede them."""
-_TOOLS = split_words("CC CXX CPP LD AR AS FC RM MAKE SHELL RUNNER HOSTCC")
-_BEFORE_WORDS = split_words("( < > >> >| &> &>> <& >&")
+_TOOLS = to_words("CC CXX CPP LD AR AS FC RM MAKE SHELL RUNNER HOSTCC")
+_BEFORE_WORDS = to_words("( < > >> >| &> &>> <& >&")
 _PLAIN_TOOL = re.compile(r"[\w./+-]*")
 _SHARED = tuple(each.name for each in fields(CommandContext))
 
@@ -123,7 +121,7 @@ def _check_words(node: Node) -> None:
         if node.type == "redirected_statement" and omitted == b"-":
             continue  # a separate `-` before a here-document names the standard input
         is_word = other.type in _WORDS or (node.type == "command" and not other.type.endswith("_redirect"))
-        words = node.type in _SEQUENCES and is_word and one.type not in _BEFORE_WORDS
+        words = node.type in _LISTS and is_word and one.type not in _BEFORE_WORDS
         if omitted or ((words or between) and not blank):
             raise NotUnderstoodError(f"the grammar splits a word at {get_text(other)[:40]!r}")
 
@@ -391,9 +389,7 @@ class _Reader:
 
     @staticmethod
     def _get_single_text(alternatives: Alternatives) -> str:
-        if len(alternatives) != 1:
-            return ANY
-        return "".join(part.text for part in alternatives[0])
+        return "".join(part.text for part in alternatives[0]) if len(alternatives) == 1 else ANY
 
 
 def _iter_descendants(node: Node) -> Iterator[Node]:

@@ -21,7 +21,7 @@ _ESCAPES = {"a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "n": "\n"
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1,8})|(.))", re.DOTALL)
 
 
-def split_words(text: str) -> frozenset[str]:
+def to_words(text: str) -> frozenset[str]:
     """Return the words of a text."""
     return frozenset(text.split())
 
