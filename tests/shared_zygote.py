@@ -6,6 +6,7 @@ Tests of process isolation start separate zygotes, as the product does: see `sep
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -76,7 +77,9 @@ def _share_zygote() -> Iterator[None]:
         zygote.close()
 
 
-@pytest.fixture
-def separate_zygotes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Start a zygote for each component."""
-    monkeypatch.setattr(Zygotes, "start", start_separate_zygote)
+@contextmanager
+def separate_zygotes() -> Iterator[None]:
+    """Start a zygote for each component during the block."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Zygotes, "start", start_separate_zygote)
+        yield

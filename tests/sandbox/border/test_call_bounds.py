@@ -110,7 +110,7 @@ def test_the_rate_limit_counts_calls_of_each_user_and_tool(start: Start) -> None
 
 def test_a_blocking_finding_withholds_the_result(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     strict = LeakDetector(overrides={"github-pat": Action.BLOCK})
-    monkeypatch.setattr("wasmrt.runtime.runtime.LeakDetector", lambda **_: strict)
+    monkeypatch.setattr("wasmrt.runtime.parts.LeakDetector", lambda **_: strict)
     with pytest.raises(ToolError) as caught:
         start().prepare("echo", ECHO).execute({"found": TOKEN})
     assert caught.value.code == "leak"
@@ -120,7 +120,7 @@ def test_a_blocking_finding_withholds_the_result(start: Start, monkeypatch: pyte
 
 def test_a_warning_does_not_change_the_result(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     lenient = LeakDetector(overrides={"github-pat": Action.WARN})
-    monkeypatch.setattr("wasmrt.runtime.runtime.LeakDetector", lambda **_: lenient)
+    monkeypatch.setattr("wasmrt.runtime.parts.LeakDetector", lambda **_: lenient)
     text = f'{{ "found" :  "{TOKEN}" }}'
     output = start().prepare("says", agent_tool("", text)).execute({})
     assert (output.result, output.raw, output.logs) == ({"found": TOKEN}, text, ())

@@ -9,15 +9,17 @@ import pytest
 from wasmrt.testing import attacks
 from wasmrt.testing.attacks import Body
 
+from tests.shared_zygote import separate_zygotes
 from wasmrt import PreparedTool, ResourceLimits, ToolError, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.sandbox.guest.engine import wat2wasm
 
 Make = Callable[..., PreparedTool]
 
 
-@pytest.fixture(autouse=True)
-def _separate(separate_zygotes: None) -> None:
-    """Start a zygote for each component."""
+@pytest.fixture(scope="package", autouse=True)
+def _separate() -> Iterator[None]:
+    with separate_zygotes():
+        yield
 
 
 @pytest.fixture(scope="package")

@@ -11,6 +11,7 @@ import pytest
 from wasmrt.testing.attacks import Body, tool
 
 from tests.compiled import Installation
+from tests.shared_zygote import separate_zygotes
 from wasmrt import PreparedTool, WasmRuntimeConfig, WasmToolRuntime
 from wasmrt.sandbox.guest.engine import wat2wasm
 from wasmrt.sandbox.isolation.confine import layers
@@ -25,9 +26,10 @@ as_users = pytest.mark.parametrize("user", [0, NOBODY] if os.getuid() == 0 else 
 """As this user (0: no change), and, for root, also as nobody."""
 
 
-@pytest.fixture(autouse=True)
-def _separate(separate_zygotes: None) -> None:
-    """Start a zygote for each component."""
+@pytest.fixture(scope="package", autouse=True)
+def _separate() -> Iterator[None]:
+    with separate_zygotes():
+        yield
 
 
 @pytest.fixture(autouse=True)
