@@ -299,14 +299,16 @@ class PreparedTool(ToolDefaults):
         """
         import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
-        request = self._make_request(params, context, user, on_progress, receipt, workspace)
-        call = self._runner.start(self._run_request, request, self._target)
+        call = self._runner.start(
+            self._run_request,
+            self._make_request(params, context, user, on_progress, receipt, workspace),
+            self._target,
+        )
         try:
             return await call.output
         except asyncio.CancelledError:
             call.lifetime.cancel()
-            if call.ended is not None:
-                await call.ended  # the loop may be closed after the last task, and the call needs it for its end
+            await call.wait_ended()  # the loop may be closed after the last task, and the call needs it for its end
             raise
 
     def replay(self, recording: Recording) -> Replayed:
