@@ -250,9 +250,10 @@ class Call:
         """
         scanner, decision = self.scanner.partial, self._explain_narrowing(decision)
         try:
-            return decision.redacted(lambda text: printable(scanner.redact(text, direction=Direction.OUTWARD)))
+            redacted = decision.redacted(lambda text: scanner.redact(text, direction=Direction.OUTWARD))
         except DeadlineExceededError:
             return decision._replace(rule=WITHHELD, suggestion=None, subject="")
+        return redacted.redacted(printable)
 
     def describe(self, redacted: Decision) -> str:
         """Return the message of a denial for the guest. The suggestion is included only if the denial was recorded."""
