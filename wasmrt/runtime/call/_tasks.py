@@ -102,7 +102,8 @@ class TaskCall:
         try:
             if output.cancelled():
                 return
-            result = self._run(self._request._replace(lifetime=self.lifetime))
+            self._request = self._request._replace(lifetime=self.lifetime)
+            result = self._run(self._request)
         except BaseException as error:
             if not (output.done() or loop.is_closed()):
                 output.set_exception(error)
