@@ -113,6 +113,7 @@ class Lane:
 
         A guest that may still run has `LATE_SECONDS` to end.
         """
+        self.waiting, self.between = _never, _never  # both refer to this lane
         self._lease.is_worn = self._lease.is_worn or not is_well
         self._lease.leave(self)
 
