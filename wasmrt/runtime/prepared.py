@@ -299,11 +299,9 @@ class PreparedTool(ToolDefaults):
         """
         import asyncio  # already imported in programs that await; it takes a third of the start of other programs
 
-        call = self._runner.start(
-            self._run_request,
-            self._make_request(params, context, user, on_progress, receipt, workspace),
-            self._target,
-        )
+        request = self._make_request(params, context, user, on_progress, receipt, workspace)
+        call = self._runner.start(self._run_request, request, self._target)
+        del request  # the call has its own; thousands may wait here
         try:
             return await call.output
         except asyncio.CancelledError:

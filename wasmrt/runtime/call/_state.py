@@ -351,4 +351,6 @@ def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Ef
 def effective_write_paths(context: ToolContext, parent: Call | None) -> tuple[tuple[str, ...], ...]:
     """Return the lists of folders that limit the writes of a call: the lists of its caller, and its own lists."""
     outer = () if parent is None else parent.write_paths
+    if not context.write_paths:
+        return outer
     return (*outer, *(paths for paths in context.write_paths if paths not in outer))
