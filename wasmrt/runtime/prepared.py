@@ -301,12 +301,12 @@ class PreparedTool(ToolDefaults):
 
         request = self._make_request(params, context, user, on_progress, receipt, workspace)
         call = self._runner.start(self._run_request, request, self._target)
+        del request  # the call has its own; thousands may wait here
         try:
             return await call.output
         except asyncio.CancelledError:
             call.lifetime.cancel()
-            if call.ended is not None:
-                await call.ended  # the loop may be closed after the last task, and the call needs it for its end
+            await call.wait_ended()  # the loop may be closed after the last task, and the call needs it for its end
             raise
 
     def replay(self, recording: Recording) -> Replayed:
