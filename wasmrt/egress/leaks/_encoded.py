@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
-from wasmrt.egress.leaks._dumps import DUMP, decode_dumps, find_columns
+from wasmrt.egress.leaks._dumps import DUMP, decode_dumps, find_columns, may_hold_dump
 from wasmrt.egress.leaks._inside_runs import decode_inside
 from wasmrt.egress.leaks._keywords import LARGE_BYTES, Prefilter
 from wasmrt.egress.leaks._linear import compile_linear
@@ -139,8 +139,9 @@ def _decode_readable(
     data: bytes, budget: DecodeBudget, least_run: int, *, every: bool, known_runs: Container[bytes]
 ) -> Iterator[Decoded]:
     check = budget.check
-    yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
-    yield from (Decoded(*found, sound=False) for found in find_columns(data))
+    if may_hold_dump(data):
+        yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
+        yield from (Decoded(*found, sound=False) for found in find_columns(data))
     for start, end, inner in _find_lists(data, check):
         sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
         if every or sound:

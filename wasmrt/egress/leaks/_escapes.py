@@ -20,19 +20,18 @@ _SEQUENCE = (
 )
 """An expression for ECMA-48 control sequences."""
 _STARTS = (b"<", b"\x1b", b"\xc2\x9b")
-_NOT_PLAIN = (b"%", b"\\", b"&", b"<", b"\x1b", b"\0")
-_PREFILTER = Prefilter((r"[\x00\x1b%&<\\\x80-\xff]",))
-"""The bytes of `_NOT_PLAIN` and all bytes that are not ASCII, in one pass."""
+_NOT_PLAIN = Prefilter((r"[\x00\x1b%&<\\\x80-\xff]",))
 _LONGEST = 600
 """A length that no match of these expressions exceeds."""
 
 
 def is_plain(data: bytes) -> bool:
     """Return whether a text is ASCII and has no zero bytes, and no bytes with which an escape or markup may start."""
-    ruled_out = len(data) >= LARGE_BYTES and _PREFILTER.rules_out(data)
-    if not ruled_out and (not data.isascii() or any(mark in data for mark in _NOT_PLAIN)):
+    if len(data) >= LARGE_BYTES and _NOT_PLAIN.rules_out(data):
+        return not _holds_code_points(data)
+    if not data.isascii() or b"%" in data or b"\\" in data or b"&" in data or b"\0" in data:
         return False
-    return not _holds_code_points(data)
+    return not _may_hold_markup(data) and not _holds_code_points(data)
 
 
 def _holds_code_points(data: bytes) -> bool:

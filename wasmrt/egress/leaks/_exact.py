@@ -127,10 +127,20 @@ class ExactMatcher:
         """
         if not self._secrets:
             return
+        clean = True
+        for found in self._search_as_written(data, check):
+            clean = False
+            yield found
+        plain, encoded = is_plain(data), may_hold_encoded(data)
+        if hints is not None:
+            hints.nothing_encoded = plain and not encoded
+        runs = encoded or self._least_run < LEAST_RUN
+        if plain and not runs:
+            return
         budget = DecodeBudget.for_text(len(data), check)
-        left, clean = budget.left, True
+        left = budget.left
         budget.clean_runs[0] = set(self._prepared.clean_runs[self._finds_parts])
-        for found in self._search(data, budget, hints=hints):
+        for found in self._search_decoded(data, budget, runs=runs):
             clean = False
             yield found
         if not budget.complete:
@@ -164,21 +174,25 @@ class ExactMatcher:
         return min(start, len(data) - len(tail) + bare.origin(possible, possible + 1)[0])
 
     def _search(
-        self, data: bytes, budget: DecodeBudget, nesting: int = 0, escapes: int = 0, *, sound: bool = True,
-        hints: ScanHints | None = None,
-    ) -> Iterator[tuple[str, int, int]]:  # fmt: skip
-        """Search a text and all its encoded content. `escapes` is the number of levels of escapes decoded so far.
+        self, data: bytes, budget: DecodeBudget, nesting: int, escapes: int = 0, *, sound: bool
+    ) -> Iterator[tuple[str, int, int]]:
+        """Search a decoded text and all content that is encoded in it.
+
+        `escapes` is the number of levels of escapes decoded so far.
+        """
+        yield from self._search_as_written(data, budget.check)
+        runs = may_hold_encoded(data) or self._least_run < LEAST_RUN
+        if runs or not is_plain(data):
+            yield from self._search_decoded(data, budget, nesting, escapes, runs=runs, sound=sound)
+
+    def _search_decoded(
+        self, data: bytes, budget: DecodeBudget, nesting: int = 0, escapes: int = 0, *, runs: bool, sound: bool = True
+    ) -> Iterator[tuple[str, int, int]]:
+        """Search the content that is escaped or encoded in a text.
 
         SECURITY: all content is searched, even if it looks random. But only `sound` content that is encoded too deeply
         withholds a text, because random bytes decode to some random bytes without end.
         """
-        yield from self._search_as_written(data, budget.check)
-        plain, encoded = is_plain(data), may_hold_encoded(data)
-        runs = encoded or self._least_run < LEAST_RUN
-        if hints is not None:
-            hints.nothing_encoded = plain and not encoded
-        if plain and not runs:
-            return  # nothing is escaped or encoded
         patterns = self._prepared.build()
         settled = True
         apart = patterns.hold_escapes and nesting + escapes < _APART_LEVELS

@@ -288,4 +288,7 @@ def _middle_piece(text: bytes) -> bytes:
 
 
 def _may_hold(form: bytes, automata: Iterable[BytesAhoCorasick] | None) -> bool:
-    return automata is None or any(automaton.find_matches_as_indexes(form) for automaton in automata)
+    for automaton in automata or ():
+        if automaton.find_matches_as_indexes(form):
+            return True
+    return automata is None
