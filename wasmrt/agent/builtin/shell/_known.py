@@ -43,6 +43,7 @@ _NAMING = to_words(
 )
 """Programs that write files with the names of their operands, or those without the last suffix."""
 _COPYING = to_words("cp install ln link rsync")
+_SILENT = to_words(": true false test [ cd wait set export sleep")
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SED = frozenset(("sed", "gsed"))
 _SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
@@ -342,6 +343,19 @@ def may_run(command: Command, name: str) -> bool:
     first = next((each for each in words[1:] if not each.startswith("-")), "")
     options = [each for at, each in enumerate(words) if each.startswith("-") or (at and words[at - 1].startswith("-"))]
     return any(each.endswith(name) for each in (words[0], first, *options))
+
+
+def truncates_files(fact: Fact) -> bool:
+    """Return whether a command empties a file: it prints nothing, or it reads the file that its redirect truncates."""
+    command, words = fact.command, _list_texts(fact)
+    targets = {each.target.text for each in command.redirects if each.truncates}
+    if not targets:
+        return False
+    if command.name == "echo":
+        return all(re.fullmatch("-[neE]+", each) for each in words)
+    if command.name == "printf":
+        return words in ([""], ["%s"], ["%s", ""])
+    return not command.name or command.name in _SILENT or not targets.isdisjoint(words)
 
 
 def loses_files(fact: Fact) -> bool:
