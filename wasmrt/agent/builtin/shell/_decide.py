@@ -23,6 +23,7 @@ from wasmrt.agent.builtin.shell._known import (
     loses_files,
     may_run,
     runs_workspace_code,
+    truncates_files,
     written_names,
 )
 from wasmrt.agent.builtin.shell._latent import evaluated_words
@@ -206,7 +207,7 @@ def _decide_by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator
             yield _asks("unknown-program", "it runs a program whose name is unknown until it runs", command.text)
         elif (problem := find_problem(fact, programs)) is not None:
             yield _asks(problem.rule, problem.reason, command.text)
-        if command.name in ("", ":", "true") and any(each.truncates for each in command.redirects):
+        if truncates_files(fact):
             yield _asks("truncates", "it truncates a file", command.text)
         if loses_files(fact):
             yield _asks("loses-files", "it overwrites files or moves them away, with unknown names", command.text)
