@@ -40,7 +40,10 @@ def _quick_seconds() -> float:
 
 
 def _awaited(error: OSError, otherwise: int) -> int:
-    """Return the events of `poll` after which an operation can be repeated: TLS may read to write and write to read."""
+    """Return the events of `poll` after which an operation can be repeated.
+
+    A TLS write may have to wait until the socket is readable, and a TLS read until it is writable.
+    """
     if isinstance(error, ssl.SSLWantReadError):
         return select.POLLIN
     return select.POLLOUT if isinstance(error, ssl.SSLWantWriteError) else otherwise

@@ -28,7 +28,10 @@ CheckUrl = Callable[[str], object]
 
 @dataclass(slots=True)
 class HostCall:
-    """An `EgressCall` without a guest. Only the timeout and limits of its HTTP capability apply."""
+    """An `EgressCall` that the host makes for itself.
+
+    Its HTTP capability applies completely (allowlist, credentials, limits), but no budgets of a guest's call.
+    """
 
     tool: str
     user: str

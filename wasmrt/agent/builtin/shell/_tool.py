@@ -22,7 +22,14 @@ from wasmrt.agent.builtin.shell._backend import (
     shell_command,
 )
 from wasmrt.agent.builtin.shell._changes import Notices, shown_changes
-from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used_variables
+from wasmrt.agent.builtin.shell._session import (
+    WORKSPACE,
+    BoundSession,
+    Sessions,
+    StartState,
+    create_report_file,
+    used_variables,
+)
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.agent.builtin.shell._watch import Recorder, Watched, watched
 from wasmrt.agent.builtin.shell._workspace import check_workspace, command_of, folder_in, workdir_of, writable_folders
@@ -183,16 +190,16 @@ class ShellTool(ToolDefaults):
             )
         return self._decide(command, self._start(workdir))
 
-    def _decide(self, command: str, start: Start) -> Verdict:
+    def _decide(self, command: str, start: StartState) -> Verdict:
         from wasmrt.agent.builtin.shell._scripts import decide_in
 
         root = partial(self._root, ToolContext(user=self._conversation[0]))
         return decide_in(root, command, start, self._settings.programs)
 
-    def _start(self, workdir: str) -> Start:
+    def _start(self, workdir: str) -> StartState:
         return self._start_from(WORKSPACE if self._held is None else self._held.start, workdir)
 
-    def _start_from(self, start: Start, workdir: str) -> Start:
+    def _start_from(self, start: StartState, workdir: str) -> StartState:
         return start._replace(folder=workdir or start.folder, written=self._notices.written(self._conversation))
 
     def _decide_params(self, params: Any) -> Verdict:
@@ -281,7 +288,7 @@ class ShellTool(ToolDefaults):
                 held.check_shown(self._start(workdir_of(params)), command_of(params))
             return self._output(params, context, lifetime, held)
 
-    def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
+    def _runs_with(self, start: StartState, params: dict[str, Any]) -> bool:
         start = self._start_from(start, workdir_of(params))
         return self._decide(command_of(params), start).action is Action.RUN
 
@@ -295,7 +302,7 @@ class ShellTool(ToolDefaults):
 
         return describe_files(*self._where(params))
 
-    def _where(self, params: dict[str, Any]) -> tuple[str, Start, tuple[str, ...], Path]:
+    def _where(self, params: dict[str, Any]) -> tuple[str, StartState, tuple[str, ...], Path]:
         root = self._root(ToolContext(user=self._conversation[0]))
         return command_of(params), self._start(workdir_of(params)), self._settings.programs, root
 
@@ -361,7 +368,7 @@ class ShellTool(ToolDefaults):
         with ExitStack() as stack:
             text, report = params["command"], None
             if held is not None:
-                report = stack.enter_context(report_file())
+                report = stack.enter_context(create_report_file())
                 text = held.script(text, str(report), moves=not workdir_of(params))
             stack.enter_context(starting("the command"))
             command = stack.enter_context(
