@@ -39,8 +39,7 @@ _APART_LEVELS = 2
 _LEAST_START = 4
 """Minimum number of a secret's characters at a text's end that count as the start of the secret."""
 _SPREAD = 4
-"""Number of bytes at a text's end that are searched for a secret's start, per byte of the secret. There may be ignored
-characters between its characters."""
+"""Bytes at a text's end that are searched for a secret's start, per byte of the secret, as some may be ignored."""
 _MOST_SPREAD_BYTES = 64 * KIB
 _SPREAD_MEMORY_BYTES = 16 << 20
 """Maximum number of these bytes, if most of them are ignored characters."""
@@ -50,7 +49,7 @@ _BATCH_BYTES = 64 * KIB
 _MAX_CLEAN_RUNS = 1 << 16
 """Maximum number of runs of one text that are recorded as clean."""
 _SHORT_TEXT_BYTES = 16 * KIB
-"""Maximum size of a text whose clean runs are remembered for later texts, as those of response headers."""
+"""Maximum size of a text whose clean runs are remembered. Most responses of a server have the same headers."""
 _REMEMBERED_RUNS = 256
 _REMEMBERED_RUN_BYTES = 128
 _BLOCK_BYTES = 1024
@@ -79,8 +78,7 @@ class _Prepared:
         self.partial: tuple[PartialPattern, ...] = ()
         self._set: PatternSet | None = None
         self.clean_runs: dict[bool, set[bytes]] = {True: set(), False: set()}
-        """Runs of short texts in which a search found nothing, with and without partial matches. Most responses of a
-        server have the same headers, and decoding all their words takes longer than a small request."""
+        """Runs of short texts, such as headers, in which a search found nothing, with and without partial matches."""
 
     def build(self) -> Patterns:
         if self.patterns is None:
@@ -91,8 +89,7 @@ class _Prepared:
     def may_match(self, data: bytes, check: Check, *, parts: bool) -> MayMatch:
         """Return, for each search, whether it can match `data`."""
         patterns = self.build()
-        if self._set is None:
-            self._set = PatternSet(patterns, self.partial)
+        self._set = self._set or PatternSet(patterns, self.partial)
         return self._set.may_match(data, check, parts=parts)
 
 
@@ -107,8 +104,7 @@ class ExactMatcher:
         """Names of secrets that are too short to search for."""
         shortest = min((len(value) for _, value in self._secrets), default=LEAST_RUN)
         self._least_run = max(_LEAST_SHORT_RUN, min(LEAST_RUN, shortest * 4 // 3))
-        self._prepared = _Prepared(self._secrets)
-        self._finds_parts = False
+        self._prepared, self._finds_parts = _Prepared(self._secrets), False
 
     def with_partial(self) -> ExactMatcher:
         """Return a matcher for the same secrets that also finds partial matches. It shares the patterns."""
