@@ -28,7 +28,7 @@ _INNOCENT_NAMES = (
     rb"|(?:change|request|client|idempotency|continuation|next|page|sync|resume|update|start|marker|cancellation)_?token"
     rb"|endpoint|secret_?name|secretname|secret_?ref|selector"
     rb"|site_?key|publishable|react|(?:row|content|page|form|search|search_?api)[_\-]?key|(?:form|theme|patrol|watch)_?token"
-    rb"|authenticity|request_?verification|view_?state"
+    rb"|authenticity|request_?verification|view_?state|^engine_?key$"
     rb"|^data-(?!api|access|auth|secret|private)[a-z\-]*(?:keys?|token)$|gtm_auth"
 )
 _PASSWORD_NAMES = rb"(?i)passw|pwd|passphrase|passwd"
@@ -44,6 +44,10 @@ _CODE = (
 keys (RFC 8017, appendix A.1)."""
 _QUERY_KEYS = rb"(?i)[?&;]keys?$"
 """A parameter of a page's link. Its name alone does not indicate a credential."""
+_GIGYA_SCRIPT = rb"(?i)/gigya\.js\?api_?key$"
+"""The address of Gigya's script, with the key of a site, which its documentation puts into every page."""
+_NAMED_UUID = rb"(?i)[^-]-[0-9a-f]{8}-[0-9a-f]{4}-[35][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+"""A word and a UUID that is the hash of a name, and not random (RFC 9562, sections 5.3 and 5.5)."""
 _SEARCH_KEY = rb"[0-9a-f]{32}"
 _SEARCH_NEARBY = 120
 """Number of bytes before and after a key of Algolia's search in which a page also names the index."""
@@ -129,6 +133,8 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
         return False
     if re.search(_QUERY_KEYS, data[max(0, begin - 1) : begin] + name) and not quoted:
         return False
+    if re.search(_GIGYA_SCRIPT, data[max(0, begin - 16) : start - 1]) or re.search(_NAMED_UUID, value):
+        return False
     nearby = data[max(0, begin - _SEARCH_NEARBY) : end + _SEARCH_NEARBY]
     if re.fullmatch(_SEARCH_KEY, value) and b"indexName" in nearby:
         return False
@@ -196,6 +202,40 @@ def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
     if lowered in _COMMON_PASSWORDS or is_placeholder(value) or value[:1] in b"$%<{[*(@":
         return False
     return len(set(lowered)) >= 3 and (b"(" not in value)
+
+
+_ENTITY_END = rb"&#?[0-9A-Za-z]{2,8};\Z"
+
+
+def is_pair_password(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Return whether a value after a semicolon is a password. The semicolon at `begin` may end an HTML entity."""
+    if re.search(_ENTITY_END, data[max(0, begin - 10) : begin + 1]):
+        return False
+    return is_password(data, begin, start, end)
+
+
+_SENTRY_PROJECT = rb"@(?:o[0-9]+\.ingest\.(?:us\.|de\.)?)?sentry\.io/[0-9]"
+
+
+def is_url_token(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Return whether the user of a URL is a token, and not the key of a Sentry DSN, which Sentry calls public."""
+    del begin
+    value = data[start:end]
+    if is_placeholder(value) or measure_entropy(value) < 3 or re.match(_SENTRY_PROJECT, data[end : end + 64]):
+        return False
+    return CHECKS["letter-digit"](value)
+
+
+_PAGE_JWT = rb"(?i)collection-?meta(?:[\"']|&quot;)?\s*[:=]\s*(?:[\"']|&quot;)?\Z"
+
+
+def is_secret_jwt(data: bytes, begin: int, start: int, end: int) -> bool:
+    """Return whether a value is a JWT that grants something.
+
+    Livefyre's `collectionMeta` only signs the title and address of a page, and is part of the page.
+    """
+    before = data[max(0, begin - 40) : start]
+    return CHECKS["jwt"](data[start:end]) and re.search(_PAGE_JWT, before) is None
 
 
 _EXAMPLE_USERS = rb"(?i)//(?:user|username|usr|login|name|me|foo|bob|alice|u)?:"
@@ -309,7 +349,10 @@ def has_no_words(data: bytes, begin: int, start: int, end: int) -> bool:
 CONTEXT_CHECKS: dict[str, Callable[[bytes, int, int, int], bool]] = {
     "assigned": looks_assigned,
     "password": is_password,
+    "pair-password": is_pair_password,
     "url-password": is_url_password,
+    "url-token": is_url_token,
+    "secret-jwt": is_secret_jwt,
     "bearer": is_bearer,
     "curl-user": is_curl_user,
     "curl-header": is_curl_header,
