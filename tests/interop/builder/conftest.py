@@ -19,7 +19,7 @@ from wasmrt.authoring.builder import BuilderConfig
 from wasmrt.authoring.project import toolchains_dir
 from wasmrt.interop.builder import builder_tool
 
-DOWNLOADS = os.environ.get("WASMRT_BUILDER_DOWNLOADS") == "1"
+DOWNLOADS = os.environ.get("WASMRT_GUESTS_PREPARE") == "1"
 Step = str | list[tuple[str, dict[str, Any]]] | Callable[[Sequence[Mapping[str, Any]]], Any]
 
 

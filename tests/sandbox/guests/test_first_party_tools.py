@@ -136,6 +136,8 @@ def test_a_local_time_that_occurs_twice_has_both_answers_in_every_operation(run:
         ({"timestamp": "2022-07-08T00:14:07+01:00[Europe/Paris]"}, "has the offset +01, but Europe/Paris has +02"),
         ({"timestamp": "2024-06-19", "timezone": "Europe/Nowhere"}, "expected an IANA name such as Europe/Berlin"),
         ({"timestamp": "2024-06-19", "timezone": "+25:00"}, "unknown time zone"),
+        ({"timestamp": "2024-06-19", "timezone": "UTC+2"}, "an offset such as +02:00"),
+        ({"timestamp": "2024-06-19", "timezone": "CET-1CEST,M3.5.0,M10.5.0/3"}, "unknown time zone"),
         ({"timestamp": "202406"}, "write Unix seconds of this length as 202406.0"),
         ({"timestamp": "2024-06-19", "operation": "convert"}, "to_timezone is required"),
         ({"timestamp": "1" * 201}, "at most 200 characters"),

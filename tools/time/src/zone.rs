@@ -7,11 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use kit::{input, Failure};
 
 /// Finds a zone by its IANA name or a fixed offset.
+///
+/// Zones of POSIX are refused: UTC+2 would be two hours behind UTC, and users mean two hours ahead.
 pub fn find(name: &str) -> Result<TimeZone, Failure> {
     DateTimeParser::new()
         .parse_time_zone_with(&TimeZoneDatabase::bundled(), name)
         .ok()
-        .filter(|zone| !zone.is_unknown() && zone.to_fixed_offset().map_or(true, is_valid))
+        .filter(|zone| !zone.is_unknown() && zone.to_fixed_offset().map_or(zone.iana_name().is_some(), is_valid))
         .ok_or_else(|| {
             let wanted = "an IANA name such as Europe/Berlin, or an offset such as +02:00";
             input("unknown-timezone", format!("unknown time zone {name:?}: expected {wanted}"))

@@ -122,9 +122,11 @@ def _build(
         run_steps = partial(_run_steps, project, sandbox, values, progress, lifetime)
         run_steps(template.fetch, fetching=True)
         before = inputs.digest()  # fetching may write lock files
-        if template.wrapper:
+        *earlier, last = template.steps
+        run_steps(earlier, fetching=False)
+        if template.wrapper:  # contains the source, which a step can create
             write_wrapper(project, template, toolchain.wasm_tools or find_wasm_tools(), values)
-        run_steps(template.steps, fetching=False)
+        run_steps([last], fetching=False)
         data = _add_docs(_read_output(template, project, values), project, toolchain)
         report = _check_and_write(project, template, data, progress)
         failed_build_mark(project.component).unlink(missing_ok=True)
