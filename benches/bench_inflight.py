@@ -5,7 +5,8 @@
 The calls send a request to a server on loopback that answers after two seconds; for our tool `http`, with TLS
 on port 443, which needs root. `--source` names the
 checkouts to compare, which take turns; each case runs in a separate process. `--permits 0` is the default of
-`max_concurrent_calls`.
+`max_concurrent_calls`; `--isolation in-process` uses at most as many as the engine's pool allows, so that the other
+calls wait for a permit.
 """
 
 from __future__ import annotations
@@ -100,7 +101,10 @@ def _run_case(case: dict[str, Any]) -> dict[str, Any]:
 async def _aexecute(name: str, calls: int, permits: int, isolation: str) -> dict[str, Any]:
     from wasmrt import NetworkConfig, WasmRuntimeConfig, WasmToolRuntime
     from wasmrt.capabilities import Capabilities, EndpointPattern, HttpCapability, RateLimitConfig
+    from wasmrt.sandbox.guest.settings import Isolation, find_capacity
 
+    if isolation == Isolation.IN_PROCESS:
+        permits = min(permits, find_capacity(Isolation.IN_PROCESS).calls)
     files = _certificate() if name == "http" else []
     with _server(*files[:1]) as port:
         pattern = EndpointPattern("127.0.0.1", schemes=("https" if files else "http",), ports=(port,))
@@ -130,7 +134,8 @@ async def _aexecute(name: str, calls: int, permits: int, isolation: str) -> dict
     host, workers = max(memory, default=_memory(), key=lambda sample: sample[1])
     failed = [type(end).__name__ for end in ends if isinstance(end, BaseException)]
     return {
-        "seconds": round(seconds, 1), "ok": calls - len(failed), "failed": sorted(set(failed)),
+        "permits": config.max_concurrent_calls, "seconds": round(seconds, 1),
+        "ok": calls - len(failed), "failed": sorted(set(failed)),
         "lag_max_s": round(max(lags, default=seconds), 2), "host_cpu_s": round(used, 1), "threads": max(threads),
         "host_mib": host, "workers_mib": workers[0], "processes": workers[1],
     }  # fmt: skip
@@ -162,10 +167,11 @@ def _component(name: str, port: int) -> tuple[Any, dict[str, str]]:
 
     from wasmrt.catalog.find import find_tool
     from wasmrt.core.places import find_places
+    from wasmrt.runtime.stores import open_catalog
     from wasmrt.sandbox.guest.engine import wat2wasm
 
     if name == "http":
-        found = find_tool("http", find_places().data, search=None, robots_txt=False)
+        found = find_tool("http", open_catalog(find_places().data))
         return found.component, {"method": "GET", "url": "https://127.0.0.1/"}
     return wat2wasm(tool(_request(port))), {}
 
@@ -207,7 +213,8 @@ async def _measure_lag(lags: list[float]) -> None:
 @contextmanager
 def _sampled() -> Iterator[tuple[list[int], list[tuple[int, tuple[int, int]]]]]:
     """Yield numbers of threads, and samples of `_memory`, which are fewer because they take long."""
-    counts, memory, over = [threading.active_count()], [], threading.Event()
+    counts, over = [threading.active_count()], threading.Event()
+    memory: list[tuple[int, tuple[int, int]]] = []
 
     def sample() -> None:
         started = time.monotonic()

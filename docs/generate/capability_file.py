@@ -28,7 +28,7 @@ def sections() -> str:
     lines = []
     for name in asking:
         lines += [f"### {name}", "", *_join_references(_rows(name, known, described)), ""]
-    lines += ["### Sections that describe", "", _DESCRIBING, ""]
+    lines += ["### Descriptive sections", "", _DESCRIBING, ""]
     rest = [name for name in names if name not in asking]
     unused = [name for name in rest if known[name].get("description", "").startswith("For other tool runtimes")]
     lines += [f"- `{name}`: {known[name].get('description', '')}" for name in rest if name not in unused]
@@ -111,6 +111,8 @@ def _type(field: dict[str, Any]) -> str:
         return f"object; `type` is one of {kinds}"
     if "anyOf" in field:
         return " or ".join(_type(choice) for choice in field["anyOf"])
+    if field.get("const") is True:
+        return "`true`"
     kind = str(field.get("type", "any"))
     if kind == "array":
         inner = _type(field["items"]) if field["items"] else "string"

@@ -17,5 +17,6 @@ def settings() -> str:
 
 def _line(setting: Setting) -> str:
     kind = f" ({setting.unit.partition(',')[0]})" if setting.unit else _SHORT[setting.type]
-    default = f" Default: `{format_value(setting.default)}`." if setting.default else ""
-    return f"- `{setting.key}`{kind}: {setting.text}{default}"
+    if setting.default:
+        kind = f" ({kind.strip(' ()') or 'text'}, `{format_value(setting.default)}`)"
+    return f"- `{setting.key}`{kind}: {setting.text}"

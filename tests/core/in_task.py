@@ -29,7 +29,7 @@ def start_task(work: Callable[[], T]) -> asyncio.Future[T]:
         else:
             ended.set_exception(failure)
 
-    running_scheduler().task(run, copy_context())()
+    running_scheduler().create_task(run, copy_context()).wake()
     return ended
 
 

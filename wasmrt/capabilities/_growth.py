@@ -121,7 +121,7 @@ def propose_patterns(additions: Iterable[Addition]) -> list[PatternProposal]:
 
 
 def _read_capability(addition: Addition) -> Capability:
-    """Return the capability that contains only one entry.
+    """Parse an addition, and return a capability that has only this entry.
 
     Raises:
         CapabilityFileError: the addition is not one valid entry of a capability file.

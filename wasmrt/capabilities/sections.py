@@ -40,7 +40,7 @@ _PROSE = Text(max_length=16384)
 
 _VALIDATION = ObjectSchema(
     {
-        "url": Property(field=WEB_URL, about="URL of the request. The request carries the credential.", required=True),
+        "url": Property(field=WEB_URL, about="URL to which the credential is sent.", required=True),
         "method": Property(field=_METHOD, about="Method of the request; GET by default."),
         "success_status": Property(field=Number(maximum=599), about="Status if the credential works; 200 by default."),
         "headers": Property(field=MapOf(item=_WORD), about="Additional headers of the request."),
@@ -49,11 +49,11 @@ _VALIDATION = ObjectSchema(
 _AUTH = ObjectSchema(
     {
         "secret_name": Property(field=_SECRET, about="Name of the secret that the login stores.", required=True),
-        "display_name": Property(field=_WORD, about="Name of the service, as shown to the user."),
+        "display_name": Property(field=_WORD, about="Name of the service."),
         "instructions": Property(field=_PROSE, about="Instructions for getting a token."),
         "setup_url": Property(field=WEB_URL, about="Page where a token can be created."),
-        "token_hint": Property(field=_PROSE, about="A description of the token's format."),
-        "env_var": Property(field=_WORD, about="An environment variable that can contain the token."),
+        "token_hint": Property(field=_PROSE, about="Format of the token."),
+        "env_var": Property(field=_WORD, about="Environment variable with the token."),
         "provider": Property(field=_WORD, about="Name of the login for wasmrt auth --vendor, such as google."),
         "optional": Property(field=Flag(), about="True if the tool works without the credential."),
         "oauth": Property(field=OAUTH, about="An OAuth login; otherwise the user enters a token."),
@@ -123,20 +123,20 @@ SECTIONS = {
     ),
     "parameters": Property(
         field=Anything(only_object=True),
-        about="JSON Schema for the parameters of a near:agent tool. It replaces the schema in the component.",
+        about="JSON Schema of the parameters of a tool for the world near:agent. It replaces the component's schema.",
     ),
     "license": Property(field=_WORD, about="License of the tool, as an SPDX expression."),
-    "source": Property(field=Text(max_length=2048), about="Location of the tool's source code."),
+    "source": Property(field=Text(max_length=2048), about="Location of the source code."),
     "tags": Property(field=ListOf(item=_WORD), about="For other tool runtimes; wasmrt ignores it."),
     "tier": Property(field=_WORD, about="For other tool runtimes; wasmrt ignores it."),
     "$schema": Property(field=Text(max_length=2048), about="Location of the JSON Schema, for editors."),
 }
 ABOUT = {
     "description": Property(field=_PROSE, about="A description of the tool."),
-    "version": Property(field=_WORD, about="Tool's version."),
-    "wit_version": Property(field=_WORD, about="Version of the tool world for which the tool was built."),
-    "auth": Property(field=_AUTH, about="Settings for getting the tool's credential from the user."),
-    "logins": Property(field=MapOf(item=_LOGIN), about="Further logins, by vendor, with the keys of `auth`."),
+    "version": Property(field=_WORD, about="Version of the tool."),
+    "wit_version": Property(field=_WORD, about="Version of the tool's world."),
+    "auth": Property(field=_AUTH, about="Login of the user."),
+    "logins": Property(field=MapOf(item=_LOGIN), about="Logins in addition to `auth`, by vendor."),
 }
 
 

@@ -97,7 +97,7 @@ class Index:
         address = f"{self._path.absolute().as_uri()}?{mode}"
         db = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
         try:
-            return checked_layout(db, upgrade=mode == "mode=rw")
+            return require_current_layout(db, upgrade=mode == "mode=rw")
         except BaseException:
             db.close()
             raise
@@ -126,7 +126,7 @@ def new_layout(db: sqlite3.Connection) -> None:
     db.executescript(f"BEGIN;{_SCHEMA}PRAGMA user_version={_VERSION};COMMIT;")
 
 
-def checked_layout(db: sqlite3.Connection, *, upgrade: bool) -> sqlite3.Connection:
+def require_current_layout(db: sqlite3.Connection, *, upgrade: bool) -> sqlite3.Connection:
     """Return the connection if its catalog has the current layout, also after an upgrade.
 
     Raises:

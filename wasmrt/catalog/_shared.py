@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from blake3 import blake3
 
 from wasmrt.catalog._components import ComponentFolder
-from wasmrt.catalog._index import checked_layout, new_layout, translated
+from wasmrt.catalog._index import new_layout, require_current_layout, translated
 from wasmrt.core.component_bytes import ComponentBytes
 from wasmrt.core.errors import InstallError, IntegrityError
 from wasmrt.core.limits import MAX_SHARED_CATALOG_BYTES
@@ -92,7 +92,7 @@ class SharedIndex:
                 db.deserialize(found[0]["data"])
             else:
                 new_layout(db)
-            return checked_layout(db, upgrade=True)
+            return require_current_layout(db, upgrade=True)
         except BaseException:
             db.close()
             raise

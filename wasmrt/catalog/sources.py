@@ -106,7 +106,7 @@ class WithSignature:
 
 
 def digests_to_sign(*contents: bytes | None) -> tuple[str, ...]:
-    """Return the SHA-256 digest of each content that is not None, in hexadecimal."""
+    """Return the SHA-256 digest, in hexadecimal, of each argument that is not None."""
     return tuple(hashlib.sha256(each).hexdigest() for each in contents if each is not None)
 
 

@@ -24,24 +24,39 @@ _LONGEST_POLL_SECONDS = 1e6
 _MAX_SPARE = 64
 
 
-class EndEvent(threading.Event):
-    """An event that is set when a call ends early, and that wakes waits of any kind."""
+class EndEvent:
+    """An event that is set when a call ends early, and that wakes waits of any kind.
+
+    It has no lock: a signal handler may set it during any of its methods.
+    """
+
+    __slots__ = ("_is_set", "_wakes")
 
     def __init__(self) -> None:
-        super().__init__()
-        self._wakes: list[Callable[[], object]] = []
+        self._is_set = False
+        self._wakes: list[Callable[[], object]] = []  # list.append and list.remove are atomic
+
+    def is_set(self) -> bool:
+        """Return whether the event is set."""
+        return self._is_set
 
     def set(self) -> None:
         """Set the event, and wake every wait."""
-        super().set()
+        self._is_set = True
         for wake in tuple(self._wakes):
             wake()
 
+    def clear(self) -> None:
+        """Undo `set`, for the next wait."""
+        self._is_set = False
+
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the event is set or `timeout` seconds have passed; return whether it is set."""
+        if self.is_set():
+            return True
         task = current_task()
-        if task is None or self.is_set():
-            return super().wait(timeout)
+        if task is None:
+            return self._block(timeout)
         ends_at = None if timeout is None else time.monotonic() + timeout
         with self.waking(task.wake):
             while not self.is_set():
@@ -51,11 +66,31 @@ class EndEvent(threading.Event):
                 task.park(left)
         return True
 
+    def _block(self, timeout: float | None) -> bool:
+        """Wait as `wait` does, in one C call that signal handlers may interrupt."""
+        gate = threading.Lock()
+        gate.acquire()
+
+        def open_gate() -> None:
+            with suppress(RuntimeError):  # it is open already
+                gate.release()
+
+        with self.waking(open_gate):
+            gate.acquire(timeout=-1 if timeout is None else max(0.0, min(timeout, threading.TIMEOUT_MAX)))
+        return self._is_set
+
     def on_set(self, wake: Callable[[], object]) -> None:
         """Call `wake` when the event is set, or now if it is set already."""
         self._wakes.append(wake)
-        if self.is_set():
+        if self._is_set:
             wake()
+
+    def forget(self, wake: Callable[[], object]) -> None:
+        """Undo `on_set`. A call of `wake` can overlap."""
+        try:
+            self._wakes.remove(wake)
+        except ValueError:  # a signal handler raised before it was added
+            return
 
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
@@ -64,8 +99,7 @@ class EndEvent(threading.Event):
             self.on_set(wake)
             yield
         finally:
-            with suppress(ValueError):  # a signal handler raised before it was added
-                self._wakes.remove(wake)
+            self.forget(wake)
 
 
 def await_ready(descriptor: int, events: int, seconds: float, ended: EndEvent | None) -> bool:
@@ -76,8 +110,12 @@ def await_ready(descriptor: int, events: int, seconds: float, ended: EndEvent | 
     if (task := current_task()) is not None:
         if ended is None:
             return task.await_ready(descriptor, events, seconds)
-        with ended.waking(task.wake):
+        wake_task = task.wake
+        try:  # without the objects of a context manager, because thousands of calls wait here at a time
+            ended.on_set(wake_task)
             return task.await_ready(descriptor, events, seconds)
+        finally:
+            ended.forget(wake_task)
     milliseconds = max(0.0, min(seconds, _LONGEST_POLL_SECONDS)) * 1000  # `poll` does not end with a negative timeout
     poll = select.poll()
     poll.register(descriptor, events)

@@ -258,15 +258,12 @@ class Decision(_Decided):
         grant something different.
         """
         text = f"{self.rule}\n{self.subject}\n{self.hint}"
-        if redact(text) == text:
-            redact = str  # most decisions contain no secret: one search of all text shows that
+        if redact(text) == text:  # most decisions contain no secret: one search of all text shows that
+            return self._replace(subject=_cut_subject(self.subject)) if len(self.subject) > _SUBJECT_CHARS else self
         suggestion = self.suggestion
         if suggestion is not None and (hint := redact(suggestion.hint)) != suggestion.hint:
             suggestion = Step(hint)
-        subject = redact(self.subject)
-        if len(subject) > _SUBJECT_CHARS:
-            subject = f"{subject[:_SUBJECT_CHARS]}..."
-        return self._replace(rule=redact(self.rule), suggestion=suggestion, subject=subject)
+        return self._replace(rule=redact(self.rule), suggestion=suggestion, subject=_cut_subject(redact(self.subject)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return the decision as JSON data."""
@@ -279,6 +276,10 @@ class Decision(_Decided):
             "capability": self.capability,
             "subject": self.subject,
         } | ({"policy": self.policy} if self.policy else {})
+
+
+def _cut_subject(subject: str) -> str:
+    return f"{subject[:_SUBJECT_CHARS]}..." if len(subject) > _SUBJECT_CHARS else subject
 
 
 class LogLevel(StrEnum):

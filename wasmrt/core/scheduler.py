@@ -25,7 +25,7 @@ from typing import TypeVar
 from greenlet import GreenletExit, getcurrent, greenlet  # type: ignore[import-untyped]
 
 from wasmrt.core.lifetime import EndEvent
-from wasmrt.core.tasks import set_current_task
+from wasmrt.core.tasks import Task, set_current_task
 
 TURN_SECONDS = 0.002
 """The time after which the thread goes back to the event loop. A single step of a call may take longer."""
@@ -47,7 +47,7 @@ class Scheduler:
         self._waiting: dict[int, _GreenTask] = {}
         self._ready: deque[_GreenTask] = deque()
         self._posted: deque[_GreenTask] = deque()
-        self._starts: deque[Callable[[], None]] = deque()
+        self._starts: deque[Callable[[Scheduler], None]] = deque()
         self._timers: list[tuple[float, int, _GreenTask]] = []
         self._numbers = 0
         self._alive = 0
@@ -60,11 +60,11 @@ class Scheduler:
         self._poll.close()
         os.close(self._bell)
 
-    def task(self, work: Callable[[], None], context: Context) -> Callable[[], None]:
-        """Return a function that starts `work` as a task. Any thread may call the function, once."""
-        return partial(self.post, _GreenTask(self, work, context))
+    def create_task(self, work: Callable[[], None], context: Context) -> Task:
+        """Return a task that runs `work` after the first `wake`."""
+        return _GreenTask(self, work, context)
 
-    def call_soon(self, start: Callable[[], None]) -> None:
+    def call_soon(self, start: Callable[[Scheduler], None]) -> None:
         """Call `start`, which must not raise, in a turn of the scheduler: many calls that start at once share turns."""
         self._starts.append(start)
         self._run_soon()
@@ -114,7 +114,9 @@ class Scheduler:
             self.post(self._posted.popleft())
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            task = heapq.heappop(self._timers)[2]
+            at, _, task = heapq.heappop(self._timers)
+            if task.timer_at != at:
+                continue  # replaced by an earlier timer
             task.timer_at = None
             if task.ends_at is not None and task.ends_at > now:
                 self._add_timer(task, task.ends_at)  # this wait ends later than an earlier one would have
@@ -125,7 +127,7 @@ class Scheduler:
         ends_at = time.monotonic() + TURN_SECONDS
         while self._ready or self._starts:
             if self._starts:
-                self._starts.popleft()()
+                self._starts.popleft()(self)
             if self._ready:
                 self._ready.popleft().resume()
             if time.monotonic() >= ends_at:
@@ -165,10 +167,10 @@ class Scheduler:
         self._alive += 1
 
     def ended(self) -> None:
-        """Count a task that has ended, and drop the timers of such tasks if there are many."""
+        """Count a task that has ended, and drop the timers that are not needed if there are many."""
         self._alive -= 1
-        if len(self._timers) > 2 * self._alive + _COUNTED:  # most belong to tasks that have ended
-            self._timers = [timer for timer in self._timers if not timer[2].dead]
+        if len(self._timers) > 2 * self._alive + _COUNTED:  # each running task needs at most one
+            self._timers = [timer for timer in self._timers if timer[2].timer_at == timer[0] and not timer[2].dead]
             heapq.heapify(self._timers)
 
     def _add_timer(self, task: _GreenTask, at: float) -> None:

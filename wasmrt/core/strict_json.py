@@ -53,7 +53,7 @@ class JsonFault(Enum):
 
 
 class JsonError(ValueError):
-    """A text or value is not JSON or exceeds a bound; the message completes `it is ...`, and may quote the text."""
+    """A text or value is not JSON or exceeds a bound. The message follows the words `it is`, and may quote the text."""
 
     def __init__(self, message: str, fault: JsonFault = JsonFault.SYNTAX) -> None:
         super().__init__(message)

@@ -96,7 +96,7 @@ def _read_users(value: Any) -> Mapping[str, str]:
         if not 0 < len(claim) <= MAX_CLAIM_CHARS:
             raise ConfigurationError(f"a claim value must have 1 to {MAX_CLAIM_CHARS} characters", hint=hint)
         if not isinstance(user, str) or not 0 < len(user) <= MAX_USER_BYTES or not user.isprintable():
-            raise ConfigurationError(f"users must map {claim!r:.80} to a user name", hint=hint)
+            raise ConfigurationError(f"the setting users must map {claim!r:.80} to a user name", hint=hint)
     return MappingProxyType(dict(value))
 
 

@@ -35,7 +35,7 @@ RUNTIME_SETTINGS = (
     ),
     Setting(
         "network.unsafe_unscanned_responses",
-        "The same for single responses, by host, path (everything below it if it ends in `/`) and content type.",
+        "The same for single responses, by host, path (or prefix that ends in `/`) and content type.",
         [f"{_HOST}/releases/ application/zip"], [],
     ),
     Setting(
@@ -143,14 +143,13 @@ RUNTIME_SETTINGS = (
     Setting("install.require_signatures", "Refuse tools that are not signed.", True, False),
     Setting(
         "install.search",
-        "Lists that wasmrt search and tool_search read: index files, https URLs of index files or domains, and "
+        "Lists for wasmrt search and tool_search: index files, https URLs of index files or domains, and "
         "oci://HOST/PREFIX.",
         [f"https://{_HOST}/tools.json"], [],
     ),
     Setting(
         "install.signers",
-        "Public keys, or identities and issuers, that must have signed tools from a source: a URL or folder, and all "
-        "below it.",
+        "Required signers (public keys, or identities and issuers) of tools from a URL or folder.",
         {"acme": {"source": f"https://{_HOST}/acme/", "key": "acme.pub"}}, {},
     ),
     Setting(

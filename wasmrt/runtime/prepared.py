@@ -19,7 +19,7 @@ from wasmrt.core.model import Addition, ToolOutput
 from wasmrt.core.names import did_you_mean, offered_name
 from wasmrt.core.tool_defaults import Offer, ToolDefaults
 from wasmrt.core.traits import NO_TERMS, Traits
-from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, Replayed
+from wasmrt.runtime.audit import EMPTY_RECEIPT, Receipt, Recording, Replay, ReplayResult
 from wasmrt.runtime.call import Batch, BatchResult, Call, CallRequest, CallRunner, CallTarget, run_call
 from wasmrt.runtime.call.previews import preview_context, preview_text, with_approved_result
 from wasmrt.runtime.context import Progress, ToolContext
@@ -301,15 +301,15 @@ class PreparedTool(ToolDefaults):
 
         request = self._make_request(params, context, user, on_progress, receipt, workspace)
         call = self._runner.start(self._run_request, request, self._target)
+        del request  # the call has its own; thousands may wait here
         try:
             return await call.output
         except asyncio.CancelledError:
             call.lifetime.cancel()
-            if call.ended is not None:
-                await call.ended  # the loop may be closed after the last task, and the call needs it for its end
+            await call.wait_ended()  # the loop may be closed after the last task, and the call needs it for its end
             raise
 
-    def replay(self, recording: Recording) -> Replayed:
+    def replay(self, recording: Recording) -> ReplayResult:
         """Run a recorded call again, using only its recording, and compare the results. The tool's grant is not used.
 
         Raises:

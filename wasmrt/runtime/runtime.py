@@ -41,6 +41,7 @@ from wasmrt.runtime.call import (
     CallTasks,
     CallThreads,
     LoopCall,
+    ThreadCall,
     ToolRunner,
     open_admission,
 )
@@ -348,7 +349,7 @@ class WasmToolRuntime:
         self.check_open()
         if self._may_block or target.may_block or request.context.has_callbacks:
             lifetime, future = self._threads.submit(run, request, target.limits)
-            return LoopCall(lifetime, asyncio.wrap_future(future), None)
+            return ThreadCall(lifetime, asyncio.wrap_future(future))
         return self._tasks.submit(run, request, target.limits)
 
 

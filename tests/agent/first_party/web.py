@@ -24,6 +24,7 @@ HOSTS = (
     "search.example.com",
     "api.search.brave.com",
     "api.tavily.com",
+    "proxy.golang.org",
 )
 ADDRESSES: Mapping[str, Sequence[str] | Sequence[Sequence[str]]] = {
     **{host: [PUBLIC] for host in HOSTS},

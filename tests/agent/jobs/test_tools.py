@@ -132,8 +132,14 @@ def test_a_prefix_must_be_long_enough_and_unambiguous_among_the_own_jobs(
         ({"max_iterations": 501}, "max_iterations"),
         ({"project_dir": "/etc"}, "project directory must be under"),
         ({"project_dir": "../.."}, "project directory must be under"),
-        ({"credentials": ["github_token"]}, "credentials: a job gets no secrets (github_token), because it could"),
-        ({"credentials": {"github_token": "GITHUB_TOKEN"}}, "credentials: a job gets no secrets (github_token), "),
+        (
+            {"credentials": ["github_token"]},
+            "credentials: these secrets cannot be given to a job: github_token. A job could",
+        ),
+        (
+            {"credentials": {"github_token": "GITHUB_TOKEN"}},
+            "credentials: these secrets cannot be given to a job: github_token.",
+        ),
         ({"credentials": ["x"] * 21}, "credentials"),
         ({"mode": "acp", "agent_name": "goose"}, "mode 'acp:goose' is not available"),
         ({"agent_name": "goose"}, "agent_name requires mode acp, got none"),

@@ -173,6 +173,6 @@ def test_the_strictest_of_several_rules_applies() -> None:
     assert policy.find_permission("web") is Permission.ALLOW
     assert policy.find_permission("files.read") is Permission.ASK
     assert policy.find_permission("FILES.RM") is Permission.DENY
-    assert policy.find_rate("files.read") == RateLimitConfig(10, 50)
+    assert policy.find_rate_limits("files.read") == RateLimitConfig(10, 50)
     assert policy.find_timeout("files.read") == 5
     assert policy.find_restrictions("files.rm").risk is Risk.HIGH

@@ -13,7 +13,7 @@ from tests.sandbox.isolation.conftest import needs_landlock, needs_seccomp
 from wasmrt import CallbackApprover, ToolRegistry
 from wasmrt.agent.approvals import ApprovalRequest
 from wasmrt.agent.builtin.shell import Action, Backend, ShellSettings, ShellTool, _session
-from wasmrt.agent.builtin.shell._session import WORKSPACE, Start, read_report
+from wasmrt.agent.builtin.shell._session import WORKSPACE, State, read_report
 from wasmrt.core.errors import DeadlineExceededError, NotAuthorizedError
 from wasmrt.runtime.context import ToolContext
 
@@ -192,14 +192,14 @@ def test_report_of_a_command_is_only_data(shell: ShellTool, folder: Path) -> Non
         " > $report\n"
     )
     run(shell, "source ./forge.sh")
-    assert shell.in_conversation("ann", "one")._start("") == Start("", (("C", "ok"),), frozenset({"C"}))
+    assert shell.in_conversation("ann", "one")._start("") == State("", (("C", "ok"),), frozenset({"C"}))
 
 
 def test_malformed_reports_change_nothing() -> None:
-    before = Start("a", (("A", "1"),))
+    before = State("a", (("A", "1"),))
     for data in (b"", b"/x", b"/x\0A", b"/x\0A\0\0", b"/x\0A\0\0" + b"1"):
         assert read_report(data, before, workspace="/w", home="/h") == before
-    assert read_report(b"/w/b\0", before, workspace="/w", home="/h") == Start("b")
+    assert read_report(b"/w/b\0", before, workspace="/w", home="/h") == State("b")
 
 
 def test_size_of_a_session_is_limited(shell: ShellTool) -> None:
@@ -321,4 +321,4 @@ def test_without_sessions_only_workdir_affects_the_decision(home: Path, folder: 
     assert told(shell, "A=1") == "" and told(shell, "echo ${A-none}") == "none\n"
     assert shell.decide("echo x > pre-commit", ".git/hooks").action is Action.REFUSE
     assert shell.decide("echo x > pre-commit").action is Action.RUN
-    assert Start() == WORKSPACE
+    assert State() == WORKSPACE

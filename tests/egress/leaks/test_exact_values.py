@@ -48,6 +48,7 @@ ENCODINGS: dict[str, Callable[[str], str]] = {
     "hex-with-colons": lambda s: s.encode().hex(":"),
     "percent-all": percent_all,
     "percent-partly": partly_percent,
+    "code-points-partly": lambda s: "".join(f"U+{ord(c):04X} " if i % 3 == 0 else c for i, c in enumerate(s)),
     "percent-as-urls-do": lambda s: quote(s, safe=""),
     "percent-twice": lambda s: quote(quote(s, safe=""), safe=""),
     "backslash-u": lambda s: "".join(f"\\u{ord(c):04x}" for c in s),

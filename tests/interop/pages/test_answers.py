@@ -80,7 +80,7 @@ def test_a_permanent_answer_is_widened_as_the_form_says(site: Site, ann: Person)
         ({"may-0": "starts", "text-0": ""}, "would match every string"),
         ({"may-0": "starts", "text-0": "https://example.com"}, "would match other hosts"),
         ({"may-0": "below", "text-0": "../"}, "expected a folder"),
-        ({"may-0": "any", "text-0": "notes/"}, "a pattern that allows any value must not have a text"),
+        ({"may-0": "any", "text-0": "notes/"}, "a pattern that allows any value cannot also have a text"),
         ({"may-0": "same", "text-0": "notes/"}, "no choice was made"),
         ({"may-0": "nothing"}, "no choice was made"),
         ({"answer": "maybe"}, "contains no answer"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import threading
@@ -56,6 +57,32 @@ def test_a_call_with_a_progress_function_runs_on_another_thread(prepare: Prepare
         return names
 
     assert len(asyncio.run(one())) == 1
+
+
+def find_garbage_of_calls(run: Callable[[], object]) -> list[type]:
+    """Return the types of wasmrt's objects that only the garbage collector could free after `run`."""
+    run()  # caches are filled
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        run()
+        gc.collect()
+        return [type(found) for found in gc.garbage if type(found).__module__.startswith("wasmrt.runtime.call")]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+
+
+def test_calls_leave_no_work_for_the_garbage_collector(prepare: Prepare) -> None:
+    echo = prepare(ECHO)
+
+    async def several() -> None:
+        await asyncio.gather(*(echo.aexecute({"n": number}) for number in range(3)))
+
+    assert find_garbage_of_calls(lambda: echo.execute({"n": 1})) == []
+    assert find_garbage_of_calls(lambda: asyncio.run(several())) == []
 
 
 def test_a_late_call_ends_while_others_of_its_thread_continue(prepare: Prepare) -> None:

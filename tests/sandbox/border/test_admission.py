@@ -234,6 +234,29 @@ def test_a_full_queue_refuses_further_calls_with_the_numbers(monkeypatch: pytest
     assert started == ["third", "first"]
 
 
+def test_the_waiting_calls_of_all_users_are_limited_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(admission_file, "WAITING_FACTOR", 1)
+    admission, started = Admission(1, 1), []
+    holder = a_call(user="holder")
+    admission.enter(holder)
+    calls = [queue(admission, f"user-{n}", started, name=f"user-{n}") for n in range(GLOBAL_FACTOR)]
+    assert started == []
+    with pytest.raises(TooManyCallsError, match=f"{GLOBAL_FACTOR} calls in total wait for a permit") as caught:
+        admission.enter(a_call(user="one-more"))
+    assert (caught.value.limit, caught.value.used) == (GLOBAL_FACTOR, GLOBAL_FACTOR)
+    refused = queue(admission, "one-more", started, name="refused")
+    assert started == ["refused"]
+    with pytest.raises(TooManyCallsError):
+        admission.check(refused.lifetime)
+    calls[0].lifetime.cancel()
+    admission.leave(holder)
+    assert started == ["refused", "user-0", "user-1"]
+    queue(admission, "cancelled-place", started, name="in one place")
+    queue(admission, "free-place", started, name="in the other")
+    queue(admission, "no-place", started, name="refused again")
+    assert started[3:] == ["refused again"]
+
+
 class _RungError(BaseException):
     pass
 

@@ -242,8 +242,27 @@ def _go(recipe: Recipe, out: Path, _prepare: bool) -> None:
 
 
 def _tinygo(recipe: Recipe, out: Path, prepare: bool) -> None:
+    core = out.with_name("core.wasm")
+    _compile_with_tinygo(recipe, HERE / "tinygo/target.json", core, prepare)
+    _wrap(recipe, core, out)
+
+
+def _tinygo_wasip2(recipe: Recipe, out: Path, prepare: bool) -> None:
+    spec, core, wit = (out.with_name(name) for name in ("target.json", "core.wasm", "wit"))
+    changed = json.loads((HERE / "tinygo/wasip2.json").read_text())
+    spec.write_text(json.dumps(json.loads((HERE / "tinygo/target.json").read_text()) | changed))
+    _compile_with_tinygo(recipe, spec, core, prepare)
+    (wit / "deps").mkdir(parents=True)  # http-client.wit has wasi:io and wasi:http, and its world needs near:agent
+    shutil.copy(HERE / recipe.sources[-1], wit)
+    shutil.copy(HERE / "wit/http-client.wit", wit / "deps")
+    shutil.copy(recipe.world, wit / "deps")
+    embedded = out.with_name("embedded.wasm")
+    _wasm_tools("component", "embed", wit, core, "-w", Path(recipe.sources[-1]).stem, "-o", embedded)
+    _wasm_tools("component", "new", embedded, "-o", out)
+
+
+def _compile_with_tinygo(recipe: Recipe, spec: Path, core: Path, prepare: bool) -> None:
     # Linked by Debian's LLVM and against its libraries: the Go module has the compiler, but not their sources.
-    spec = HERE / "tinygo/target.json"
     programs = ["go", "clang-19", "wasm-ld-19", "wasm-opt", "/usr/lib/llvm-19/bin/llvm-config"]
     libraries = [word for word in json.loads(spec.read_text())["ldflags"] if word.startswith("/")]
     absent = [program for program in programs if shutil.which(program) is None]
@@ -255,10 +274,8 @@ def _tinygo(recipe: Recipe, out: Path, prepare: bool) -> None:
         if not prepare:
             raise NotHere("tinygo", "python tests/sandbox/guests/build.py --prepare builds it from its Go module")
         _make_tinygo(place)
-    core = out.with_name("core.wasm")
     command: list[str | Path] = [place / "tinygo", "build", "-target", spec, "-no-debug", "-o", core, "."]
     _run(command, cwd=HERE / recipe.sources[0], TINYGOROOT=str(place / "root"), GOTOOLCHAIN="local")
-    _wrap(recipe, core, out)
 
 
 def _make_tinygo(place: Path) -> None:
@@ -308,6 +325,9 @@ GUESTS: dict[str, Recipe] = {
     "starlingmonkey-fetch": Recipe("starlingmonkey", ("js/fetch.js",), _V030, _starlingmonkey, "fetch-event"),
     "go": Recipe("go", ("go",), _V030, _go),
     "tinygo": Recipe("tinygo", ("go", "tinygo"), _V030, _tinygo),
+    "tinygo-wasip2": Recipe(
+        "tinygo", ("go-modules", "tinygo", "wit/http-client.wit", "wit/go-modules.wit"), _V030, _tinygo_wasip2
+    ),
 }
 
 

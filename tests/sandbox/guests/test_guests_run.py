@@ -18,7 +18,7 @@ from wasmrt.sandbox.guest.settings import OptLevel
 pytestmark = pytest.mark.usefixtures("unmeasured")
 OTHERS = {"echo-wat", "counter-wat", "host-wat", "rust-tool", "rust-wasip2"}
 OTHERS |= {"rust-http", "python-http", "starlingmonkey-fetch"}  # test_wasi_http.py runs them
-OTHERS.add("rust-handler")  # test_http_handlers.py runs it
+OTHERS |= {"rust-handler", "tinygo-wasip2"}  # test_http_handlers.py and test_go_modules.py run them
 SAME = [name for name in GUESTS if name not in OTHERS]
 GRANT = Capabilities.none().with_workspace_read(["shared/"]).with_secrets(["known"]).with_tool_invoke({"other": "echo"})
 

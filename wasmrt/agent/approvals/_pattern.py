@@ -46,7 +46,7 @@ class Widening:
     def __post_init__(self) -> None:
         if self.kind is Wide.ANY:
             if self.text:
-                raise ConfigurationError("a pattern that allows any value must not have a text")
+                raise ConfigurationError("a pattern that allows any value cannot also have a text")
         elif not self.text:
             raise ConfigurationError("an empty text would match every string", hint='to allow any value, write "any"')
         elif self.kind is Wide.BELOW and not _split_path(self.text):

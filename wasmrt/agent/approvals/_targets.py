@@ -1,6 +1,6 @@
-"""Find the method, hosts, recipients, paths and command of a call in its parameters, and the reach of a session answer.
+"""Find a call's method, hosts, recipients, paths and command. They decide which later calls a session answer covers.
 
-As for flows, only names and values of parameters count, because a tool's author writes its schema and description.
+As in flow tracking, only the names and values of parameters count: the tool's author writes schema and description.
 """
 
 from __future__ import annotations

@@ -234,7 +234,7 @@ def find_short_words(plain: str) -> set[bytes]:
 def find_numbers(plain: str) -> set[str]:
     """Return the numbers in a skeleton, for each possible meaning of their separators, and the parts of the numbers."""
     written = {number for part in _DIGITS_AND_MARKS.findall(plain) for number in _NUMBER.findall(part)}
-    found = {reading for each in written for reading in _list_number_readings(each)}
+    found = {reading for each in written for reading in _interpret_as_numbers(each)}
     parts = {part for each in written if not each.isdigit() for part in _PART.findall(each)}
     found |= {reading for part in parts if (reading := _normalize_number(part)) is not None}
     for size, power, scale in _SCALED.findall(plain) if parts or found else ():
@@ -313,7 +313,7 @@ def _without_plus(text: str) -> str:
     return re.sub(r"\+[^@\s]*@", "@", text)
 
 
-def _list_number_readings(text: str) -> set[str]:
+def _interpret_as_numbers(text: str) -> set[str]:
     bare = _SEPARATORS.sub("", text).replace("٫", ".")
     spelled = {bare.replace(",", ""), bare.replace(".", ""), bare.replace(".", "").replace(",", ".")}
     spelled |= {bare.replace(",", "").replace(".", ""), bare.replace(",", ".")}

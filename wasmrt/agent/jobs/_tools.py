@@ -247,8 +247,9 @@ def _check_credentials(given: list[Any] | Mapping[str, Any] | None) -> None:
     """Refuse secrets. SECURITY: a job, or its program, could print or store the value that it receives."""
     if given:
         raise InvalidParametersError(
-            f"credentials: a job gets no secrets ({', '.join(map(str, given))[:200]}), because it could print or store "
-            "their values; leave out credentials, and let the job call a tool whose grant has the credential",
+            f"credentials: these secrets cannot be given to a job: {', '.join(map(str, given))[:200]}. A job could "
+            "print or store their values. Leave out credentials, and let the job call a tool whose grant has the "
+            "credential.",
             hint="grant the credential to a tool: wasmrt grant NAME --add credentials",
         )
 

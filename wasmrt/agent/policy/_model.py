@@ -188,7 +188,7 @@ class ToolPolicy:
         found = {rule.permission for rule in self.iter_rules(tool)}
         return next((one for one in (Permission.DENY, Permission.ASK, Permission.ALLOW) if one in found), None)
 
-    def find_rate(self, tool: Names) -> RateLimitConfig | None:
+    def find_rate_limits(self, tool: Names) -> RateLimitConfig | None:
         """Return the lowest rate limits in the rules for a tool, or None if no rule sets them."""
         if not self.rules:
             return None

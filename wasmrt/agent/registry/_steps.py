@@ -224,7 +224,7 @@ def check_rate(state: CallState, *, record: bool = True) -> Step:
         RateLimitedError: the user has reached the limit for this tool.
     """
     entry = state.known
-    rate = state.services.policy.find_rate(entry.names)
+    rate = state.services.policy.find_rate_limits(entry.names)
     counted = not state.traits.read_only or state.traits.network_outbound
     if rate is None and entry.source is ToolSource.BUILTIN and counted:
         rate = _BUILTIN_RATES.get(entry.name, BUILTIN_RATE)

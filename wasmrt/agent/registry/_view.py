@@ -111,7 +111,7 @@ class ToolView:
         if not self._shows(entry) and (denial := _steps.find_hiding_decision(self._probe(entry))) is not None:
             raise NotInstalledError(
                 f"this view has no tool named {name!r}: {denial.rule}",
-                hint=denial.hint or f"for the decisions: wasmrt policy explain {quote(entry.name)}",
+                hint=denial.hint or f"to see the reason: wasmrt policy explain {quote(entry.name)}",
             )
         return entry.tool
 
@@ -348,7 +348,7 @@ class ToolView:
         return (entry for entry in self._services.store if self._shows(entry))
 
     def _shows(self, entry: RegisteredTool) -> bool:
-        """Return whether the view includes a tool: the steps that do not depend on params allow it."""
+        """Return whether the view includes a tool: all pipeline steps that do not depend on params allow it."""
         traits = self._traits(entry)
         kept = self._shown.get(entry)
         if kept is not None and kept[0] is traits:

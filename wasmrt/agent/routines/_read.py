@@ -78,7 +78,9 @@ def check_definition(found: Definition) -> Definition:
     """
     _check_text("name", found.name, MAX_ROUTINE_NAME_BYTES)
     if not found.name.isprintable() or found.name != found.name.strip():
-        raise InvalidParametersError("expected a name of printable characters without spaces at its ends")
+        raise InvalidParametersError(
+            "a name must contain only printable characters, and no space at its beginning or end"
+        )
     _check_text("prompt", found.prompt, MAX_ROUTINE_PROMPT_BYTES)
     if (reason := find_hidden_text(found.prompt)) is not None:
         raise InvalidParametersError(f"the prompt {reason}; write it as plain text", code="prompt-refused")

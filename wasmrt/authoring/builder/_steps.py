@@ -135,8 +135,8 @@ _MAX_ENTRIES = 50_000
 def find_links_outside(folder: Path) -> list[str]:
     """Return the symbolic links in a project that lead out of it, relative to the project.
 
-    SECURITY: a model's commands are confined, but wasmrt itself reads the project's files without confinement. A link
-    to a file of the user would give the model its content, for example as a test case in an error message.
+    SECURITY: a model's commands are confined, but wasmrt itself reads the project's files without confinement. The
+    model would get the content of a linked file, for example if wasmrt quoted a test case in an error.
 
     Raises:
         BuildError: the project has too many files.

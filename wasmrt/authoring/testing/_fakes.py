@@ -16,7 +16,7 @@ from wasmrt.core.lifetime import EndEvent
 from wasmrt.core.limits import MAX_HTTP_REQUESTS
 from wasmrt.core.model import Decision
 from wasmrt.egress.gateway import ResolveError, SecretsView
-from wasmrt.egress.leaks import LeakDetector, LeakScanner, WatchedSecrets
+from wasmrt.egress.leaks import Direction, LeakDetector, LeakScanner, WatchedSecrets
 from wasmrt.egress.secrets import DEFAULT_USER, Entry, EntryStore, UserSecrets
 
 
@@ -101,6 +101,8 @@ class FakeCall:
         self.received_bytes += received
 
     def decide(self, decision: Decision) -> Decision:
+        scanner = self.scanner.partial
+        decision = decision.redacted(lambda text: scanner.redact(text, direction=Direction.OUTWARD))
         self.decisions.append(decision)
         return decision
 

@@ -57,7 +57,7 @@ class Flow(NamedTuple):
 
 
 class Numbers(NamedTuple):
-    """Compares the numbers of two versions, and describes each change from the old value to the new one."""
+    """Compares the numeric limits of two versions of a capability, and describes each change."""
 
     narrower: bool
     """True if `larger` gets the new version as `before`: its changes then describe a narrower version."""

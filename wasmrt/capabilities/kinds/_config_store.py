@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text, join_path
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, attempt
-from wasmrt.capabilities.model import set_tuple
+from wasmrt.capabilities.model import set_checked_tuple
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
@@ -64,7 +64,7 @@ class ConfigStoreCapability(PatternCapability):
     )
 
     def __post_init__(self) -> None:
-        set_tuple(self, "values", str)
+        set_checked_tuple(self, "values", str)
         object.__setattr__(self, "values", tuple(dict.fromkeys(_read_entry(entry) for entry in self.values)))
         valued = [entry.partition("=")[0] for entry in self.values if "=" in entry]
         if len(set(valued)) < len(valued):

@@ -10,7 +10,13 @@ from typing import Any, ClassVar, Self
 from wasmrt.capabilities._fields import ListOf, ObjectSchema, Problems, Property, Text
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import FileWarning, PatternCapability, intersect_entries
-from wasmrt.capabilities.model import glob_covers, read_secret_glob, read_secret_name, remove_duplicates, set_tuple
+from wasmrt.capabilities.model import (
+    glob_covers,
+    read_secret_glob,
+    read_secret_name,
+    remove_duplicates,
+    set_checked_tuple,
+)
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
@@ -52,7 +58,7 @@ class SecretsCapability(PatternCapability):
     )
 
     def __post_init__(self) -> None:
-        set_tuple(self, "allowed_names", str)
+        set_checked_tuple(self, "allowed_names", str)
         object.__setattr__(self, "allowed_names", remove_duplicates(read_secret_glob, self.allowed_names))
 
     def allows(self, name: str) -> bool:

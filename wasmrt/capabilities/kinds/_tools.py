@@ -11,7 +11,7 @@ from wasmrt.capabilities._fields import MapOf, ObjectSchema, Problems, Property,
 from wasmrt.capabilities._phrases import join_words
 from wasmrt.capabilities.kinds._capability import WIDER, FileWarning, Flow, ListedCapability, attempt
 from wasmrt.capabilities.kinds._limits import RATE, RATE_NAMES, RateLimitConfig
-from wasmrt.capabilities.model import read_alias, read_tool_name, set_tuple
+from wasmrt.capabilities.model import read_alias, read_tool_name, set_checked_tuple
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
 from wasmrt.core.errors import ConfigurationError
@@ -65,7 +65,7 @@ class ToolInvokeCapability(ListedCapability[tuple[str, str]]):
             object.__setattr__(self, "aliases", tuple(sorted((str(a), str(t)) for a, t in pairs)))
         except (TypeError, ValueError):
             raise ConfigurationError("aliases must map each alias to the name of a tool") from None
-        set_tuple(self, "aliases", tuple)
+        set_checked_tuple(self, "aliases", tuple)
         if len(dict(self.aliases)) < len(self.aliases):
             raise ConfigurationError("an alias is listed with two tools", hint="keep one tool for each alias")
         for alias, tool in self.aliases:

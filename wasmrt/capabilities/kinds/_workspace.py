@@ -25,7 +25,7 @@ from wasmrt.capabilities.model import (
     protected_problem,
     read_prefix,
     remove_duplicates,
-    set_tuple,
+    set_checked_tuple,
 )
 from wasmrt.capabilities.services import Service
 from wasmrt.core.effects import Effect
@@ -112,7 +112,7 @@ class _Prefixed(PatternCapability):
 
 
 def _set_prefixes(owner: _Prefixed) -> None:
-    set_tuple(owner, "allowed_prefixes", str)
+    set_checked_tuple(owner, "allowed_prefixes", str)
     prefixes = remove_duplicates(read_prefix, owner.allowed_prefixes)
     object.__setattr__(owner, "allowed_prefixes", ("",) if "" in prefixes else prefixes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from wasmrt.capabilities.model._checks import check_numbers, remove_covered, remove_duplicates, set_tuple
+from wasmrt.capabilities.model._checks import check_numbers, remove_covered, remove_duplicates, set_checked_tuple
 from wasmrt.capabilities.model._cover import (
     credential_within,
     endpoint_within,
@@ -92,7 +92,7 @@ __all__ = [
     "read_tool_name",
     "remove_covered",
     "remove_duplicates",
-    "set_tuple",
+    "set_checked_tuple",
     "usual_ports",
     "with_origins",
     "with_ports",

@@ -26,7 +26,7 @@ def check_numbers(owner: object, *names: str, maximum: int = _MAX_NUMBER) -> Non
             raise ConfigurationError(f"{name} must be a positive {wanted} of at most {maximum}")
 
 
-def set_tuple(owner: object, name: str, kind: type) -> None:
+def set_checked_tuple(owner: object, name: str, kind: type) -> None:
     """Convert an attribute of a frozen value from an iterable to a tuple.
 
     Raises:

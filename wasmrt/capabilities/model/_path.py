@@ -37,7 +37,7 @@ class PathPattern(NamedTuple):
         """Return whether the pattern matches a path, given as decoded segments."""
         if len(segments) < self.least or (self.most is not None and len(segments) > self.most):
             return False
-        return all(_is_within(segment, name) for segment, name in zip(segments, self.names, strict=False))
+        return not self.names or all(map(_is_within, segments, self.names))
 
     def within(self, outer: PathPattern) -> bool:
         """Return whether `outer` matches every path that this pattern matches."""

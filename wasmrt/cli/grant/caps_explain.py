@@ -28,7 +28,7 @@ from wasmrt.runtime.config_hosts import HostsResolver
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _use_options(command: F) -> F:
+def _add_use_options(command: F) -> F:
     """Add an option for one use of each kind of capability."""
     for kind in reversed(KINDS):
         name, phrase = kind.use
@@ -38,7 +38,7 @@ def _use_options(command: F) -> F:
 
 @click.command("explain")
 @subject_argument
-@_use_options
+@_add_use_options
 @click.option("--method", help="Method of the request (default: GET).")
 @click.option("--resolves-to", multiple=True, metavar="IP", help="Address of the URL's host; may be repeated.")
 @json_option

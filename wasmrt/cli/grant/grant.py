@@ -104,7 +104,7 @@ def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: boo
     if for_agents and not version.for_agents and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"{name} was not offered to agents: confirming it requires a terminal",
+                f"{name} was not offered to agents: a terminal is required to confirm the offer",
                 hint=f"review its permissions, then run: wasmrt grant {name} --offer --yes",
                 asks=asks,
             )

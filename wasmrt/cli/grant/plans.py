@@ -71,7 +71,7 @@ def apply_plan(
 ) -> dict[str, Any]:
     """Show a plan, ask for consent unless `yes`, store it, and return a report for `--json`.
 
-    `is_named` is whether the user chose the name, which may then be the name of a bundled tool.
+    If `is_named` (the user chose the name), the name of a bundled tool is allowed without a question.
     """
     shadowing = shadow_warnings(plan)
     warnings = [*plan.warnings, *shadowing]

@@ -17,7 +17,7 @@ from wasmrt.cli.shared.runtime import open_runtime, prepare
 from wasmrt.cli.shared.tools import find_named
 from wasmrt.core.limits import CODE_LIMITS
 from wasmrt.core.terminal import to_single_line
-from wasmrt.runtime.audit import Recording, Replayed, read_recording
+from wasmrt.runtime.audit import Recording, ReplayResult, read_recording
 from wasmrt.runtime.audit.reading import find_receipt
 from wasmrt.runtime.prepared import PreparedTool
 from wasmrt.runtime.runtime import WasmToolRuntime
@@ -69,7 +69,7 @@ def _prepare(runtime: WasmToolRuntime, component: str, tool: str | None) -> Prep
     return prepare(runtime, component, found.component, bare, tools=found.tools)
 
 
-def _print_result(recording: Recording, replayed: Replayed) -> None:
+def _print_result(recording: Recording, replayed: ReplayResult) -> None:
     call = recording.call
     if replayed.same:
         show(f"same: {call.component} ended with {recording.outcome} after {replayed.answers} host responses")

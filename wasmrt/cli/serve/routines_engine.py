@@ -44,7 +44,7 @@ def open_engine(*, as_json: bool = False) -> Iterator[RoutineEngine]:
     config = read_config_file(places.config)
     if not config.jobs.command:
         hint = f"set the program of an agent: {set_command('jobs.command', ['/usr/bin/agent'])}"
-        raise ConfigurationError("no program runs the routines", code="no-runner", hint=hint)
+        raise ConfigurationError("no program is configured to run the routines", code="no-runner", hint=hint)
     modes = {SANDBOX: CommandRunner(config.jobs.command, config.jobs.as_shell_settings(config.shell))}
     with WasmToolRuntime(WasmRuntimeConfig.load()) as runtime:
         with status("preparing the tools"):

@@ -170,7 +170,9 @@ def confirm_change(question: str, *, unchanged: str, command: str, as_json: bool
     """
     if as_json or not is_interactive():
         hint = f"to confirm, run: {command} --yes"
-        raise ConfigurationError(f"{unchanged}: confirming it requires a terminal", code="not-confirmed", hint=hint)
+        raise ConfigurationError(
+            f"{unchanged}: a terminal is required to confirm the change", code="not-confirmed", hint=hint
+        )
     if not click.confirm(question, default=False, err=True):
         raise ConfigurationError(unchanged, code="not-confirmed")
 

@@ -40,7 +40,10 @@ def _quick_seconds() -> float:
 
 
 def _awaited(error: OSError, otherwise: int) -> int:
-    """Return the events of `poll` after which an operation can be repeated: TLS may read to write and write to read."""
+    """Return the events of `poll` after which an operation can be repeated.
+
+    A TLS write may have to wait until the socket is readable, and a TLS read until it is writable.
+    """
     if isinstance(error, ssl.SSLWantReadError):
         return select.POLLIN
     return select.POLLOUT if isinstance(error, ssl.SSLWantWriteError) else otherwise
@@ -73,10 +76,11 @@ class BoundedSocket:
             try:
                 data = self._sock.recv(min(at_most, self._at_most))
             except _UNREADY as error:
-                budget.await_ready(self._sock.fileno(), _awaited(error, select.POLLIN))
-                continue
-            budget.charge_received(len(data))
-            return data
+                events = _awaited(error, select.POLLIN)
+            else:
+                budget.charge_received(len(data))
+                return data
+            budget.await_ready(self._sock.fileno(), events)  # outside of `except`, which would keep the error meanwhile
 
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
         """Send all of `data`.
@@ -133,7 +137,7 @@ def dial(
         UnreachableError: no server accepts connections at that address.
         HttpFailure: the handshake failed, or the budget is exhausted.
     """
-    family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
     sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)
     budget.begin(Wait.CONNECT)
     try:
@@ -161,8 +165,12 @@ def _connect(sock: socket.socket, address: str, port: int, budget: ExchangeBudge
         if await_ready(sock.fileno(), select.POLLOUT, left, budget.cancelled):
             code = sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     # SECURITY: check again after connecting that the peer is the checked address.
-    if code or ip_address(sock.getpeername()[0]) != ip_address(address):
+    if code or not _is_same_address(sock.getpeername()[0], address):
         raise OSError(code, "not connected")
+
+
+def _is_same_address(first: str, second: str) -> bool:
+    return first == second or ip_address(first) == ip_address(second)
 
 
 def _shake_hands(sock: socket.socket, tls: ssl.SSLContext, host: str, budget: ExchangeBudget) -> ssl.SSLSocket:

@@ -47,6 +47,8 @@ class EgressGateway:
         self.networks = config.networks
         """Internal networks to which the operator allows requests."""
         self._resolver = config.resolver or SystemResolver()
+        # `isinstance` with a protocol is slow.
+        self._resolver_for_users = self._resolver if isinstance(self._resolver, ResolverForUsers) else None
         self._config = config
         self._unscanned = read_unscanned_responses(config.unsafe_unscanned_responses)
         self._rates = rates or RateLimiter()
@@ -168,9 +170,8 @@ class EgressGateway:
 
         A denial has no addresses. `ends_at`, in seconds of `time.monotonic`, is the latest end.
         """
-        resolver = self._resolver
-        if isinstance(resolver, ResolverForUsers):
-            resolver = resolver.for_user(user)
+        shared = self._resolver_for_users
+        resolver = self._resolver if shared is None else shared.for_user(user)
         return checked_addresses(url, networks, resolver, ends_at)
 
     def _send(

@@ -94,8 +94,9 @@ def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, byte
 def visible_headers(
     headers: Iterable[tuple[bytes, bytes]], *, bodyless: bool = False, credentials: bool = False
 ) -> Headers:
-    """Return the headers of a response without framing headers, and, unless `credentials`, without login headers.
+    """Return the headers of a response without framing headers.
 
+    Login headers are removed too, unless `credentials` is true.
     In a response to `HEAD` (`bodyless`), the length and coding of the body are the requested information, so they are
     returned.
     """

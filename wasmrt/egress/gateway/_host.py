@@ -28,7 +28,10 @@ CheckUrl = Callable[[str], object]
 
 @dataclass(slots=True)
 class HostCall:
-    """An `EgressCall` without a guest. Only the timeout and limits of its HTTP capability apply."""
+    """An `EgressCall` that the host makes for itself.
+
+    Its HTTP capability applies completely (allowlist, credentials, limits), but no budgets of a guest's call.
+    """
 
     tool: str
     user: str
@@ -55,10 +58,13 @@ class HostCall:
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
         """Do nothing: the capability limits the size of each request and each response."""
 
-    def decide(self, decision: Decision) -> None:
-        """Report a decision to `on_decision`."""
+    def decide(self, decision: Decision) -> Decision:
+        """Report a decision to `on_decision`, with its text redacted."""
+        scanner = self.scanner.partial
+        decision = decision.redacted(lambda text: scanner.redact(text, direction=Direction.OUTWARD))
         if self.on_decision is not None:
             self.on_decision(decision)
+        return decision
 
 
 class HostClient:

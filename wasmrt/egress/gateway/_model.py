@@ -149,5 +149,10 @@ class EgressCall(Protocol):
     def charge_http_bytes(self, *, sent: int, received: int) -> None:
         """Count transferred bytes, including headers, during the transfer."""
 
-    def decide(self, decision: Decision) -> Decision | None:
-        """Record a decision; return the recorded version if it differs, otherwise None."""
+    def decide(self, decision: Decision) -> Decision:
+        """Record a decision and return the recorded version.
+
+        It may differ, for example if the call is limited to fewer effects than its grant.
+
+        SECURITY: a decision may quote the guest's URL, which may contain a secret, so its text is redacted first.
+        """

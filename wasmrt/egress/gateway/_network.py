@@ -198,9 +198,9 @@ class NetworkConfig:
             _check_ca_file(self.ca_file)
         count, seconds = self.max_connections, self.connect_timeout_seconds
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
-            raise ConfigurationError("max_connections must be a positive whole number", hint="write it like 8")
+            raise ConfigurationError("max_connections must be a positive whole number", hint="for example: 8")
         if not isinstance(seconds, (int, float)) or isinstance(seconds, bool) or not 0 < seconds < float("inf"):
-            raise ConfigurationError("connect_timeout_seconds must be a positive number", hint="write it like 5.0")
+            raise ConfigurationError("connect_timeout_seconds must be a positive number", hint="for example: 5")
 
     @property
     def networks(self) -> tuple[IPv4Network | IPv6Network, ...]:

@@ -47,12 +47,13 @@ class Pool:
         self._slots: WeakValueDictionary[Route, Slots] = WeakValueDictionary()  # dropped with the last user
         self._users: dict[Connection, tuple[Slots, str]] = {}
         self._idle: OrderedDict[Connection, Route] = OrderedDict()  # the connection that has been idle longest is first
+        self._idle_of: dict[Route, dict[Connection, None]] = {}  # the same connections, in the same order
         self._closed = False
 
     def has_idle(self, route: Route) -> bool:
         """Return whether there is an idle connection to `route`."""
         with self._lock:
-            return route in self._idle.values()
+            return route in self._idle_of
 
     def take(self, route: Route, budget: ExchangeBudget) -> tuple[Connection, bool]:
         """Return a connection to `route`, and whether it was used before.
@@ -90,6 +91,7 @@ class Pool:
             slots, user = self._users.pop(connection)
             if keep:
                 self._idle[connection] = route
+                self._idle_of.setdefault(route, {})[connection] = None
             dead = self._take_surplus()
         slots.release_slot(user)
         _close(dead if keep else [*dead, connection])
@@ -98,7 +100,7 @@ class Pool:
         """Close all idle connections now, and every other connection when it is given back."""
         with self._lock:
             self._closed = True
-            dead, self._idle = list(self._idle), OrderedDict()
+            dead, self._idle, self._idle_of = list(self._idle), OrderedDict(), {}
         _close(dead)
 
     def _take_surplus(self) -> list[Connection]:
@@ -110,7 +112,7 @@ class Pool:
             if not (self._closed or len(self._idle) > MAX_IDLE_CONNECTIONS or oldest.is_expired(now)):
                 break
             dead.append(oldest)
-            del self._idle[oldest]
+            self._forget_idle(oldest)
         return dead
 
     def _pick(self, route: Route) -> tuple[Connection | None, list[Connection]]:
@@ -120,12 +122,20 @@ class Pool:
         """
         now = time.monotonic()
         dead: list[Connection] = []
-        for connection in [c for c, leads_to in reversed(self._idle.items()) if leads_to == route]:
-            del self._idle[connection]
+        while idle := self._idle_of.get(route):
+            connection = next(reversed(idle))
+            self._forget_idle(connection)
             if connection.is_fresh(now):
                 return connection, dead
             dead.append(connection)
         return None, dead
+
+    def _forget_idle(self, connection: Connection) -> None:
+        route = self._idle.pop(connection)
+        idle = self._idle_of[route]
+        del idle[connection]
+        if not idle:
+            del self._idle_of[route]
 
 
 def _close(connections: list[Connection]) -> None:

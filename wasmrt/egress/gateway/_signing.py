@@ -60,7 +60,7 @@ def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedReques
             signed[lower] = ",".join(filter(None, (signed.get(lower), " ".join(value.split()))))
     names = ";".join(sorted(signed))
     lines = "".join(f"{name}:{signed[name]}\n" for name in sorted(signed))
-    path, query = _write_canonical_path(request.url.path, location.service), _write_canonical_query(request.url.query)
+    path, query = _make_canonical_path(request.url.path, location.service), _make_canonical_query(request.url.query)
     canonical = "\n".join((request.method, path, query, lines, names, digest))
     scope = f"{stamp[:8]}/{location.region}/{location.service}/aws4_request"
     text = "\n".join(("AWS4-HMAC-SHA256", stamp, scope, hashlib.sha256(canonical.encode()).hexdigest()))
@@ -91,14 +91,14 @@ def _sign_with_derived_key(key: bytes, parts: Sequence[str], text: str) -> str:
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
 
 
-def _write_canonical_path(path: str, service: str) -> str:
+def _make_canonical_path(path: str, service: str) -> str:
     # S3 signs the path unchanged; all other services sign it percent-encoded a second time.
     if service == "s3":
         return quote(unquote_to_bytes(path), safe=f"/{_UNRESERVED}")
     return quote(quote(unquote_to_bytes(path), safe=f"/{_UNRESERVED}"), safe=f"/{_UNRESERVED}")
 
 
-def _write_canonical_query(query: str | None) -> str:
+def _make_canonical_query(query: str | None) -> str:
     if not query:
         return ""
     pairs = (piece.partition("=")[::2] for piece in query.split("&") if piece)

@@ -66,7 +66,7 @@ def check_allowlist(
     decision = allowlist.check(url, request.method)
     if not decision.allowed:
         raise deny(call, decision)
-    call.decide(decision.redacted(lambda text: _redact(call.scanner.partial, text)))
+    call.decide(decision)
     injector = CredentialInjector(http, url)
     if face is Face.HOST:
         # A client library always sets its login header; the credential of the grant replaces it.
@@ -198,12 +198,7 @@ def record_refusal(
 
 def deny(call: EgressCall, decision: Decision, kind: FailureKind = FailureKind.NETWORK_DENIED) -> HttpFailure:
     """Record a denial and return the failure to raise."""
-    # SECURITY: rule, hint and subject may quote the guest's URL, and a URL may contain a secret.
-    scanner = call.scanner.partial
-    # Use the recorded decision. It may differ, for example if the call is limited to fewer effects than its grant.
-    decision = decision.redacted(lambda text: _redact(scanner, text))
-    recorded = call.decide(decision)
-    decision = decision if recorded is None else recorded
+    decision = call.decide(decision)
     return HttpFailure(kind, str(decision.reason), decision.rule, decision=decision)
 
 

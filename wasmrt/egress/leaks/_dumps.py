@@ -38,6 +38,11 @@ def _compile_columns() -> tuple[Any, Any]:
     return compile_linear(first), compile_linear(rb"(?m)^" + _COLUMNS, captures=True)
 
 
+def may_hold_dump(data: bytes) -> bool:
+    """Return whether a text may contain a dump of any kind."""
+    return _dump_expression().search(data) is not None
+
+
 def find_columns(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     """Yield the place and the numbers of a dump of octal, decimal or binary numbers, without the offsets."""
     first, line = _compile_columns()
@@ -52,7 +57,7 @@ def decode_dumps(data: bytes, check: Check) -> Iterator[tuple[int, int, bytes]]:
     """Yield the places and bytes of dumps. Each dump is yielded as printed and with the bytes of each word reversed."""
     lines: list[bytes] = []
     start = end = -1
-    for found in _compile_line().finditer(data) if _dump_expression().search(data) is not None else ():
+    for found in _compile_line().finditer(data):
         check()
         if lines and found.start() > end + 2:
             yield from _decode_dump(start, end, lines)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.egress.leaks._archives import GZIP, MAGIC, find_archives, is_archive
-from wasmrt.egress.leaks._dumps import DUMP, decode_dumps, find_columns
+from wasmrt.egress.leaks._dumps import DUMP, decode_dumps, find_columns, may_hold_dump
 from wasmrt.egress.leaks._inside_runs import decode_inside
-from wasmrt.egress.leaks._keywords import Prefilter
+from wasmrt.egress.leaks._keywords import LARGE_BYTES, Prefilter
 from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget
 
@@ -39,7 +39,6 @@ _PREFILTER = Prefilter((
 ))  # fmt: skip
 """One of these expressions matches every text that `LEAST_ENCODED` matches, except a list of eight single digits, which
 contains no text."""
-_LEAST_PREFILTERED_BYTES = 64 * KIB
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 LEAST_RUN = 24
@@ -87,7 +86,7 @@ def _compile_on_first_use(expression: bytes) -> Any:
 
 def may_hold_encoded(data: bytes) -> bool:
     """Return quickly whether a text may contain a run, a list or a dump."""
-    if len(data) >= _LEAST_PREFILTERED_BYTES and _PREFILTER.rules_out(data):
+    if len(data) >= LARGE_BYTES and _PREFILTER.rules_out(data):
         return False
     return _compile_on_first_use(LEAST_ENCODED).search(data) is not None
 
@@ -140,8 +139,9 @@ def _decode_readable(
     data: bytes, budget: DecodeBudget, least_run: int, *, every: bool, known_runs: Container[bytes]
 ) -> Iterator[Decoded]:
     check = budget.check
-    yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
-    yield from (Decoded(*found, sound=False) for found in find_columns(data))
+    if may_hold_dump(data):
+        yield from (Decoded(*found, sound=True) for found in decode_dumps(data, check))
+        yield from (Decoded(*found, sound=False) for found in find_columns(data))
     for start, end, inner in _find_lists(data, check):
         sound = inner[:3] == GZIP or len(inner.translate(None, _CONTROLS)) >= _LEAST_TEXT
         if every or sound:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from wasmrt.core.limits import KIB
 from wasmrt.core.normal_form import normalize
+from wasmrt.egress.leaks._keywords import LARGE_BYTES, Prefilter
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check, DecodeBudget, no_check
 
 _TAG = rb"<[A-Za-z/!?][^<>]{0,512}>"
@@ -19,8 +20,23 @@ _SEQUENCE = (
 )
 """An expression for ECMA-48 control sequences."""
 _STARTS = (b"<", b"\x1b", b"\xc2\x9b")
+_NOT_PLAIN = Prefilter((r"[\x00\x1b%&<\\\x80-\xff]",))
 _LONGEST = 600
 """A length that no match of these expressions exceeds."""
+
+
+def is_plain(data: bytes) -> bool:
+    """Return whether a text is ASCII and has no zero bytes, and no bytes with which an escape or markup may start."""
+    if len(data) >= LARGE_BYTES and _NOT_PLAIN.rules_out(data):
+        return not _holds_code_points(data)
+    if not data.isascii() or b"%" in data or b"\\" in data or b"&" in data or b"\0" in data:
+        return False
+    return not _may_hold_markup(data) and not _holds_code_points(data)
+
+
+def _holds_code_points(data: bytes) -> bool:
+    """Return whether a text contains `U+`. A search for two bytes is twenty times slower than for one."""
+    return b"U" in data and b"+" in data and b"U+" in data
 
 
 @lru_cache(maxsize=2)
@@ -43,7 +59,7 @@ def remove_markup(data: bytes, check: Check) -> bytes | None:
 
 
 def _may_hold_markup(data: bytes) -> bool:
-    """Return whether a text contains one of `_STARTS`. A search for two bytes is twenty times slower than for one."""
+    """Return whether a text contains one of `_STARTS`."""
     return b"<" in data or b"\x1b" in data or (b"\x9b" in data and b"\xc2\x9b" in data)
 
 
@@ -178,7 +194,7 @@ def iterate_unescaped(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iter
 def _holds_family(data: bytes, family: bytes) -> bool:
     """Return whether the text has escapes of a family whose first byte is common in other characters too."""
     if family == b"U":
-        return b"U+" in data
+        return _holds_code_points(data)
     if family in _ALPHABETS:  # letters of an alphabet only count in a word with Latin letters or digits
         return _compile_mixed(family).search(data) is not None
     return _escape_expression((family,)).search(data) is not None

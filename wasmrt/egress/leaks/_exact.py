@@ -14,8 +14,8 @@ from itertools import accumulate, islice
 
 from wasmrt.core.limits import KIB, MIN_SECRET_CHARS
 from wasmrt.egress.leaks._archives import SEPARATOR
-from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, find_runs, record_encoded
-from wasmrt.egress.leaks._escapes import iterate_unescaped, remove_markup, remove_markup_mapped
+from wasmrt.egress.leaks._encoded import LEAST_RUN, Decoded, decode, find_runs, may_hold_encoded, record_encoded
+from wasmrt.egress.leaks._escapes import is_plain, iterate_unescaped, remove_markup, remove_markup_mapped
 from wasmrt.egress.leaks._linear import compile_set
 from wasmrt.egress.leaks._model import MAX_NESTING, PIECE_BYTES, Check, DecodeBudget, no_check
 from wasmrt.egress.leaks._patterns import (
@@ -39,8 +39,7 @@ _APART_LEVELS = 2
 _LEAST_START = 4
 """Minimum number of a secret's characters at a text's end that count as the start of the secret."""
 _SPREAD = 4
-"""Number of bytes at a text's end that are searched for a secret's start, per byte of the secret. There may be ignored
-characters between its characters."""
+"""Bytes at a text's end that are searched for a secret's start, per byte of the secret, as some may be ignored."""
 _MOST_SPREAD_BYTES = 64 * KIB
 _SPREAD_MEMORY_BYTES = 16 << 20
 """Maximum number of these bytes, if most of them are ignored characters."""
@@ -50,7 +49,7 @@ _BATCH_BYTES = 64 * KIB
 _MAX_CLEAN_RUNS = 1 << 16
 """Maximum number of runs of one text that are recorded as clean."""
 _SHORT_TEXT_BYTES = 16 * KIB
-"""Maximum size of a text whose clean runs are remembered for later texts, as those of response headers."""
+"""Maximum size of a text whose clean runs are remembered. Most responses of a server have the same headers."""
 _REMEMBERED_RUNS = 256
 _REMEMBERED_RUN_BYTES = 128
 _BLOCK_BYTES = 1024
@@ -65,7 +64,7 @@ class ScanHints:
 
     def __init__(self) -> None:
         self.nothing_encoded = False
-        """True if the text certainly contains no run, list or dump."""
+        """True if the text is plain and certainly contains no run, list or dump."""
 
 
 class _Prepared:
@@ -79,8 +78,7 @@ class _Prepared:
         self.partial: tuple[PartialPattern, ...] = ()
         self._set: PatternSet | None = None
         self.clean_runs: dict[bool, set[bytes]] = {True: set(), False: set()}
-        """Runs of short texts in which a search found nothing, with and without partial matches. Most responses of a
-        server have the same headers, and decoding all their words takes longer than a small request."""
+        """Runs of short texts, such as headers, in which a search found nothing, with and without partial matches."""
 
     def build(self) -> Patterns:
         if self.patterns is None:
@@ -88,12 +86,11 @@ class _Prepared:
             self.patterns = make_patterns(self._secrets)
         return self.patterns
 
-    def may_match(self, data: bytes, check: Check) -> MayMatch:
+    def may_match(self, data: bytes, check: Check, *, parts: bool) -> MayMatch:
         """Return, for each search, whether it can match `data`."""
         patterns = self.build()
-        if self._set is None:
-            self._set = PatternSet(patterns, self.partial)
-        return self._set.may_match(data, check)
+        self._set = self._set or PatternSet(patterns, self.partial)
+        return self._set.may_match(data, check, parts=parts)
 
 
 class ExactMatcher:
@@ -107,8 +104,7 @@ class ExactMatcher:
         """Names of secrets that are too short to search for."""
         shortest = min((len(value) for _, value in self._secrets), default=LEAST_RUN)
         self._least_run = max(_LEAST_SHORT_RUN, min(LEAST_RUN, shortest * 4 // 3))
-        self._prepared = _Prepared(self._secrets)
-        self._finds_parts = False
+        self._prepared, self._finds_parts = _Prepared(self._secrets), False
 
     def with_partial(self) -> ExactMatcher:
         """Return a matcher for the same secrets that also finds partial matches. It shares the patterns."""
@@ -127,10 +123,20 @@ class ExactMatcher:
         """
         if not self._secrets:
             return
+        clean = True
+        for found in self._search_as_written(data, check):
+            clean = False
+            yield found
+        plain, encoded = is_plain(data), may_hold_encoded(data)
+        if hints is not None:
+            hints.nothing_encoded = plain and not encoded
+        runs = encoded or self._least_run < LEAST_RUN
+        if plain and not runs:
+            return
         budget = DecodeBudget.for_text(len(data), check)
-        left, clean = budget.left, True
+        left = budget.left
         budget.clean_runs[0] = set(self._prepared.clean_runs[self._finds_parts])
-        for found in self._search(data, budget, hints=hints):
+        for found in self._search_decoded(data, budget, runs=runs):
             clean = False
             yield found
         if not budget.complete:
@@ -164,20 +170,26 @@ class ExactMatcher:
         return min(start, len(data) - len(tail) + bare.origin(possible, possible + 1)[0])
 
     def _search(
-        self, data: bytes, budget: DecodeBudget, nesting: int = 0, escapes: int = 0, *, sound: bool = True,
-        hints: ScanHints | None = None,
-    ) -> Iterator[tuple[str, int, int]]:  # fmt: skip
-        """Search a text and all its encoded content. `escapes` is the number of levels of escapes decoded so far.
+        self, data: bytes, budget: DecodeBudget, nesting: int, escapes: int = 0, *, sound: bool
+    ) -> Iterator[tuple[str, int, int]]:
+        """Search a decoded text and all content that is encoded in it.
+
+        `escapes` is the number of levels of escapes decoded so far.
+        """
+        yield from self._search_as_written(data, budget.check)
+        runs = may_hold_encoded(data) or self._least_run < LEAST_RUN
+        if runs or not is_plain(data):
+            yield from self._search_decoded(data, budget, nesting, escapes, runs=runs, sound=sound)
+
+    def _search_decoded(
+        self, data: bytes, budget: DecodeBudget, nesting: int = 0, escapes: int = 0, *, runs: bool, sound: bool = True
+    ) -> Iterator[tuple[str, int, int]]:
+        """Search the content that is escaped or encoded in a text.
 
         SECURITY: all content is searched, even if it looks random. But only `sound` content that is encoded too deeply
         withholds a text, because random bytes decode to some random bytes without end.
         """
-        patterns, may_match = self._prepared.build(), self._prepared.may_match(data, budget.check)
-        if hints is not None:
-            hints.nothing_encoded = not may_match.encoded
-        if may_match.partial and self._finds_parts:
-            yield from find_partial(data, self._prepared.partial, budget.check)
-        yield from _find_patterns(data, patterns, may_match.patterns, budget.check)
+        patterns = self._prepared.build()
         settled = True
         apart = patterns.hold_escapes and nesting + escapes < _APART_LEVELS
         for text in iterate_unescaped(data, apart=apart, budget=budget):
@@ -191,7 +203,6 @@ class ExactMatcher:
             return  # intermediate texts contain the same runs as the first or the last text
         if settled and (bare := remove_markup(data, budget.check)) is not None and budget.charge(len(bare)):
             yield from self._search_without_markup(data, bare, budget.check)
-        runs = may_match.encoded or self._least_run < LEAST_RUN
         if not runs and data.isascii() and b"\0" not in data:
             return  # nothing is encoded
         if nesting < MAX_NESTING:
@@ -223,13 +234,18 @@ class ExactMatcher:
             found_runs = find_runs(data, self._least_run, budget.check)
             known.update(data[start:end] for start, end in islice(found_runs, _MAX_CLEAN_RUNS))
 
+    def _search_as_written(self, data: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
+        """Search a text, but not its decoded content."""
+        patterns, parts = self._prepared.build(), self._finds_parts
+        may_match = self._prepared.may_match(data, check, parts=parts)
+        if may_match.partial:
+            yield from find_partial(data, self._prepared.partial, check)
+        yield from _find_patterns(data, patterns, may_match.patterns, check)
+
     def _search_without_markup(self, data: bytes, bare: bytes, check: Check) -> Iterator[tuple[str, int, int]]:
         """Search `bare`, which is `data` without markup, and yield the places in `data`."""
-        patterns, may_match = self._prepared.build(), self._prepared.may_match(bare, check)
         places = None
-        parts = self._prepared.partial if may_match.partial and self._finds_parts else ()
-        found = find_partial(bare, parts, check)
-        for name, start, end in (*found, *_find_patterns(bare, patterns, may_match.patterns, check)):
+        for name, start, end in self._search_as_written(bare, check):
             places = places or remove_markup_mapped(data)
             yield name, *places.origin(start, end)
 

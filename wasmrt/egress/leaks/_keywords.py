@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, Any, cast
 
-from wasmrt.core.limits import MIB
+from wasmrt.core.limits import KIB, MIB
 from wasmrt.egress.leaks._linear import compile_set
 from wasmrt.egress.leaks._rules import Rule
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import hyperscan
     import re2
 
+LARGE_BYTES = 64 * KIB
+"""Size from which on a text is tested with a `Prefilter`."""
 _COMPILE_AFTER_BYTES = 4 * MIB
 """Number of bytes of large texts after which compiling, which takes about 50 ms, is worthwhile. Short-lived processes
 never scan as much."""

@@ -15,7 +15,6 @@ from binascii import b2a_base64
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from wasmrt.egress.leaks._encoded import may_hold_encoded
 from wasmrt.egress.leaks._escapes import holds_escapes
 from wasmrt.egress.leaks._model import PIECE_BYTES, Check
 from wasmrt.egress.leaks._notations import (
@@ -243,7 +242,6 @@ class MayMatch(NamedTuple):
 
     patterns: bool
     partial: bool
-    encoded: bool
 
 
 class PatternSet:
@@ -259,17 +257,17 @@ class PatternSet:
         self._pieces = _compile(p.text for p in (*patterns.alnum, *patterns.loose, *patterns.visible))
         self._cores = _compile(core for pattern in partial for _, core in pattern.cores)
 
-    def may_match(self, data: bytes, check: Check) -> MayMatch:
-        """Return, for each search, whether it can match `data`."""
+    def may_match(self, data: bytes, check: Check, *, parts: bool) -> MayMatch:
+        """Return, for each search, whether it can match `data`. Without `parts`, partial matches are not searched."""
         form, patterns, partial = b"", False, False
         for low in range(0, len(data), PIECE_BYTES):
             check()
             form = form[-_PIECE:] + data[low : low + PIECE_BYTES].translate(_LOWER, NOT_ALNUM)
             patterns = patterns or _may_hold(form, self._pieces)
-            partial = partial or _may_hold(form, self._cores)
-            if patterns and partial:
+            partial = partial or (parts and _may_hold(form, self._cores))
+            if patterns and partial == parts:
                 break
-        return MayMatch(patterns, partial, may_hold_encoded(data))
+        return MayMatch(patterns, partial)
 
 
 def _compile(texts: Iterable[bytes]) -> tuple[BytesAhoCorasick, ...] | None:
@@ -290,4 +288,7 @@ def _middle_piece(text: bytes) -> bytes:
 
 
 def _may_hold(form: bytes, automata: Iterable[BytesAhoCorasick] | None) -> bool:
-    return automata is None or any(automaton.find_matches_as_indexes(form) for automaton in automata)
+    for automaton in automata or ():
+        if automaton.find_matches_as_indexes(form):
+            return True
+    return automata is None

@@ -33,13 +33,10 @@ _ESCAPES = (b"%", b"\\", b"&")
 _URL_MARKS = re.compile(rb"[/?&=#]")
 
 
-def decode_contents(data: bytes, check: Check, *, nothing_encoded: bool = False) -> Iterator[bytes]:
-    """Yield the encoded content of a text, layer by layer, as far as the decoding budget allows.
-
-    `nothing_encoded` means that the caller has already searched for runs, lists and dumps, and has found none.
-    """
+def decode_contents(data: bytes, check: Check) -> Iterator[bytes]:
+    """Yield the encoded content of a text, layer by layer, as far as the decoding budget allows."""
     plain = data.isascii() and not any(mark in data for mark in _ESCAPES)
-    if plain and (nothing_encoded or not may_hold_encoded(data)):
+    if plain and not may_hold_encoded(data):
         return  # this is the case for most texts
     budget = DecodeBudget.for_text(len(data), check)
     layer = [data]
@@ -177,8 +174,8 @@ class LeakScanner:
             data = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else bytes(body)
             hints = ScanHints()
             matches += self._find_matches(data, direction, "body", hints)
-            inner = decode_contents(data, self._check, nothing_encoded=hints.nothing_encoded)
-            matches += self._find_inside(data, inner, direction, "body")
+            if not hints.nothing_encoded:
+                matches += self._find_inside(data, decode_contents(data, self._check), direction, "body")
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:

@@ -95,7 +95,7 @@ class SecretsStore(Protocol):
         """Delete the secret, or raise `SecretNotFoundError`."""
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return the names and times of the user's secrets, sorted by name, without the entries that renew them."""
+        """Return the names and times of the user's secrets, sorted by name, without entries for refresh tokens."""
 
     def exists(self, user: str, name: str) -> bool:
         """Return whether the secret is set and has not expired."""
@@ -303,7 +303,7 @@ class EntryStore(ABC):
             self._delete(user, name + OAUTH_SUFFIX)
 
     def list(self, user: str) -> tuple[SecretInfo, ...]:
-        """Return the names and times of the user's secrets, sorted by name, without the entries that renew them."""
+        """Return the names and times of the user's secrets, sorted by name, without entries for refresh tokens."""
         user = check_user(user)
         infos = []
         for name in sorted(self._names(user)):

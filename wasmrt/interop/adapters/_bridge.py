@@ -45,7 +45,7 @@ def check_view(view: object) -> None:
         raise ConfigurationError(problem, hint="pass a ToolRegistry")
 
 
-class Bridge:
+class FrameworkBridge:
     """A view for one framework, with the user, trace and approver of its calls."""
 
     def __init__(

@@ -12,7 +12,7 @@ from typing import Any, Unpack
 
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
-from wasmrt.interop.adapters._bridge import Bridge, ToolDeclaration, missing_framework_error
+from wasmrt.interop.adapters._bridge import FrameworkBridge, ToolDeclaration, missing_framework_error
 from wasmrt.runtime.context import ToolContext
 
 try:
@@ -30,7 +30,7 @@ except ImportError as error:
 class _Tool:
     """The definition of a registry's tool."""
 
-    def __init__(self, bridge: Bridge, definition: dict[str, Any]) -> None:
+    def __init__(self, bridge: FrameworkBridge, definition: dict[str, Any]) -> None:
         self._bridge = bridge
         self._definition = definition
 
@@ -62,7 +62,7 @@ def tools_for(
     view: ToolView, *, user: str = "local", trace: str = "", data: Any = None
 ) -> list[BetaBuiltinFunctionTool]:
     """Return the tools of a registry or view for the tool runner of an `Anthropic` client."""
-    bridge = Bridge(view, "anthropic", user=user, trace=trace, data=data)
+    bridge = FrameworkBridge(view, "anthropic", user=user, trace=trace, data=data)
     return [_RegistryTool(bridge, each) for each in view.definitions("anthropic")]
 
 
@@ -70,7 +70,7 @@ def async_tools_for(
     view: ToolView, *, user: str = "local", trace: str = "", data: Any = None
 ) -> list[BetaAsyncBuiltinFunctionTool]:
     """Return the tools of a registry or view for the tool runner of an `AsyncAnthropic` client."""
-    bridge = Bridge(view, "anthropic", user=user, trace=trace, data=data)
+    bridge = FrameworkBridge(view, "anthropic", user=user, trace=trace, data=data)
     return [_AsyncRegistryTool(bridge, each) for each in view.definitions("anthropic")]
 
 

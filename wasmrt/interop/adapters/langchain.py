@@ -14,7 +14,7 @@ from typing import Any, Unpack
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, ToolError
 from wasmrt.interop.adapters._bridge import (
-    Bridge,
+    FrameworkBridge,
     NameOrFunction,
     ToolDeclaration,
     answer_data,
@@ -32,7 +32,7 @@ except ImportError as error:
 class RegistryTool(BaseTool):
     """A registry's tool. The message's `artifact` has metadata of the call; a failure has the status `error`."""
 
-    bridge: Bridge
+    bridge: FrameworkBridge
 
     def __init__(self, **fields: Any) -> None:
         super().__init__(response_format="content_and_artifact", handle_tool_error=True, **fields)
@@ -63,7 +63,7 @@ def tools_for(
     view: ToolView, *, user: NameOrFunction = "local", trace: NameOrFunction = "", data: Any = None
 ) -> list[RegistryTool]:
     """Return the tools of a registry or view; `user` and `trace` are names, or functions of the `RunnableConfig`."""
-    bridge = Bridge(view, "langchain", user=user, trace=trace, data=data)
+    bridge = FrameworkBridge(view, "langchain", user=user, trace=trace, data=data)
     return [
         RegistryTool(name=each.name, description=each.description, args_schema=each.schema, bridge=bridge)
         for each in bridge.definitions()

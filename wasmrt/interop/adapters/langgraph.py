@@ -14,7 +14,7 @@ from typing import Any
 from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError
-from wasmrt.interop.adapters._bridge import Bridge, NameOrFunction, missing_framework_error
+from wasmrt.interop.adapters._bridge import FrameworkBridge, NameOrFunction, missing_framework_error
 from wasmrt.interop.adapters._questions import Ask, FrameworkApprover, Question
 from wasmrt.interop.adapters.langchain import RegistryTool, content
 
@@ -115,7 +115,7 @@ def tools_for(
 
     With `ask="registry"`, or if the operator configured an approver, the registry's approver decides instead.
     """
-    bridge = Bridge(view, "langgraph", user=user, trace=trace, data=data, ask=ask)
+    bridge = FrameworkBridge(view, "langgraph", user=user, trace=trace, data=data, ask=ask)
     return [
         InterruptingTool(name=each.name, description=each.description, args_schema=each.schema, bridge=bridge)
         for each in bridge.definitions()

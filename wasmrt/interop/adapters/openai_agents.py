@@ -15,8 +15,8 @@ from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import SchemaTool, ToolView
 from wasmrt.core.errors import ConfigurationError
 from wasmrt.interop.adapters._bridge import (
-    Bridge,
     Definition,
+    FrameworkBridge,
     NameOrFunction,
     ToolDeclaration,
     answer_data,
@@ -50,11 +50,11 @@ def tools_for(
     configured an approver, the registry's approver decides. The `custom_data` of a call's output item contains the
     metadata of the call.
     """
-    bridge = Bridge(view, "openai-agents", user=user, trace=trace, data=data, ask=ask)
+    bridge = FrameworkBridge(view, "openai-agents", user=user, trace=trace, data=data, ask=ask)
     return [_make_function_tool(bridge, each) for each in bridge.definitions()]
 
 
-def _make_function_tool(bridge: Bridge, definition: Definition) -> FunctionTool:
+def _make_function_tool(bridge: FrameworkBridge, definition: Definition) -> FunctionTool:
     name = definition.name
 
     async def needs_approval(context: RunContextWrapper[Any], params: dict[str, Any], call_id: str) -> bool:

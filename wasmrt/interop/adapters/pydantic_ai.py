@@ -15,7 +15,7 @@ from wasmrt.agent.approvals import ApprovalAnswer
 from wasmrt.agent.registry import SchemaTool, ToolAnswer, ToolView
 from wasmrt.core.errors import ConfigurationError, InvalidParametersError, ToolError
 from wasmrt.interop.adapters._bridge import (
-    Bridge,
+    FrameworkBridge,
     NameOrFunction,
     ToolDeclaration,
     answer_data,
@@ -63,7 +63,7 @@ class RegistryToolset(AbstractToolset[Any]):
         max_retries: int = 2,
         id: str | None = None,
     ) -> None:
-        self._bridge = Bridge(view, "pydantic-ai", user=user, trace=trace, data=data, ask=ask)
+        self._bridge = FrameworkBridge(view, "pydantic-ai", user=user, trace=trace, data=data, ask=ask)
         self._max_retries = max_retries
         self._id = id
 

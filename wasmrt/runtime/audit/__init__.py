@@ -4,7 +4,7 @@ from wasmrt.runtime.audit._chain import Keys, derive_keys, existing_keys, read_k
 from wasmrt.runtime.audit._files import Cut
 from wasmrt.runtime.audit._receipt import EMPTY_RECEIPT, OK, Approval, AuditSink, Receipt
 from wasmrt.runtime.audit._recording import RecordedCall, Recorder, Recording, Tape, read_recording
-from wasmrt.runtime.audit._replay import Replay, Replayed
+from wasmrt.runtime.audit._replay import Replay, ReplayResult
 from wasmrt.runtime.audit._writer import ReceiptWriter
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "Recorder",
     "Recording",
     "Replay",
-    "Replayed",
+    "ReplayResult",
     "Tape",
     "derive_keys",
     "existing_keys",

@@ -16,7 +16,7 @@ DIFFERS = "replay-differs"
 _SHOWN_CHARS = 160
 
 
-class Replayed(NamedTuple):
+class ReplayResult(NamedTuple):
     """The result of a replay."""
 
     same: bool
@@ -69,9 +69,9 @@ class Replay:
             self._difference = f"the result differs: {_describe_difference(known.text, text)}"
         return ""
 
-    def outcome(self, digest: str) -> Replayed:
+    def outcome(self, digest: str) -> ReplayResult:
         """Return the result of the replay; `digest` is the digest of the component that was replayed."""
-        return Replayed(
+        return ReplayResult(
             same=self._difference is None,
             difference=self._difference,
             answers=self._next,

@@ -8,7 +8,7 @@ from wasmrt.runtime.call._runner import CallRunner
 from wasmrt.runtime.call._services import CallServices
 from wasmrt.runtime.call._state import Backends, Call, Files, ToolRunner
 from wasmrt.runtime.call._target import CallTarget
-from wasmrt.runtime.call._tasks import CallTasks, LoopCall
+from wasmrt.runtime.call._tasks import CallTasks, LoopCall, ThreadCall
 from wasmrt.runtime.call._threads import CallThreads
 
 __all__ = [
@@ -27,6 +27,7 @@ __all__ = [
     "Files",
     "LoopCall",
     "QueuedCall",
+    "ThreadCall",
     "ToolRunner",
     "open_admission",
     "read_params",

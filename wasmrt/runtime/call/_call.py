@@ -124,10 +124,12 @@ def run_call(pipeline: CallPipeline, target: CallTarget, request: CallRequest) -
         _close_call(pipeline, call, services)  # again, because a signal handler may have interrupted the first close
         failure = _make_failure(call, error)
         end = _End(getattr(failure, "usage", None) or call.usage(), failure)
+        call.guest = None
         _write_receipt(pipeline, target, request, call, params, end)
         if failure is error:
             raise
         raise failure from error
+    call.guest = None
     _write_receipt(pipeline, target, request, call, params, _End(output.usage, text=answer.text))
     return output
 

@@ -75,7 +75,7 @@ class CallServices:
         self._open: dict[int, GuestResponse] = {}
         self._refused: set[tuple[str, str]] = set()
         self._progress_reports = 0
-        self.files = CallFiles(call, self.record_denial)
+        self._files: CallFiles | None = None
 
     @property
     def has_workspace(self) -> bool:
@@ -100,12 +100,14 @@ class CallServices:
         """
         kind = type(request)
         if kind in _FILE_HANDLERS:
-            return cast("Reply", _FILE_HANDLERS[kind](self.files, request))
+            self._files = self._files or CallFiles(self._call, self.record_denial)
+            return cast("Reply", _FILE_HANDLERS[kind](self._files, request))
         return cast("Reply", _HANDLERS[kind](self, request))
 
     def close(self) -> None:
         """Close every response that the guest left open, and the undo journal."""
-        self.files.close()
+        if self._files is not None:
+            self._files.close()
         for response in self._open.values():
             response.close()
 

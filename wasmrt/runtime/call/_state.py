@@ -153,7 +153,10 @@ class Call:
         self.deadline = self.lifetime.deadline
         """Monotonic time, in seconds, at which the call ends."""
         self.guest: GuestCall | None = None
-        """The guest's side of the call; None for the host's own calls."""
+        """The guest's side of the call; None for the host's own calls, and after the end.
+
+        The guest refers to the call. Without this cycle, memory is freed at the end, and not by the garbage collector.
+        """
         self.tape: Tape | None = None
         """Records or replays the guest's requests; None if the call is neither recorded nor replayed."""
         self.decisions: list[Decision] = []
@@ -163,8 +166,8 @@ class Call:
         self.http_sent_bytes = 0
         self.http_received_bytes = 0
         self.tool_invocations = 0
-        self._scan_until = self.deadline
-        self._watched = WatchedSecrets(backends.detector, check=self._check_scan)
+        self._scan_time = _ScanTime(self.lifetime)
+        self._watched = WatchedSecrets(backends.detector, check=self._scan_time.check)
         self.scanner: LeakScanner = self._watched.scanner
         """Scans text for matches of the leak rules, and for every secret that the call has used so far."""
 
@@ -191,11 +194,7 @@ class Call:
 
     def extend_scan_time(self) -> None:
         """Allow a short time for scanning logs and errors, even after the deadline."""
-        self._scan_until = max(self._scan_until, time.monotonic() + CLOSING_SECONDS)
-
-    def _check_scan(self) -> None:
-        if time.monotonic() >= self._scan_until:
-            raise self.lifetime.late()
+        self._scan_time.extend()
 
     def watch(self, name: str, value: str) -> None:
         """Make `scanner` also search for the secret `value`. Must be called before the secret is used."""
@@ -250,9 +249,10 @@ class Call:
         """
         scanner, decision = self.scanner.partial, self._explain_narrowing(decision)
         try:
-            return decision.redacted(lambda text: printable(scanner.redact(text, direction=Direction.OUTWARD)))
+            redacted = decision.redacted(lambda text: scanner.redact(text, direction=Direction.OUTWARD))
         except DeadlineExceededError:
             return decision._replace(rule=WITHHELD, suggestion=None, subject="")
+        return redacted.redacted(printable)
 
     def describe(self, redacted: Decision) -> str:
         """Return the message of a denial for the guest. The suggestion is included only if the denial was recorded."""
@@ -317,6 +317,23 @@ class Call:
         )
 
 
+class _ScanTime:
+    """The time in which a call's text is scanned: until the deadline, and shortly after it if extended."""
+
+    __slots__ = ("_ends_at", "_lifetime")
+
+    def __init__(self, lifetime: Lifetime) -> None:
+        self._lifetime = lifetime
+        self._ends_at = lifetime.deadline
+
+    def extend(self) -> None:
+        self._ends_at = max(self._ends_at, time.monotonic() + CLOSING_SECONDS)
+
+    def check(self) -> None:
+        if time.monotonic() >= self._ends_at:
+            raise self._lifetime.late()
+
+
 def start_lifetime(limits: ResourceLimits, context: ToolContext, parent: Call | None) -> Lifetime:
     """Start the lifetime of a call. It ends no later than the lifetime of the call's caller."""
     outer = context.lifetime if parent is None else parent.lifetime
@@ -334,4 +351,6 @@ def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Ef
 def effective_write_paths(context: ToolContext, parent: Call | None) -> tuple[tuple[str, ...], ...]:
     """Return the lists of folders that limit the writes of a call: the lists of its caller, and its own lists."""
     outer = () if parent is None else parent.write_paths
+    if not context.write_paths:
+        return outer
     return (*outer, *(paths for paths in context.write_paths if paths not in outer))

@@ -6,14 +6,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import copy_context
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 from weakref import WeakSet
 
 from wasmrt.core.errors import RuntimeClosedError
 from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import ResourceLimits
 from wasmrt.core.model import ToolOutput
-from wasmrt.runtime.call._admission import Admission, QueuedCall
+from wasmrt.runtime.call._admission import Admission
 from wasmrt.runtime.call._call import CallRequest
 from wasmrt.runtime.call._state import start_lifetime
 
@@ -23,27 +23,112 @@ if TYPE_CHECKING:
     from wasmrt.core.scheduler import Scheduler
 
 
-class LoopCall(NamedTuple):
+class LoopCall(Protocol):
     """A call that a coroutine waits for."""
+
+    @property
+    def lifetime(self) -> Lifetime:
+        """The call's lifetime, which has begun."""
+
+    @property
+    def output(self) -> asyncio.Future[ToolOutput]:
+        """The result."""
+
+    async def wait_ended(self) -> None:
+        """Wait for the end of a call that was cancelled, if it runs on the loop's thread."""
+
+
+class ThreadCall(NamedTuple):
+    """A `LoopCall` that runs on another thread."""
 
     lifetime: Lifetime
     output: asyncio.Future[ToolOutput]
-    ended: asyncio.Future[None] | None
-    """Done when a call on the loop's thread has ended, even if it was cancelled; None for a call on another thread."""
+
+    async def wait_ended(self) -> None:
+        """Return at once: the call does not need the loop for its end."""
+
+
+class TaskCall:
+    """A `LoopCall` that runs as a task when it has a permit or has ended.
+
+    There are thousands at a time, so it has few objects, and begins in a turn of the scheduler.
+    """
+
+    __slots__ = ("_context", "_ended", "_is_ended", "_request", "_run", "_tasks", "lifetime", "output")
+    is_shared = True
+
+    def __init__(
+        self,
+        tasks: CallTasks,
+        run: Callable[[CallRequest], ToolOutput],
+        request: CallRequest,
+        lifetime: Lifetime,
+        output: asyncio.Future[ToolOutput],
+    ) -> None:
+        self.lifetime = lifetime
+        self.output = output
+        self._tasks = tasks
+        self._run = run
+        self._request = request
+        self._context = copy_context()
+        self._is_ended = False
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def user(self) -> str:
+        """The user whose permits it takes."""
+        return self._request.context.user
+
+    async def wait_ended(self) -> None:
+        """Wait until the call has ended."""
+        if not self._is_ended:
+            self._ended = self.output.get_loop().create_future()
+            await self._ended
+
+    def begin(self, scheduler: Scheduler) -> None:
+        """Wait for a permit, then run."""
+        start = scheduler.create_task(self._work, self._context).wake
+        if self._request.context.under_permit:
+            start()
+            return
+        try:
+            self._tasks.admission.queue(self, start)
+        except RuntimeClosedError as error:
+            self.lifetime.end(error)
+            start()
+
+    def _work(self) -> None:
+        output, loop = self.output, self.output.get_loop()
+        try:
+            if output.cancelled():
+                return
+            self._request = self._request._replace(lifetime=self.lifetime)
+            result = self._run(self._request)
+        except BaseException as error:
+            if not (output.done() or loop.is_closed()):
+                output.set_exception(error)
+        else:
+            if not (output.done() or loop.is_closed()):
+                output.set_result(result)
+        finally:
+            self._tasks.end(self)
+            self._is_ended = True
+            if self._ended is not None and not (self._ended.done() or loop.is_closed()):
+                self._ended.set_result(None)
 
 
 class CallTasks:
     """Runs calls as tasks of the running event loop."""
 
     def __init__(self, admission: Admission) -> None:
-        self._admission = admission
+        self.admission = admission
         self._schedulers: WeakSet[Scheduler] = WeakSet()
         self._unfinished = 0
         self._changed = threading.Condition()
 
     def submit(
         self, run: Callable[[CallRequest], ToolOutput], request: CallRequest, limits: ResourceLimits
-    ) -> LoopCall:
+    ) -> TaskCall:
         """Start the lifetime of a call, and run `run` as a task when the call has a permit or has ended.
 
         If the runtime is closed meanwhile, the lifetime ends.
@@ -52,48 +137,20 @@ class CallTasks:
 
         from wasmrt.core.scheduler import running_scheduler
 
-        admission, lifetime = self._admission, start_lifetime(limits, request.context, None)
-        loop, scheduler = asyncio.get_running_loop(), running_scheduler()
-        self._schedulers.add(scheduler)
-        future: asyncio.Future[ToolOutput] = loop.create_future()
-        ended: asyncio.Future[None] = loop.create_future()
-        call = QueuedCall(request.context.user, lifetime, is_shared=True)
-
-        def work() -> None:
-            try:
-                if future.cancelled():
-                    return
-                output = run(request._replace(lifetime=lifetime))
-            except BaseException as error:
-                if not (future.done() or loop.is_closed()):
-                    future.set_exception(error)
-            else:
-                if not (future.done() or loop.is_closed()):
-                    future.set_result(output)
-            finally:
-                admission.leave(call)
-                with self._changed:
-                    self._unfinished -= 1
-                    self._changed.notify_all()
-                if not (ended.done() or loop.is_closed()):
-                    ended.set_result(None)
-
-        def begin() -> None:
-            start = scheduler.task(work, context)
-            if request.context.under_permit:
-                start()
-                return
-            try:
-                admission.queue(call, start)
-            except RuntimeClosedError as error:
-                lifetime.end(error)
-                start()
-
-        context = copy_context()
+        scheduler, output = running_scheduler(), asyncio.get_running_loop().create_future()
+        call = TaskCall(self, run, request, start_lifetime(limits, request.context, None), output)
         with self._changed:
+            self._schedulers.add(scheduler)
             self._unfinished += 1
-        scheduler.call_soon(begin)
-        return LoopCall(lifetime, future, ended)
+        scheduler.call_soon(call.begin)
+        return call
+
+    def end(self, call: TaskCall) -> None:
+        """Release the permit of a call that has ended."""
+        self.admission.leave(call)
+        with self._changed:
+            self._unfinished -= 1
+            self._changed.notify_all()
 
     def finish(self, seconds: float) -> None:
         """Wait until all calls have ended and their receipts are written.

@@ -31,7 +31,7 @@ class Earlier(NamedTuple):
     """The content of a file, or None if it was not saved."""
 
     def state(self) -> State | None:
-        """Return the state, or None if it cannot be restored."""
+        """Return the state to restore, or None if it was not saved completely."""
         if self.mode is None:
             return ABSENT
         if stat.S_ISDIR(self.mode):

@@ -27,10 +27,10 @@ Docs = Mapping[tuple[str, str], str]
 
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
-    """Return the doc comment of each function, by the names (interface, function) without versions.
+    """Return the doc comment of each function, by the names (interface, function).
 
-    The interface is empty for a function at the top level. It starts with its package's name if the section contains
-    that name. Sections that cannot be read are ignored.
+    The names have no versions. The name of an interface includes its package's name if the component's section of doc
+    comments states it; it is empty for a function at the top level. Sections that cannot be read are ignored.
     """
     docs: dict[tuple[str, str], str] = {}
     with suppress(InvalidComponentError):

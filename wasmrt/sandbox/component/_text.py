@@ -7,7 +7,9 @@ from wasmrt.core.limits import MAX_ERROR_TEXT_BYTES
 
 def printable(text: str) -> str:
     """Return `text` as a single line without control characters or repeated white space."""
-    return " ".join("".join(c if c.isprintable() else " " for c in text).split())
+    if not text.isprintable():
+        text = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(text.split())
 
 
 def printable_line(text: str, limit_bytes: int = MAX_ERROR_TEXT_BYTES) -> str:

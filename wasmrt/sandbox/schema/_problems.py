@@ -191,7 +191,10 @@ def _is_tag(failure: ValidationError, base: int) -> bool:
 
 
 def _find_closest(error: ValidationError) -> ValidationError | None:
-    """Return the first failure of the branch with the fewest failures that has the right type and tags, or None."""
+    """Return the first failure of the branch that matches best, or None.
+
+    This is the branch with the fewest failures among the branches with the right type and tags.
+    """
     base = len(error.instance_path)
     fitting = [branch for branch in error.kind.value if branch and not any(_is_mismatch(e, base) for e in branch)]
     first: ValidationError | None = min(fitting, key=len)[0] if fitting else None

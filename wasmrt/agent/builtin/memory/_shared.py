@@ -71,7 +71,7 @@ def _schema() -> str:
 
 
 class SharedMemory:
-    """The database. Each transaction reaches the rows of one user, and excludes other writers of this user."""
+    """The shared database. A transaction accesses only one user's rows; meanwhile, no other can write these rows."""
 
     joined_vectors = "string_agg(CAST(chunk AS TEXT), ','), convert_to(string_agg(value, ''), 'UTF8')"
 

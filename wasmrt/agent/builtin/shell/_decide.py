@@ -23,6 +23,7 @@ from wasmrt.agent.builtin.shell._known import (
     loses_files,
     may_run,
     runs_workspace_code,
+    truncates_files,
     written_names,
 )
 from wasmrt.agent.builtin.shell._latent import evaluated_words
@@ -30,7 +31,7 @@ from wasmrt.agent.builtin.shell._lists import FIXED_VARIABLES, INHERITED_VARIABL
 from wasmrt.agent.builtin.shell._match import Fact, Match, match
 from wasmrt.agent.builtin.shell._paths import FoundPath, iter_paths
 from wasmrt.agent.builtin.shell._reader import read_script
-from wasmrt.agent.builtin.shell._session import WORKSPACE, Start
+from wasmrt.agent.builtin.shell._session import WORKSPACE, State
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 
 MAX_COMMAND_CHARS = 16_384
@@ -45,7 +46,7 @@ _RUNS = Verdict(Action.RUN)
 class _Facts:
     """All commands of a command line, including nested ones, with the facts that rules check."""
 
-    def __init__(self, start: Start) -> None:
+    def __init__(self, start: State) -> None:
         self._start = start
         self.facts: list[Fact] = []
         self.asks: list[Verdict] = []
@@ -102,7 +103,7 @@ class _Facts:
 
 
 @lru_cache(maxsize=32)  # a registry decides several times for each call
-def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = ()) -> Verdict:
+def decide_command(text: str, start: State = WORKSPACE, programs: tuple[str, ...] = ()) -> Verdict:
     """Decide about a command line that starts in the state `start`: by the grammar, then by the four lists in order.
 
     A refusal by any list takes precedence over approval. A command that is not known to be harmless requires an
@@ -134,12 +135,12 @@ def decide_command(text: str, start: Start = WORKSPACE, programs: tuple[str, ...
     return next(certain, asks[0] if asks else _RUNS)
 
 
-def runs_code(text: str, start: Start = WORKSPACE, programs: tuple[str, ...] = ()) -> bool:
+def runs_code(text: str, start: State = WORKSPACE, programs: tuple[str, ...] = ()) -> bool:
     """Return whether a command line that was decided about may run code of the workspace."""
     return any(runs_workspace_code(fact.command, programs) for fact in _find_facts(text, start).facts)
 
 
-def files_to_run(text: str, start: Start, programs: tuple[str, ...] = ()) -> Iterator[FoundPath]:
+def files_to_run(text: str, start: State, programs: tuple[str, ...] = ()) -> Iterator[FoundPath]:
     """Yield the workspace paths in a command line that may name files to run."""
     try:
         facts = _find_facts(text, start).facts
@@ -153,14 +154,14 @@ def files_to_run(text: str, start: Start, programs: tuple[str, ...] = ()) -> Ite
     yield from (each for each in found if each.parts and not each.absolute and not each.home and not each.climbed)
 
 
-def restored_paths(text: str, start: Start) -> Iterator[FoundPath]:
+def restored_paths(text: str, start: State) -> Iterator[FoundPath]:
     """Yield the paths that a command line restores from git if they exist, and if no branch has this name."""
     for fact in _find_facts(text, start).facts:
         yield from iter_paths(checkout_words(fact), (*start.folders(), *fact.folders))
 
 
 @lru_cache(maxsize=32)
-def _find_facts(text: str, start: Start) -> _Facts:
+def _find_facts(text: str, start: State) -> _Facts:
     """Return the commands of a command line. The result is shared, and must not be changed.
 
     Raises:
@@ -206,7 +207,7 @@ def _decide_by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator
             yield _asks("unknown-program", "it runs a program whose name is unknown until it runs", command.text)
         elif (problem := find_problem(fact, programs)) is not None:
             yield _asks(problem.rule, problem.reason, command.text)
-        if command.name in ("", ":", "true") and any(each.truncates for each in command.redirects):
+        if truncates_files(fact):
             yield _asks("truncates", "it truncates a file", command.text)
         if loses_files(fact):
             yield _asks("loses-files", "it overwrites files or moves them away, with unknown names", command.text)
@@ -216,7 +217,7 @@ def _decide_by_grammar(facts: list[Fact], programs: tuple[str, ...]) -> Iterator
 
 
 def _decide_written_first(
-    facts: list[Fact], start: Start, programs: tuple[str, ...], *, ordered: bool
+    facts: list[Fact], start: State, programs: tuple[str, ...], *, ordered: bool
 ) -> Iterator[Verdict]:
     """Yield the commands that may run a file that the script, or an earlier command of the session, wrote.
 

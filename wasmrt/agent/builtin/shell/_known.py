@@ -42,6 +42,8 @@ _NAMING = to_words(
     "cp mv ln install rsync uniq xxd gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 uncompress objcopy"
 )
 """Programs that write files with the names of their operands, or those without the last suffix."""
+_COPYING = to_words("cp install ln link rsync")
+_SILENT = to_words(": true false test [ cd wait set export sleep")
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SED = frozenset(("sed", "gsed"))
 _SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
@@ -74,7 +76,9 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
     "jar": re.compile("-?[a-z]*x.*|--extract"), "gh": re.compile("download|clone"), "glab": re.compile("clone"),
     "7z": re.compile("[ex]"), "7za": re.compile("[ex]"), "unrar": re.compile("[ex]"),
     "wget": re.compile("(?!-O$).*"), "curl": re.compile(r"-[a-zA-Z]*[OJ][a-zA-Z]*|--remote-.*"),
-    "git": re.compile("clone|pull|fetch|apply|am|submodule|lfs|checkout-index|unpack-file"),
+    "git": re.compile(
+        "clone|pull|fetch|apply|am|submodule|lfs|checkout-index|unpack-file|switch|merge|rebase|pop|cherry-pick|revert"
+    ),
     "npm": re.compile("pkg"), "patch": re.compile(".*"), "rsync": re.compile(".*"),
     "split": re.compile(".*"), "csplit": re.compile(".*"),
 }  # fmt: skip
@@ -325,7 +329,8 @@ def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
             own = {each.text.rstrip("/").rpartition("/")[2] for each in fact.operands}
             names |= own | {each.rpartition(".")[0] for each in own if "." in each}
         pattern = _UNPACKERS.get(command.name)
-        if pattern is not None and any(pattern.fullmatch(text) for text in _list_texts(fact)):
+        unpacks = pattern is not None and any(map(pattern.fullmatch, _list_texts(fact)))
+        if unpacks or checkout_words(fact):
             names.add(ANYTHING)
         yield from ((fact, name) for name in names)
 
@@ -338,6 +343,19 @@ def may_run(command: Command, name: str) -> bool:
     first = next((each for each in words[1:] if not each.startswith("-")), "")
     options = [each for at, each in enumerate(words) if each.startswith("-") or (at and words[at - 1].startswith("-"))]
     return any(each.endswith(name) for each in (words[0], first, *options))
+
+
+def truncates_files(fact: Fact) -> bool:
+    """Return whether a command empties a file: it prints nothing, or it reads the file that its redirect truncates."""
+    command, words = fact.command, _list_texts(fact)
+    targets = {each.target.text for each in command.redirects if each.truncates}
+    if not targets:
+        return False
+    if command.name == "echo":
+        return all(re.fullmatch("-[neE]+", each) for each in words)
+    if command.name == "printf":
+        return words in ([""], ["%s"], ["%s", ""])
+    return not command.name or command.name in _SILENT or not targets.isdisjoint(words)
 
 
 def loses_files(fact: Fact) -> bool:
@@ -353,7 +371,9 @@ def loses_files(fact: Fact) -> bool:
         return any(each == ANY or each.startswith("~") for each in targets)
     if not command.inherited & {"find", "xargs"}:
         return False
-    return ANY in {"tee": names, "truncate": names, "dd": names, "cp": last}.get(command.name, [])
+    if command.name == "sort":
+        return ANY in {each.text.removeprefix("./") for each in fact.written_words}
+    return ANY in (last if command.name in _COPYING else names if command.name in ("tee", "truncate", "dd") else ())
 
 
 def runs_workspace_code(command: Command, added: tuple[str, ...] = ()) -> bool:

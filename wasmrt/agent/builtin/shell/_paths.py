@@ -75,7 +75,8 @@ def path_matches(path: FoundPath, pattern: str, *, certain: bool) -> bool:
     """Return whether a path matches a pattern of a rule, or is below a match.
 
     Patterns are keys of `_CLASSES`, absolute paths, or `**/` followed by a path that may occur anywhere. A pattern that
-    ends with `$` does not match paths below it. If `certain` is false, partly unknown paths count, too.
+    ends with `$` does not match paths below it. If `certain` is false, a path that is known only in part
+    matches if it could match.
     """
     if path.uncertain and (certain or sum(map(str.isalpha, "".join(path.parts))) < _LEAST_LETTERS):
         return False

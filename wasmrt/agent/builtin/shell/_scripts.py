@@ -9,7 +9,7 @@ from blake3 import blake3
 
 from wasmrt.agent.builtin.shell._decide import decide_command, files_to_run, restored_paths
 from wasmrt.agent.builtin.shell._known import DISCARDS
-from wasmrt.agent.builtin.shell._session import Start
+from wasmrt.agent.builtin.shell._session import State
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.core.errors import NotAuthorizedError
 from wasmrt.core.files import UnfitFileError, read_file
@@ -19,7 +19,7 @@ _MAX_FILES = 16
 _MAX_BYTES = MIB
 
 
-def decide_in(root: Callable[[], Path], command: str, start: Start, programs: tuple[str, ...]) -> Verdict:
+def decide_in(root: Callable[[], Path], command: str, start: State, programs: tuple[str, ...]) -> Verdict:
     """Decide about a command line as `decide_command` does; git checkout of an existing path requires an approval."""
     verdict = decide_command(command, start, programs)
     if verdict.action is Action.RUN and any(
@@ -29,7 +29,7 @@ def decide_in(root: Callable[[], Path], command: str, start: Start, programs: tu
     return verdict
 
 
-def describe_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> tuple[str, ...]:
+def describe_files(command: str, start: State, programs: tuple[str, ...], root: Path) -> tuple[str, ...]:
     """Return a line for each workspace file that a command line may run. The last of 16 lines covers all others."""
     lines = tuple(_iter_lines(command, start, programs, root))
     more = lines[_MAX_FILES - 1 :]
@@ -38,7 +38,7 @@ def describe_files(command: str, start: Start, programs: tuple[str, ...], root: 
     return (*lines[: _MAX_FILES - 1], f"runs {len(more)} more files, content {_digest_lines(more)[:16]}")
 
 
-def digest_files(command: str, start: Start, programs: tuple[str, ...], root: Path) -> str:
+def digest_files(command: str, start: State, programs: tuple[str, ...], root: Path) -> str:
     """Return the digest of all files that `describe_files` describes; empty if there are none."""
     lines = tuple(_iter_lines(command, start, programs, root))
     return _digest_lines(lines) if lines else ""
@@ -48,7 +48,7 @@ def _digest_lines(lines: tuple[str, ...]) -> str:
     return blake3("\n".join(lines).encode("utf-8", "replace")).hexdigest()
 
 
-def _iter_lines(command: str, start: Start, programs: tuple[str, ...], root: Path) -> Iterator[str]:
+def _iter_lines(command: str, start: State, programs: tuple[str, ...], root: Path) -> Iterator[str]:
     for path in files_to_run(command, start, programs):
         target = root.joinpath(*path.parts)
         try:
@@ -64,7 +64,7 @@ def _iter_lines(command: str, start: Start, programs: tuple[str, ...], root: Pat
 
 
 def check_content(
-    shown: str | None, confirmed: str | None, command: str, start: Start, programs: tuple[str, ...], root: Path
+    shown: str | None, confirmed: str | None, command: str, start: State, programs: tuple[str, ...], root: Path
 ) -> None:
     """Check that the files in a command line still have the content that the approval showed or the token covers.
 

@@ -31,7 +31,7 @@ from wasmrt.core.limits import (
 )
 
 
-class Start(NamedTuple):
+class State(NamedTuple):
     """The state of a session between two commands. It is data only."""
 
     folder: str = ""
@@ -55,14 +55,14 @@ class Start(NamedTuple):
             yield resolve_lexically(self.folder)
 
 
-WORKSPACE = Start()
+WORKSPACE = State()
 
 
 @dataclass(eq=False)
 class Session:
     """One session. `busy` is locked while a command runs, so that its commands run one after another."""
 
-    start: Start = WORKSPACE
+    start: State = WORKSPACE
     busy: threading.Lock = field(default_factory=threading.Lock)
     since: float = field(default_factory=time.monotonic)
     used: float = field(default_factory=time.monotonic)
@@ -110,7 +110,7 @@ for __wasmrt_name in $(builtin compgen -v); do
 done; } >"REPORT" 2>/dev/null' EXIT"""
 
 
-def build_script(text: str, start: Start, report: str) -> str:
+def build_script(text: str, start: State, report: str) -> str:
     """Return a command line that first restores the state, and writes the new state to the file `report` at its end.
 
     The report is written by the command's own shell, so its content is untrusted; see `read_report`.
@@ -120,7 +120,7 @@ def build_script(text: str, start: Start, report: str) -> str:
     return "\n".join((*lines, text))
 
 
-def _restore(start: Start) -> list[str]:
+def _restore(start: State) -> list[str]:
     """Return commands that restore a state. SECURITY: values are untrusted; each is quoted as a whole."""
     lines = [f"{'export ' if name in start.exported else ''}{name}={quote(value)}" for name, value in start.variables]
     if start.folder:
@@ -128,7 +128,7 @@ def _restore(start: Start) -> list[str]:
     return lines
 
 
-def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Start:
+def read_report(data: bytes, before: State, *, workspace: str, home: str) -> State:
     """Return the state that a command reported, or `before` if it reported none, for example after `exec`.
 
     A directory in `home` is not stored, because it is deleted after the command.
@@ -145,7 +145,7 @@ def read_report(data: bytes, before: Start, *, workspace: str, home: str) -> Sta
             variables[name] = value
             if "x" in attributes:
                 exported.add(name)
-    start = Start(
+    start = State(
         _normalize_folder(_decode_text(parts[0]), workspace, home),
         tuple(sorted(variables.items())),
         frozenset(exported),
@@ -218,7 +218,7 @@ class BoundSession:
         """Use the current state of the session."""
         self.start = self._session.start
 
-    def refresh(self, runs: Callable[[Start], bool], *, shown: str | None) -> None:
+    def refresh(self, runs: Callable[[State], bool], *, shown: str | None) -> None:
         """Use the current state of the session if another command has changed it.
 
         Raises:
@@ -235,7 +235,7 @@ class BoundSession:
             )  # fmt: skip
         self.adopt_state()
 
-    def check_shown(self, start: Start, command: str) -> None:
+    def check_shown(self, start: State, command: str) -> None:
         """Reject an approval that did not show the session's directory and variables.
 
         Raises:
@@ -265,7 +265,7 @@ class BoundSession:
         return []
 
 
-def used_variables(start: Start, command: str) -> Iterator[tuple[str, str]]:
+def used_variables(start: State, command: str) -> Iterator[tuple[str, str]]:
     """Yield the variables of a session that a command line uses."""
     if "${!" in command:  # indirect expansion can use any variable
         return iter(start.variables)
@@ -274,7 +274,7 @@ def used_variables(start: Start, command: str) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def report_file() -> Iterator[Path]:
+def create_report() -> Iterator[Path]:
     """Create an empty file in a separate folder that no command may write to."""
     with tempfile.TemporaryDirectory(prefix="wasmrt-session-") as folder:
         report = Path(folder).resolve() / "report"

@@ -22,7 +22,9 @@ def parse_script(text: str) -> Tree:
         NotUnderstoodError: the script has a syntax error, or is too long.
     """
     if text.count("!") > _MAX_NEGATIONS or text.count("|") > _MAX_PIPES:
-        raise NotUnderstoodError(f"it has more than {_MAX_NEGATIONS} exclamation marks or {_MAX_PIPES:,} pipes")
+        raise NotUnderstoodError(
+            f"the command has more than {_MAX_NEGATIONS} exclamation marks or {_MAX_PIPES:,} pipes"
+        )
     data = text.encode("utf-8", "surrogatepass")
     parser = Parser(_LANGUAGE)
     try:

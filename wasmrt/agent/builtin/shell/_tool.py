@@ -22,7 +22,7 @@ from wasmrt.agent.builtin.shell._backend import (
     shell_command,
 )
 from wasmrt.agent.builtin.shell._changes import Notices, shown_changes
-from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, Start, report_file, used_variables
+from wasmrt.agent.builtin.shell._session import WORKSPACE, BoundSession, Sessions, State, create_report, used_variables
 from wasmrt.agent.builtin.shell._verdict import Action, Verdict
 from wasmrt.agent.builtin.shell._watch import Recorder, Watched, watched
 from wasmrt.agent.builtin.shell._workspace import check_workspace, command_of, folder_in, workdir_of, writable_folders
@@ -183,16 +183,16 @@ class ShellTool(ToolDefaults):
             )
         return self._decide(command, self._start(workdir))
 
-    def _decide(self, command: str, start: Start) -> Verdict:
+    def _decide(self, command: str, start: State) -> Verdict:
         from wasmrt.agent.builtin.shell._scripts import decide_in
 
         root = partial(self._root, ToolContext(user=self._conversation[0]))
         return decide_in(root, command, start, self._settings.programs)
 
-    def _start(self, workdir: str) -> Start:
+    def _start(self, workdir: str) -> State:
         return self._start_from(WORKSPACE if self._held is None else self._held.start, workdir)
 
-    def _start_from(self, start: Start, workdir: str) -> Start:
+    def _start_from(self, start: State, workdir: str) -> State:
         return start._replace(folder=workdir or start.folder, written=self._notices.written(self._conversation))
 
     def _decide_params(self, params: Any) -> Verdict:
@@ -216,10 +216,8 @@ class ShellTool(ToolDefaults):
 
     def requires_approval(self, params: Any) -> bool:
         """Return whether this command requires approval, regardless of the operator's rules."""
-        if self.backend is Backend.DISABLED:
-            return False  # it is refused
-        if not isinstance(params.get("command"), str):
-            return False  # without a command, the effects decide
+        if self.backend is Backend.DISABLED or not isinstance(params.get("command"), str):
+            return False  # refused; or, without a command, decided by the effects
         return self._decide_params(params).action is Action.ASK
 
     def describe_reason(self, params: Any) -> str:
@@ -233,9 +231,8 @@ class ShellTool(ToolDefaults):
         start = self._start(workdir_of(params))
         where = f"in {start.folder or 'the workspace'}, {self.backend}"
         why = f"\nreason: {self.describe_reason(params)}" if verdict.action is Action.ASK else ""
-        variables = "".join(
-            f"\nwith {name}={quote(value)}" for name, value in used_variables(start, command_of(params))
-        )
+        used = used_variables(start, command_of(params))
+        variables = "".join(f"\nwith {name}={quote(value)}" for name, value in used)
         noticed = "".join(f"\n{line}" for line in (*self._notices.lines(self._conversation), *self._files(params)))
         return f"{command_of(params)}\n({where}){variables}{why}{noticed}"
 
@@ -281,7 +278,7 @@ class ShellTool(ToolDefaults):
                 held.check_shown(self._start(workdir_of(params)), command_of(params))
             return self._output(params, context, lifetime, held)
 
-    def _runs_with(self, start: Start, params: dict[str, Any]) -> bool:
+    def _runs_with(self, start: State, params: dict[str, Any]) -> bool:
         start = self._start_from(start, workdir_of(params))
         return self._decide(command_of(params), start).action is Action.RUN
 
@@ -295,7 +292,7 @@ class ShellTool(ToolDefaults):
 
         return describe_files(*self._where(params))
 
-    def _where(self, params: dict[str, Any]) -> tuple[str, Start, tuple[str, ...], Path]:
+    def _where(self, params: dict[str, Any]) -> tuple[str, State, tuple[str, ...], Path]:
         root = self._root(ToolContext(user=self._conversation[0]))
         return command_of(params), self._start(workdir_of(params)), self._settings.programs, root
 
@@ -361,7 +358,7 @@ class ShellTool(ToolDefaults):
         with ExitStack() as stack:
             text, report = params["command"], None
             if held is not None:
-                report = stack.enter_context(report_file())
+                report = stack.enter_context(create_report())
                 text = held.script(text, str(report), moves=not workdir_of(params))
             stack.enter_context(starting("the command"))
             command = stack.enter_context(

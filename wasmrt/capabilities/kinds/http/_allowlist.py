@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from ipaddress import IPv4Address, IPv6Address
 
 from wasmrt.capabilities.model import (
     ANY_SEGMENT,
@@ -121,6 +122,8 @@ class AllowlistValidator:
         return refused
 
     def _is_public_alone(self, url: ParsedUrl, method: str) -> bool:
+        if not any(pattern.public_only for pattern in self._patterns):
+            return False
         covering = [p for p in self._patterns if _find_mismatch(p, url, method.upper()) is None]
         return bool(covering) and all(pattern.public_only for pattern in covering)
 
@@ -205,7 +208,7 @@ def check_host(url: ParsedUrl, networks: Sequence[Network] = ()) -> Decision | N
 def explain_internal_host(host: str, networks: Sequence[Network] = ()) -> str | None:
     """Return the reason why a host or host pattern in canonical spelling is internal, or None if it is not internal."""
     if (address := parse_address(host)) is not None:
-        return _find_address_problem(str(address), networks)
+        return _find_address_problem(address, networks)
     last_two = host.split(".")[-2:]
     private = last_two[-1] in _PRIVATE_NAMES or ".".join(last_two) in _PRIVATE_NAMES
     return "the host name is reserved for private networks" if private and not networks else None
@@ -227,11 +230,11 @@ def check_addresses(addresses: Iterable[str], networks: Iterable[Network | str] 
     return Decision(True, Reason.ALLOWED, "every address is public or exempt", capability="http", subject=subject)
 
 
-def _find_address_problem(address: str, exempt: Sequence[Network]) -> str | None:
+def _find_address_problem(address: str | IPv4Address | IPv6Address, exempt: Sequence[Network]) -> str | None:
     kind = classify_address(address)
     if kind is AddressClass.PUBLIC or (kind is not AddressClass.UNREADABLE and is_exempt(address, exempt)):
         return None
-    shown = address if kind is not AddressClass.UNREADABLE else "a DNS answer that is not an address"
+    shown = str(address) if kind is not AddressClass.UNREADABLE else "a DNS answer that is not an address"
     return f"{shown} is {kind}, not public"
 
 

@@ -58,7 +58,7 @@ from wasmrt.capabilities.model import (
     intersect_endpoints,
     matching_credentials,
     remove_covered,
-    set_tuple,
+    set_checked_tuple,
     usual_ports,
     with_ports,
 )
@@ -117,8 +117,8 @@ class HttpCapability(ListedCapability[EndpointPattern]):
                 raise ConfigurationError("credentials must contain only CredentialMapping values")
             named = tuple(replace(mapping, name=name) for name, mapping in self.credentials.items())
             object.__setattr__(self, "credentials", named)
-        set_tuple(self, "allowlist", EndpointPattern)
-        set_tuple(self, "credentials", CredentialMapping)
+        set_checked_tuple(self, "allowlist", EndpointPattern)
+        set_checked_tuple(self, "credentials", CredentialMapping)
         check_numbers(self, "max_request_bytes", "max_response_bytes")
         check_numbers(self, "timeout_seconds", maximum=MAX_HTTP_TIMEOUT_SECONDS)
         places = sum(len(mapping.host_patterns) + len(mapping.path_patterns) for mapping in self.credentials)

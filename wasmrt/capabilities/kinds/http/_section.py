@@ -64,7 +64,7 @@ _LOCATIONS: dict[str, ObjectSchema] = {
         {
             "placeholder": Property(
                 field=_WORD,
-                about="A name that the tool writes in braces in the path; the host inserts the secret there.",
+                about="Name that the tool writes in braces in the path, in place of the secret.",
                 required=True,
             )
         }
@@ -74,7 +74,7 @@ _LOCATIONS: dict[str, ObjectSchema] = {
             "region": Property(field=_WORD, about="AWS region, such as eu-central-1.", required=True),
             "service": Property(
                 field=_WORD,
-                about="AWS service, such as s3. The secret has the form ID:SECRET.",
+                about="AWS service, such as s3.",
                 required=True,
             ),
         }
@@ -129,9 +129,7 @@ class _Location(Field):
 
 _ENDPOINT = ObjectSchema(
     {
-        "host": Property(
-            field=_HOST, about="A host name or address, or '*.example.com' for every subdomain of example.com."
-        ),
+        "host": Property(field=_HOST, about="Host name or address, or '*.example.com' for every subdomain."),
         "any_public_host": Property(
             field=Flag(),
             about="True, instead of `host`, to allow every public host, without credentials.",
@@ -169,9 +167,12 @@ _CREDENTIAL = ObjectSchema(
         ),
         "ports": Property(
             field=ListOf(item=_PORT, min_items=1),
-            about="Ports to which the secret is sent; by default 443, or the only port in the allowlist.",
+            about="Ports to which the secret is sent. Default: the port of the allowlist if it has only one, "
+            "otherwise 443.",
         ),
-        "optional": Property(field=Flag(), about="True to send requests without a secret that is not set."),
+        "optional": Property(
+            field=Flag(), about="True to send requests without the secret while it is not set. Default: they fail."
+        ),
     }
 )
 HTTP = Property(

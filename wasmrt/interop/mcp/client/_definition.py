@@ -146,7 +146,7 @@ def find_flow_declaration(server: McpServerConfig, tool: Definition) -> Declarat
 
 
 def declaration_line(server: McpServerConfig) -> str:
-    """Return how the flow rules learn about the server's tools, for the question whether to trust it."""
+    """Return the line of the trust prompt that says where the flow rules get the effects of the server's tools."""
     path = find_declaration_file(_list_publishers(server))
     if path is None:
         return (

@@ -108,7 +108,7 @@ class Expansion:
                 case Nested(definition):
                     frame.components.append(_Closure(definition, frame))
                 case Instantiate(index, items):
-                    chosen = _get_at(frame.components, index)
+                    chosen = _get_or_fail(frame.components, index)
                     if chosen is None:
                         raise make_unknown_error("instantiates an imported component, which is not supported")
                     totals, instance = self._instantiate(chosen, _resolve(frame, items), depth + 1)
@@ -119,10 +119,10 @@ class Expansion:
                 case Imported(name, is_component):
                     _put(frame, given.get(name), is_component)
                 case TakenOut(index, name, is_component):
-                    instance = _get_at(frame.instances, index)
+                    instance = _get_or_fail(frame.instances, index)
                     _put(frame, None if instance is None else instance.get(name), is_component)
                 case Outer(levels, index):
-                    frame.components.append(_get_at(_find_enclosing(frame, levels).components, index))
+                    frame.components.append(_get_or_fail(_find_enclosing(frame, levels).components, index))
                 case Exported(item):
                     value = _find_value(frame, item)
                     frame.exports[item.name] = value
@@ -142,7 +142,9 @@ def _resolve(frame: _Frame, items: tuple[Item, ...]) -> dict[str, _Value]:
 
 
 def _find_value(frame: _Frame, item: Item) -> _Value:
-    return _get_at(frame.components, item.number) if item.is_component else _get_at(frame.instances, item.number)
+    return (
+        _get_or_fail(frame.components, item.number) if item.is_component else _get_or_fail(frame.instances, item.number)
+    )
 
 
 def _without_empty(instance: _Instance) -> _Instance | None:
@@ -150,7 +152,7 @@ def _without_empty(instance: _Instance) -> _Instance | None:
     return kept or None
 
 
-def _get_at(values: list[_T], index: int) -> _T:
+def _get_or_fail(values: list[_T], index: int) -> _T:
     if index >= len(values):
         raise make_unknown_error(f"refers to a missing component or instance {index}")
     return values[index]

@@ -1,10 +1,11 @@
 """Defer signals that arrive while a guest runs on the main thread.
 
-SECURITY: CPython runs a signal's handler when the next Python frame is entered. While a guest runs, that frame is a
-callback from C that has not yet entered a `try` statement of wasmrt. An exception that the handler raises there would
-be lost, and C would read an invalid error pointer, so a single Ctrl-C would crash the process. While C code runs, the
+SECURITY: CPython runs a signal's handler when the next Python frame is entered. While a guest runs, this is the frame
+of a wasmrt function that C calls, before its first `try` statement. An exception that the handler raises there would be
+lost, and C would read an invalid error pointer, so a single Ctrl-C would crash the process. While C code runs, the
 handlers are therefore replaced by a builtin that only records the signal and cannot raise. The handler of a recorded
-signal runs inside the trampoline, at an epoch tick, or after the call, whichever comes first.
+signal runs in the trampoline (the function that C calls for all imports), at an epoch tick, or after the call,
+whichever comes first.
 """
 
 from __future__ import annotations

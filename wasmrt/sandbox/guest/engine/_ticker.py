@@ -68,7 +68,7 @@ class Ticker:
             thread.join()
 
     def start(self) -> None:
-        """Start the thread unless it runs already. A process must call this before it is confined."""
+        """Start the thread if it is not running yet. A process must call this before it is confined."""
         with self._start:
             if self._thread is None and not self._state.stopped:
                 thread = threading.Thread(

@@ -62,8 +62,6 @@ class _OnItsOwnThread(Generic[_T]):
         self._gate = threading.Lock()
         self._begun = self._dropped = False
         self._over = EndEvent()
-        self._running = threading.Lock()
-        self._running.acquire()
         self._answers: list[_T] = []
         self._errors: list[BaseException] = []
 
@@ -73,7 +71,7 @@ class _OnItsOwnThread(Generic[_T]):
                 threading.Thread(target=self._run, name="wasmrt-exchange", daemon=True).start()
             except RuntimeError:  # no thread can be started
                 return self._work()
-            self._wait()
+            self._over.wait()
         except BaseException:
             self._let_end()
             raise
@@ -92,17 +90,6 @@ class _OnItsOwnThread(Generic[_T]):
             self._errors.append(error)
         finally:
             self._over.set()
-            self._running.release()
-
-    def _wait(self) -> None:
-        """Wait for the end of the work.
-
-        Outside of tasks, the wait is one C call: `Event.wait` breaks its own lock if signal handlers raise in it.
-        """
-        if current_task() is not None:
-            self._over.wait()
-        elif not self._over.is_set():
-            self._running.acquire()
 
     def _let_end(self) -> None:
         """Wait for work that has started, and prevent other work from starting, even if signal handlers raise."""
@@ -112,7 +99,7 @@ class _OnItsOwnThread(Generic[_T]):
                     self._dropped = True
                     if not (self._begun and self._waits) or self._over.is_set():
                         return
-                self._wait()
+                self._over.wait()
             except BaseException:  # noqa: S112 - the first exception is raised, and the wait is bounded
                 continue
 

@@ -169,12 +169,12 @@ class Worker:
         head = CallHead(
             lifetime.remaining(), request_bytes, services.max_write_bytes, len(encoded), context is not None,
             services.has_workspace, lane is not None, *clock_fields(call.clock), tool,
-        )  # fmt: skip
+        ).pack()  # fmt: skip
         most = max(request_bytes, services.max_write_bytes, call.limits.output_bytes, 4 * MIB) + _FRAME_ROOM
         server: Server | None = None
         channel.begin()
         try:
-            channel.send(Kind.CALL, head.pack(), encoded, more)
+            channel.send(Kind.CALL, head, encoded, more)
         except ClosedError as error:  # a call is only begun after it was read to its end
             raise WorkerGoneError("the worker has already exited", idle=False) from error
         frame = channel.receive(most)

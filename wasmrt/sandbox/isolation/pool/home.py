@@ -120,7 +120,7 @@ class WorkerHome:
         self._disk.store(entry, artifact)
         return sealed_memory(artifact)
 
-    def _compile(self, zygote: Zygote, key: ProgramKey, data: bytes) -> memoryview:
+    def _compile(self, zygote: Zygote, key: ProgramKey, data: bytes) -> bytes | memoryview:
         """Compile the code in a separate process. The host stores the code without parsing it."""
         with self._compiling, _start_compiler(zygote, key, data) as answer:
             frame = answer.receive(MAX_ARTIFACT_BYTES)

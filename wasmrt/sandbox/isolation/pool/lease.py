@@ -80,15 +80,19 @@ class Lane:
             self.waiting(0)
         frame = self.frames.popleft()
         self.is_answered = frame.kind in _FINAL
-        return frame._replace(check=self.between)
+        return Frame(frame.kind, frame.head, frame.tail, self.between)
 
     def await_ready(self, _events: int, seconds: float, ended: EndEvent | None) -> None:
         """Wait until a frame has arrived, `seconds` have passed or `ended` is set. May return early."""
         if ended is None:
             self._task.park(seconds)
             return
-        with ended.waking(self._task.wake):
+        wake = self._task.wake
+        try:
+            ended.on_set(wake)
             self._task.park(seconds)
+        finally:
+            ended.forget(wake)
 
     def cancel(self) -> None:
         """Ask the worker to end the call."""
@@ -109,6 +113,7 @@ class Lane:
 
         A guest that may still run has `LATE_SECONDS` to end.
         """
+        self.waiting, self.between = _never, _never  # both refer to this lane
         self._lease.is_worn = self._lease.is_worn or not is_well
         self._lease.leave(self)
 

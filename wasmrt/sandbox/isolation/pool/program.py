@@ -6,8 +6,8 @@ import os
 import threading
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 
 from wasmrt.core.errors import ToolError, WasmrtError, WorkerCrashedError
@@ -61,7 +61,7 @@ class Program:
         self._starting = Turns()
         self._template: Template | None = None
         self._leases: weakref.WeakKeyDictionary[object, dict[str, list[Lease]]] = weakref.WeakKeyDictionary()
-        self._calls = 0
+        self._calls = _Running(self._lock)
         self._type: ComponentType | None = None
         weakref.finalize(self, os.close, artifact)
         self.description = self._describe(zygote, data)
@@ -81,7 +81,7 @@ class Program:
         """The component's imports and exports, as reported by the engine."""
         if self._type is None:
             lifetime = unlimited_lifetime()
-            with self._count_call():
+            with self._calls:
                 self._type = self._load_template(lifetime).type(lifetime)
         return self._type
 
@@ -92,7 +92,7 @@ class Program:
             WorkerCrashedError: the worker ended during the call, or violated the protocol.
             ToolError: see `GuestComponent.run`.
         """
-        with self._count_call():
+        with self._calls:
             return self._run(call, tool, params, context, user)
 
     def _run(self, call: GuestCall, tool: str, params: str, context: str | None, user: str) -> str:
@@ -161,7 +161,7 @@ class Program:
     def unload_idle(self, lifetime: Lifetime) -> bool:
         """End the template and its workers, unless a call is running; the next call starts them again."""
         with self._lock:
-            if self._calls:
+            if self._calls.count:
                 return False
             template, self._template = self._template, None
         self._end(template, lifetime)
@@ -191,7 +191,7 @@ class Program:
 
     def _describe(self, zygote: Zygote, data: bytes) -> Description:
         loading = unlimited_lifetime()
-        with self._count_call():
+        with self._calls:
             self._world = self._load_template(loading, zygote, data).world
             worker = self._fork_worker(loading)
             lifetime = Lifetime(DESCRIBE_SECONDS)
@@ -280,15 +280,21 @@ class Program:
                 self._template = None
         template.close(unlimited_lifetime())
 
-    @contextmanager
-    def _count_call(self) -> Iterator[None]:
+
+class _Running:
+    """Counts the running calls: `with` this object, during each of them."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self.count = 0
+        self._lock = lock
+
+    def __enter__(self) -> None:
         with self._lock:
-            self._calls += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._calls -= 1
+            self.count += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self.count -= 1
 
 
 def _find_lane(leases: Sequence[Lease], task: Task) -> Lane | None:

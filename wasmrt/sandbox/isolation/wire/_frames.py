@@ -101,7 +101,7 @@ class Frame(NamedTuple):
 
     kind: int
     head: bytes
-    tail: memoryview
+    tail: bytes | memoryview
     check: Callable[[], None] = _never
 
     def text(self) -> str:
@@ -229,7 +229,8 @@ class Channel:
         if head > size - _HEAD.size:
             raise ProtocolError("the head of a frame is longer than the frame")
         body = self._take(size - _HEAD.size)
-        return Frame(kind, bytes(body[:head]), memoryview(body)[head:], self.between)
+        tail = body[head:] if isinstance(body, bytes) else memoryview(body)[head:]  # only large bodies are not `bytes`
+        return Frame(kind, bytes(body[:head]), tail, self.between)
 
     def cancel(self) -> None:
         """Send a cancel frame without waiting; ignore a closed or full socket."""

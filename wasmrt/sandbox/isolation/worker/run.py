@@ -138,7 +138,7 @@ class RunWorker:
         specs = {spec["name"]: ToolSpec(spec["name"], schema=spec["schema"]) for spec in head.items("specs", 1000)}
         self._component.adopt(Description(specs, head.whole("memories"), 0))
 
-    def _call(self, head: CallHead, tail: memoryview, task: CallTask | LoneCall) -> None:
+    def _call(self, head: CallHead, tail: bytes | memoryview, task: CallTask | LoneCall) -> None:
         split = head.params_bytes
         params, context = str(tail[:split], "utf-8"), str(tail[split:], "utf-8") if head.has_context else None
         lifetime = WorkerLifetime(head.seconds, task, self._ticker)

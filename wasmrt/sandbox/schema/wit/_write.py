@@ -41,7 +41,7 @@ def split_result(func: wit.FuncType, value: Any) -> tuple[bool, Any]:
 
 
 def failure_text(error: Any) -> str:
-    """Return the err side of a result (as JSON) as the message of a `GuestError`, not yet scanned or truncated."""
+    """Convert the err value of a result, given as JSON, to a message for `GuestError`, not yet scanned or truncated."""
     if error is None:
         return "the tool failed without an error message"
     if isinstance(error, dict) and isinstance(error.get("tag"), str):
