@@ -199,7 +199,8 @@ class Stage:
         return self.registry.explain(call.name, dict(call.args), trace="bench").outcome is Outcome.ASKS
 
     def _plan(self, steps: list[Step]) -> Plan:
-        return plan_for("\n".join(map(str, self._seen)), steps, self._effects, self.is_harmful)
+        choice = self._plans is Plans.USER  # the approver sees it in the plan
+        return plan_for("\n".join(map(str, self._seen)), steps, self._effects, self.is_harmful, choice=choice)
 
 
 def play_tasks(suite: Suite, flows: FlowPolicy, *, declared: bool, plans: Plans = Plans.NONE) -> Played:

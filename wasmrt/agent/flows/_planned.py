@@ -40,10 +40,12 @@ class _Text:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def has(self, value: Any, maximum: float | None) -> bool:
-        """Return whether the text has a number, if there is a maximum; otherwise, its only address or code."""
-        if maximum is not None:
-            return parse_number(value) in find_likely_numbers(make_skeleton(self._text))
+    def has(self, value: Any, place: Place) -> bool:
+        """Return whether the text has no other number up to the maximum or, without one, no other address or code."""
+        if place.maximum is not None:
+            found = find_likely_numbers(make_skeleton(self._text))
+            within = {each for each in found if 0 <= float(each) <= place.maximum}
+            return parse_number(value) in within and _is_clear(len(within), place)
         return isinstance(value, str) and (self._is_only_address(_squeeze(value)) or self._is_only_code(value))
 
     def _is_only_address(self, value: str) -> bool:
@@ -98,11 +100,11 @@ class _Result:
             found = tuple(iter_members(self._result, (place.member,)))
             if not found:
                 return self._text.is_labelled(value, place.member)
-            within = _Text("\n".join(each for each in found if isinstance(each, str)))
-            return is_value_among(value, _with_items(found)) or within.has(value, place.maximum)
-        if self._is_list and is_value_among(value, _iter_parts(self._result)):
+            within = _Text("\n".join(str(each) for each in found if isinstance(each, (str, int, float))))
+            return _is_listed(value, _with_items(found), place) or within.has(value, place)
+        if self._is_list and _is_listed(value, _iter_parts(self._result), place):
             return True
-        return self._text.has(value, place.maximum)
+        return self._text.has(value, place)
 
 
 def _read_structure(result: Any) -> Any:
@@ -116,11 +118,26 @@ def _read_structure(result: Any) -> Any:
 
 
 def _with_items(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield values. If one is a list of strings, written as text, yield its items, too."""
+    """Yield values. If one is a list of strings, written as text, yield its items instead."""
     for value in values:
-        yield value
         if isinstance(value, str) and _LIST.fullmatch(value):
             yield from (one or other for one, other in re.findall(_QUOTED, value))
+        else:
+            yield value
+
+
+def _is_listed(value: Any, values: Iterable[Any], place: Place) -> bool:
+    """Return whether a value is among the values that a result has for a place."""
+    listed = [each for each in values if isinstance(each, (str, int, float))]
+    return is_value_among(value, listed) and _is_clear(len({normalize_value(each) for each in listed}), place)
+
+
+def _is_clear(candidates: int, place: Place) -> bool:
+    """Return whether a plan allows a value out of this number of candidates in a result.
+
+    SECURITY: injected text could choose among several values, so the plan has to allow a choice.
+    """
+    return place.choice or candidates <= place.many
 
 
 def is_value_among(value: Any, values: Iterable[Any]) -> bool:
