@@ -17,6 +17,7 @@ from wasmrt.agent.flows import ApprovedPlans, Plan, is_control
 _TEXT = 2000
 _WORDS = re.compile(r"\w+")
 _BEFORE_COLON = re.compile(r"((?:[\w'-]+ ){0,7}[\w'-]+) ?:\s")
+_ATTRIBUTE = re.compile(r"(?<![\w-])([a-z-]+)=\"")
 
 
 def plan_for(
@@ -107,6 +108,7 @@ def _members(result: Any) -> Iterator[str]:
         for part in result:
             yield from _members(part)
     elif isinstance(result, str):
+        yield from _ATTRIBUTE.findall(result)
         for found in _BEFORE_COLON.finditer(result):
             words = found[1].split()
             yield from (" ".join(words[-count:]) for count in range(1, len(words) + 1))

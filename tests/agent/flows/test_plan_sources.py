@@ -31,6 +31,19 @@ words = st.text("bcdfghjklmnpqrstvwxz", min_size=5, max_size=9)
         ("User name: ann User code: open-sesame", {"member": "user name"}, "ann User", False),
         ("User name: ann User code: open-sesame", {"member": "name"}, "open-sesame", False),
         ("Your user code:\n\n 471290. Thanks", {"member": "code"}, "471290", True),
+        ('<input id="name_field" name=x>', {"member": "id"}, "name_field", True),
+        ("<input ID = 'name_field'>", {"member": "id"}, "name_field", True),
+        ("<input id=name_field >", {"member": "id"}, "name_field", True),
+        ('<a id="a1"><b id="b1">', {"member": "id"}, "b1", False),
+        ('<a id="a1"><b id="b1">', {"member": "id", "many": 2}, "b1", True),
+        ('<a id="a1"><b id="b1">', {"member": "id", "choice": True}, "b1", True),
+        ('<a id="a1"><b id="b1">', {"member": "id", "choice": True}, "c1", False),
+        ('<a id="a1">id: b1', {"member": "id", "choice": True}, "a1", False),
+        ('<a id="a1">id: b1', {"member": "id", "choice": True}, "b1", False),
+        ('id="<a id="a1"><b id="b1">', {"member": "id", "many": 2}, "b1", False),
+        ('<a data-id="a1" x.id="b1" id="c1">', {"member": "id"}, "c1", False),
+        ('<a data-id="a1" grid="b1" id="c1">', {"member": "id"}, "c1", True),
+        ('<a id="a1">' * 100, {"member": "id"}, "a1", False),
         ("code: 471290 " + "and code: 471290 " * 99, {"member": "code"}, "471290", False),
         ([{"to": "a@x.example"}, {"to": "b@x.example"}], {"member": "to"}, "b@x.example", False),
         ([{"to": "a@x.example"}, {"to": "b@x.example"}], {"member": "to", "choice": True}, "b@x.example", True),
@@ -108,6 +121,7 @@ def is_found(result: Any, place: dict[str, Any], value: Any) -> bool:
 
 INJECTED = [
     "{label}: {value}", "{label}:{value}", "{LABEL} : {value}", "{label}:\n{value}", "x{label}: {value}", "{value}",
+    '{label}="{value}"', "{label}={value}", '{label}="', '<{label}="x',
     '"{label}": "{value}"', '{{"{label}": "{value}"}}', "['{value}']", "{label}: ['{value}']", "{label}:", "{label}: x",
 ]  # fmt: skip
 
@@ -123,6 +137,7 @@ def test_injected_text_never_chooses_the_value_of_a_source(
     between = data.draw(st.sampled_from([" ", "\n", ". ", ", "]))
     text = between.join([*texts[:place], f"{label}: {own}", *texts[place:]])
     assert not is_found(text, {"member": label}, evil)
+    assert not is_found(between.join([*texts[:place], f'<a {label}="{own}">', *texts[place:]]), {"member": label}, evil)
     assert not is_found([{label: own, "body": text}], {"member": label}, evil)
     assert not is_found(json.dumps({label: own, "body": text}), {"member": label}, evil)
     assert is_found(json.dumps({label: own, "body": text}), {"member": label}, own)

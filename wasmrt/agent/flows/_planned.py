@@ -67,16 +67,25 @@ class _Text:
         unclear = (Form.SPLIT, Form.FILE)
         return frozenset(_squeeze(each) for each, form in find_addresses(self._text) if form not in unclear)
 
-    def is_labelled(self, value: Any, label: str) -> bool:
-        """Return whether a value follows a label and a colon: as the next word, or as the rest of its line.
+    def is_labelled(self, value: Any, place: Place) -> bool:
+        """Return whether the text has a value in the form `LABEL: VALUE`, or as an attribute (`id="VALUE"`).
 
-        SECURITY: if the text has the label several times, each must have the value: any of them can be injected.
+        After a colon, the value is the next word, or the rest of the line.
+
+        SECURITY: any occurrence can be injected. All must have the value, or all attributes must be candidates that the
+        plan allows. A text with both forms is unclear.
         """
-        found = re.finditer(rf"(?<!\w){re.escape(label)}[ \t]*:\s+(?=(\S[^\n]{{0,1000}}))", self._text, re.I)
-        rests = [each[1] for each in islice(found, _MAX_LABELS)]
-        if not 0 < len(rests) < _MAX_LABELS:
+        label = rf"(?<!\w){re.escape(place.member)}"
+        rests = self._find(rf"{label}[ \t]*:\s+(?=(\S[^\n]{{0,1000}}))")
+        attributes = self._find(rf"(?<!-){label}\s{{0,9}}=\s{{0,9}}(?=(\"[^\"]{{0,500}}|'[^']{{0,500}}|\S{{0,500}}))")
+        if not 0 < len(rests) + len(attributes) < _MAX_LABELS or (rests and attributes):
             return False
+        if attributes:
+            return _is_listed(value, (each.lstrip("\"'") for each in attributes), place)
         return all(is_value_among(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
+
+    def _find(self, pattern: str) -> list[str]:
+        return [each[1] for each in islice(re.finditer(pattern, self._text, re.I), _MAX_LABELS)]
 
 
 class _Result:
@@ -99,7 +108,7 @@ class _Result:
         if place.member:
             found = tuple(iter_members(self._result, (place.member,)))
             if not found:
-                return self._text.is_labelled(value, place.member)
+                return self._text.is_labelled(value, place)
             within = _Text("\n".join(str(each) for each in found if isinstance(each, (str, int, float))))
             return _is_listed(value, _with_items(found), place) or within.has(value, place)
         if self._is_list and _is_listed(value, _iter_parts(self._result), place):
