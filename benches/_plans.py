@@ -17,19 +17,28 @@ from wasmrt.agent.flows import ApprovedPlans, Plan, is_control
 _TEXT = 2000
 _WORDS = re.compile(r"\w+")
 _BEFORE_COLON = re.compile(r"((?:[\w'-]+ ){0,7}[\w'-]+) ?:\s")
+_ATTRIBUTE = re.compile(r"(?<![\w-])([a-z-]+)=\"")
 
 
 def plan_for(
-    seen: str, steps: list[tuple[Any, Any]], effects: Mapping[str, tuple[str, ...]], changes: Callable[[Any], bool]
+    seen: str,
+    steps: list[tuple[Any, Any]],
+    effects: Mapping[str, tuple[str, ...]],
+    changes: Callable[[Any], bool],
+    *,
+    choice: bool,
 ) -> Plan:
-    """Return the plan of calls; `steps` are the calls with their results, `seen` is what the model read before."""
+    """Return the plan of calls; `steps` are the calls with their results, `seen` is what the model read before.
+
+    If `choice` is true, the plan allows a choice among several values of a result.
+    """
     made: list[dict[str, Any]] = []
     known = True
     for number, (call, _) in enumerate(steps[:32]):
         places: dict[str, Any] = {}
         for path, values in _leaves(call.args):
             whole = call.args[path]
-            places[path] = {"value": whole} if known else _place(seen, whole, values, steps[:number], made)
+            places[path] = {"value": whole} if known else _place(seen, whole, values, steps[:number], made, choice)
             if places[path] == {"value": whole}:
                 seen += f"\n{whole}"
         made.append(
@@ -47,16 +56,20 @@ def _leaves(args: Mapping[str, Any]) -> Iterator[tuple[str, list[Any]]]:
         yield name, [value] if nested else value
 
 
-def _place(seen: str, whole: Any, values: list[Any], before: list[tuple[Any, Any]], made: list[dict[str, Any]]) -> Any:
+def _place(
+    seen: str, whole: Any, values: list[Any], before: list[tuple[Any, Any]], made: list[dict[str, Any]], choice: bool
+) -> Any:
     simple = all(isinstance(each, (str, int, float)) and not isinstance(each, bool) for each in values)
     read = "\n".join(text for _, result in before for text in _texts(result)).casefold()
     if not simple or all(_is_known(each, seen.casefold(), read) for each in values):
         return {"value": whole}
     many = {"many": len(values)} if len(values) > 1 else {}
-    for number in range(len(before)):
-        for place in _sources(values, before[number][1], made[number]["name"]):
-            if all(_has(made, before, number, place, each) for each in values):
-                return place | many
+    for chosen in ({}, {"choice": True}) if choice else ({},):
+        for number in range(len(before)):
+            for found in _sources(values, before[number][1], made[number]["name"]):
+                place = found | chosen | many
+                if all(_has(made, before, number, place, each) for each in values):
+                    return place
     if all(isinstance(each, str) for each in values):
         return {"text": _TEXT, "private": True} | many
     return {"max": 2 * max(values)} | many
@@ -95,6 +108,7 @@ def _members(result: Any) -> Iterator[str]:
         for part in result:
             yield from _members(part)
     elif isinstance(result, str):
+        yield from _ATTRIBUTE.findall(result)
         for found in _BEFORE_COLON.finditer(result):
             words = found[1].split()
             yield from (" ".join(words[-count:]) for count in range(1, len(words) + 1))

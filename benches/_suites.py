@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 from benches._plans import plan_for
@@ -28,6 +29,7 @@ from wasmrt.agent.policy import ExternalFilter, FlowPolicy, Permission, ToolPoli
 from wasmrt.agent.registry import Outcome
 from wasmrt.core.effects import READING
 from wasmrt.core.errors import InvalidParametersError, ToolError
+from wasmrt.core.labels import Label
 from wasmrt.core.traits import Traits, read_effects
 
 PUBLIC, ACCOUNT = ("network",), ("network", "use-secret")
@@ -39,6 +41,16 @@ DELETE = (*WRITE, "delete-filesystem")
 class Call:
     name: str
     args: Mapping[str, Any]
+
+
+class Plans(StrEnum):
+    """Who approves a plan for the rest of a turn, and when."""
+
+    NONE = "no"
+    USER = "by the user"
+    """The user approves it at the first call that requires approval. This counts as a question."""
+    PROGRAM = "by the program"
+    """The program approves it at the beginning of the turn, if the trace has no untrusted text."""
 
 
 Step = tuple[Call, Any]
@@ -103,7 +115,7 @@ class Played:
     """A suite under one policy."""
 
     questions: list[int] = field(default_factory=list)
-    """Approval requests of each task."""
+    """Approval requests of each task, and plans that the user approved."""
     reasons: Counter[str] = field(default_factory=Counter)
     """The rules that required approval in benign tasks, each with tool and parameters."""
     pairs: int = 0
@@ -121,7 +133,7 @@ class Played:
 class Stage:
     """The tools of one suite under flow rules, in one trace."""
 
-    def __init__(self, suite: Suite, flows: FlowPolicy, *, declared: bool, plans: bool) -> None:
+    def __init__(self, suite: Suite, flows: FlowPolicy, *, declared: bool, plans: Plans) -> None:
         self.requests: list[ApprovalRequest] = []
         self.approve = True
         self._plans = plans
@@ -160,16 +172,17 @@ class Stage:
         return len(self.requests) == before
 
     def play_turns(self, turns: Sequence[tuple[str, list[Step]]], *, only_reads: bool = False) -> int:
-        """Play the turns of a task with an approver who says yes; return the number of plans.
+        """Play the turns of a task with an approver who says yes; return the number of plans that the user approved.
 
-        With plans, the first call of a turn that would require approval is preceded by a plan for the rest of the turn.
         With `only_reads`, changing calls are left out after the plan, so that the plan is not used up.
         """
         planned = 0
         for message, steps in turns:
             self.trace.user_said(message)
             self._seen.append(message)
-            waiting = self._plans
+            waiting = self._plans is Plans.USER
+            if self._plans is Plans.PROGRAM and steps and Label.UNTRUSTED not in self.trace.labels:
+                self.trace.approve_plan(self._plan(steps), by="bench")
             for at, (call, answer) in enumerate(steps):
                 if waiting and self._asks(call):
                     self.trace.approve_plan(self._plan(steps[at:]), by="bench")
@@ -186,10 +199,11 @@ class Stage:
         return self.registry.explain(call.name, dict(call.args), trace="bench").outcome is Outcome.ASKS
 
     def _plan(self, steps: list[Step]) -> Plan:
-        return plan_for("\n".join(map(str, self._seen)), steps, self._effects, self.is_harmful)
+        choice = self._plans is Plans.USER  # the approver sees it in the plan
+        return plan_for("\n".join(map(str, self._seen)), steps, self._effects, self.is_harmful, choice=choice)
 
 
-def play_tasks(suite: Suite, flows: FlowPolicy, *, declared: bool, plans: bool = False) -> Played:
+def play_tasks(suite: Suite, flows: FlowPolicy, *, declared: bool, plans: Plans = Plans.NONE) -> Played:
     found = Played()
     for task in suite.tasks:
         stage = Stage(suite, flows, declared=declared, plans=plans)
@@ -201,7 +215,7 @@ def play_tasks(suite: Suite, flows: FlowPolicy, *, declared: bool, plans: bool =
 
 
 def play_pairs(
-    suite: Suite, flows: FlowPolicy, *, declared: bool, plans: bool = False, only_reads: bool = False
+    suite: Suite, flows: FlowPolicy, *, declared: bool, plans: Plans = Plans.NONE, only_reads: bool = False
 ) -> Played:
     found = Played()
     for pair in suite.pairs:

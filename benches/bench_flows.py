@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benches import _bfcl, _injec, _tau
 from benches._measure import Line, Report, Table, run, shown
-from benches._suites import Played, Suite, play_pairs, play_tasks
+from benches._suites import Plans, Played, Suite, play_pairs, play_tasks
 from wasmrt.agent.flows import FlowTrace, find_outgoing
 from wasmrt.agent.policy import FlowPolicy, decide_flow, flow_policy
 from wasmrt.core.effects import Effect
@@ -95,19 +95,19 @@ def _benign_rows(report: Report, name: str, suites: list[Suite]) -> list[list[st
     rows = []
     declares = any(suite.declared for suite in suites)
     for declared in (True, False) if declares else (False,):
-        for plans in (False, True):
+        for plans in Plans:
             played = [play_tasks(each, flow_policy(), declared=declared, plans=plans) for each in suites if each.tasks]
             if not played:
                 continue
             tasks = sum(len(each.questions) for each in played)
             free, one = (sum(each.count(most) for each in played) for most in (0, 1))
-            rows.append([name, _yes(declared), _yes(plans), str(tasks), f"{free / tasks:.0%}", f"{one / tasks:.0%}"])
-            if plans and declared == declares:
+            rows.append([name, _yes(declared), plans, str(tasks), f"{free / tasks:.0%}", f"{one / tasks:.0%}"])
+            if plans is Plans.USER and declared == declares:
                 report.lines += [
                     Line(f"tasks without a question, {name}", free / tasks, 0.6, True),
                     Line(f"tasks with one at most and plans, {name}", one / tasks, 0.9, True),
                 ]
-            elif not plans and not declared:
+            elif plans is Plans.NONE and not declared:
                 report.lines.append(Line(f"tasks with one at most, no declarations, {name}", one / tasks, 0.6, True))
     return rows
 
@@ -116,11 +116,11 @@ def _harm_rows(report: Report, name: str, suites: list[Suite], quick: bool) -> l
     rows = []
 
     def add(
-        label: str, flows: FlowPolicy, *, declared: bool = True, plans: bool = False, only_reads: bool = False
+        label: str, flows: FlowPolicy, *, declared: bool = True, plans: Plans = Plans.NONE, only_reads: bool = False
     ) -> None:
         played = [play_pairs(each, flows, declared=declared, plans=plans, only_reads=only_reads) for each in suites]
         for suite, each in zip(suites, played, strict=True):
-            rows.append([f"{name}, {suite.name}", label, _yes(plans), str(each.pairs), _through(each)])
+            rows.append([f"{name}, {suite.name}", label, plans, str(each.pairs), _through(each)])
         if label.startswith("default"):
             lost = sum(each.through_pairs for each in played) / sum(each.pairs for each in played)
             report.lines.append(Line(f"harm without a question, {label}, {name}", lost, 0.0))
@@ -130,8 +130,9 @@ def _harm_rows(report: Report, name: str, suites: list[Suite], quick: bool) -> l
     if any(suite.declared for suite in suites):
         add("default without declarations", default, declared=False)
     if any(suite.tasks for suite in suites):
-        add("default with plans", default, plans=True)
-        add("default with plans, attack first", default, plans=True, only_reads=True)
+        for plans in (Plans.USER, Plans.PROGRAM):
+            add(f"default, plans {plans}", default, plans=plans)
+            add(f"default, plans {plans}, attack first", default, plans=plans, only_reads=True)
     if not quick:
         add("careful", flow_policy("careful"))
         add("trusting", flow_policy("trusting"))

@@ -63,7 +63,7 @@ def test_explain_uses_earlier_content_of_the_conversation(
     assert "would require approval" in shown
     assert "flows.new-host: the value of message is a host that the user did not name" in shown
     shown = wasmrt(*call, "--seen", page, "--private", notes, "--said", "read https://evil.example").stdout
-    assert "labels: private, trusted, untrusted; destinations: message said" in shown
+    assert "labels: private, trusted, untrusted; destinations: message (said)" in shown
     missing = wasmrt(*call, "--seen", tmp_path / "none.txt", code=2)
     assert "cannot be read" in missing.stderr
 

@@ -22,7 +22,7 @@ from wasmrt.core.errors import ConfigurationError, ToolError
 from wasmrt.core.limits import MAX_PLAN_STEPS, MAX_PLANS
 
 ACCOUNT, EVIL = "DE89370400440532013000", "GB29NWBK60161331926819"
-BILLS = {
+BILLS: dict[str, Any] = {
     "purpose": "pay the bills",
     "steps": [
         {"tool": "read_file", "effects": ["read-filesystem"], "times": 5, "params": {"path": {"below": "bills/"}}},
@@ -335,6 +335,17 @@ def test_a_proposed_plan_is_shown_whole_and_only_a_person_approves_it() -> None:
     assert (approved.approval.by, approved.approval.scope) == ("ann", Plan.of(BILLS).digest)
 
 
+def test_a_plan_says_which_places_may_have_any_of_several_values() -> None:
+    agent = agent_with(None)
+    agent.registry.offer_plans()
+    account, note = ({"from": "read_file", "member": each} for each in ("account", "note"))
+    places = {"account": {**account, "choice": True}, "reference": note}
+    assert agent.asks("propose_plan", plan={"steps": [BILLS["steps"][0], step() | {"params": places}]})
+    text = "\n".join(request_lines(agent.asked[0])[0])
+    assert 'account: "account" in the results of step 1, any of several values' in text
+    assert text.count("any of several values") == 1
+
+
 @pytest.mark.parametrize("answer", [{"params": {"plan": {"steps": [step(account="a")]}}}, {"scope": "session"}])
 def test_an_edited_plan_is_not_approved_and_an_answer_is_not_remembered(answer: dict[str, Any]) -> None:
     agent = agent_with(None)
@@ -378,6 +389,7 @@ def test_a_plan_that_does_not_fit_on_the_screen_is_marked_as_cut() -> None:
         ({"steps": [step(a={"below": "../"})]}, "a folder"), ({"steps": [step(a={"below": "bills"})]}, "a folder"),
         ({"steps": [step(a={"text": 5, "max": 1})]}, "only from"),
         ({"steps": [step(a={"max": 5, "member": "a"})]}, "from"),
+        ({"steps": [step(a={"max": 5, "choice": True})]}, '"choice" require "from"'),
         ({"steps": [step(a={"value": 5, "max": 1})]}, "either a value or"),
         ({"steps": [step(a="x" * 40_000)]}, "the plan is"),
         ({"steps": [step(a={"max": 1, "private": True})]}, '"private" requires "text"'),
@@ -414,8 +426,9 @@ def stories(draw: st.DrawFn) -> dict[str, Any]:
     listed, injected, own = (draw(st.lists(values, min_size=2, max_size=3, unique=True)) for _ in range(3))
     places: dict[str, Any] = {}
     for name in names[2 : draw(st.integers(3, 5))]:
-        places[name] = draw(st.one_of(values, st.just({"from": names[0]}), st.just({"max": 50_000}),
-                                      st.just({"text": 6}), st.just({"from": names[0], "max": 70_000})))  # fmt: skip
+        source = {"from": names[0], "choice": draw(st.booleans())}
+        places[name] = draw(st.one_of(values, st.just(source), st.just({"max": 50_000}),
+                                      st.just({"text": 6}), st.just(source | {"max": 70_000})))  # fmt: skip
     fixed = [place for place in places.values() if not isinstance(place, dict)]
     pool = st.sampled_from([*listed, *injected, *own, *fixed, True, None])
     calls = draw(st.lists(st.fixed_dictionaries(dict.fromkeys(places, pool)), min_size=1, max_size=6))
@@ -433,7 +446,10 @@ def is_covered(place: Any, value: Any, story: dict[str, Any]) -> bool:
     if "max" in place and not (isinstance(value, int) and value <= place["max"]):
         return False
     if "from" in place:
-        return value in story["listed"]
+        within = [
+            each for each in story["listed"] if "max" not in place or (isinstance(each, int) and each <= place["max"])
+        ]
+        return value in within and (place["choice"] or len(within) == 1)
     untrusted = [*story["injected"], *story["listed"]]
     return value not in untrusted and ("max" in place or (isinstance(value, str) and len(value) <= 6))
 

@@ -11,6 +11,7 @@ from tests.agent.approvals.requests import request
 from tests.interop.pages.access import asking
 from tests.interop.pages.site import Person, Site
 from wasmrt.agent.approvals import ApprovalAnswer, ApprovalScope, State, Wide
+from wasmrt.agent.flows import PROPOSE_PLAN, Plan
 
 
 def test_a_request_page_shows_the_whole_request(site: Site, ann: Person) -> None:
@@ -21,6 +22,15 @@ def test_a_request_page_shows_the_whole_request(site: Site, ann: Person) -> None
                      "notes/a.txt", "-old", "+new"):  # fmt: skip
             assert part in page
     assert "write-filesystem" in page
+
+
+def test_a_request_page_shows_which_values_of_a_plan_the_results_choose(site: Site, ann: Person) -> None:
+    read = {"tool": "read", "effects": ["network"]}
+    pay = {"tool": "pay", "effects": ["financial"], "params": {"iban": {"from": "read", "choice": True}}}
+    plan = {"steps": [read, pay]}
+    asked = request({"plan": plan}, tool=PROPOSE_PLAN, preview=Plan.of(plan).text)
+    site.store.add(asked)
+    assert "iban: a value in the results of step 1, any of several values" in ann.get(f"requests/{asked.id}").text
 
 
 @pytest.mark.parametrize(

@@ -40,10 +40,12 @@ class _Text:
     def __init__(self, text: str) -> None:
         self._text = text
 
-    def has(self, value: Any, maximum: float | None) -> bool:
-        """Return whether the text has a number, if there is a maximum; otherwise, its only address or code."""
-        if maximum is not None:
-            return parse_number(value) in find_likely_numbers(make_skeleton(self._text))
+    def has(self, value: Any, place: Place) -> bool:
+        """Return whether the text has no other number up to the maximum or, without one, no other address or code."""
+        if place.maximum is not None:
+            found = find_likely_numbers(make_skeleton(self._text))
+            within = {each for each in found if 0 <= float(each) <= place.maximum}
+            return parse_number(value) in within and _is_clear(len(within), place)
         return isinstance(value, str) and (self._is_only_address(_squeeze(value)) or self._is_only_code(value))
 
     def _is_only_address(self, value: str) -> bool:
@@ -65,16 +67,25 @@ class _Text:
         unclear = (Form.SPLIT, Form.FILE)
         return frozenset(_squeeze(each) for each, form in find_addresses(self._text) if form not in unclear)
 
-    def is_labelled(self, value: Any, label: str) -> bool:
-        """Return whether a value follows a label and a colon: as the next word, or as the rest of its line.
+    def is_labelled(self, value: Any, place: Place) -> bool:
+        """Return whether the text has a value in the form `LABEL: VALUE`, or as an attribute (`id="VALUE"`).
 
-        SECURITY: if the text has the label several times, each must have the value: any of them can be injected.
+        After a colon, the value is the next word, or the rest of the line.
+
+        SECURITY: any occurrence can be injected. All must have the value, or all attributes must be candidates that the
+        plan allows. A text with both forms is unclear.
         """
-        found = re.finditer(rf"(?<!\w){re.escape(label)}[ \t]*:\s+(?=(\S[^\n]{{0,1000}}))", self._text, re.I)
-        rests = [each[1] for each in islice(found, _MAX_LABELS)]
-        if not 0 < len(rests) < _MAX_LABELS:
+        label = rf"(?<!\w){re.escape(place.member)}"
+        rests = self._find(rf"{label}[ \t]*:\s+(?=(\S[^\n]{{0,1000}}))")
+        attributes = self._find(rf"(?<!-){label}\s{{0,9}}=\s{{0,9}}(?=(\"[^\"]{{0,500}}|'[^']{{0,500}}|\S{{0,500}}))")
+        if not 0 < len(rests) + len(attributes) < _MAX_LABELS or (rests and attributes):
             return False
+        if attributes:
+            return _is_listed(value, (each.lstrip("\"'") for each in attributes), place)
         return all(is_value_among(value, (rest, rest.split()[0].rstrip(".,;"))) for rest in rests)
+
+    def _find(self, pattern: str) -> list[str]:
+        return [each[1] for each in islice(re.finditer(pattern, self._text, re.I), _MAX_LABELS)]
 
 
 class _Result:
@@ -97,12 +108,12 @@ class _Result:
         if place.member:
             found = tuple(iter_members(self._result, (place.member,)))
             if not found:
-                return self._text.is_labelled(value, place.member)
-            within = _Text("\n".join(each for each in found if isinstance(each, str)))
-            return is_value_among(value, _with_items(found)) or within.has(value, place.maximum)
-        if self._is_list and is_value_among(value, _iter_parts(self._result)):
+                return self._text.is_labelled(value, place)
+            within = _Text("\n".join(str(each) for each in found if isinstance(each, (str, int, float))))
+            return _is_listed(value, _with_items(found), place) or within.has(value, place)
+        if self._is_list and _is_listed(value, _iter_parts(self._result), place):
             return True
-        return self._text.has(value, place.maximum)
+        return self._text.has(value, place)
 
 
 def _read_structure(result: Any) -> Any:
@@ -116,11 +127,26 @@ def _read_structure(result: Any) -> Any:
 
 
 def _with_items(values: Iterable[Any]) -> Iterator[Any]:
-    """Yield values. If one is a list of strings, written as text, yield its items, too."""
+    """Yield values. If one is a list of strings, written as text, yield its items instead."""
     for value in values:
-        yield value
         if isinstance(value, str) and _LIST.fullmatch(value):
             yield from (one or other for one, other in re.findall(_QUOTED, value))
+        else:
+            yield value
+
+
+def _is_listed(value: Any, values: Iterable[Any], place: Place) -> bool:
+    """Return whether a value is among the values that a result has for a place."""
+    listed = [each for each in values if isinstance(each, (str, int, float))]
+    return is_value_among(value, listed) and _is_clear(len({normalize_value(each) for each in listed}), place)
+
+
+def _is_clear(candidates: int, place: Place) -> bool:
+    """Return whether a plan allows a value out of this number of candidates in a result.
+
+    SECURITY: injected text could choose among several values, so the plan has to allow a choice.
+    """
+    return place.choice or candidates <= place.many
 
 
 def is_value_among(value: Any, values: Iterable[Any]) -> bool:

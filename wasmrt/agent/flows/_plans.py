@@ -37,6 +37,8 @@ class Place:
     """The steps whose results must contain the value."""
     member: str = ""
     """The object member, or the label of a line of text, that has the value in the results."""
+    choice: bool = False
+    """True if the model may choose among more values than `many` in the results."""
     maximum: float | None = None
     matches: str = ""
     """A host (`api.example.com`, `*.example.com`), or the domain of email addresses (`*@example.com`)."""
@@ -84,8 +86,9 @@ class Place:
     def _iter_bounds(self) -> Iterator[str]:
         if self.sources:
             steps = ", ".join(str(each + 1) for each in self.sources)
-            found = f'"{self.member}" in' if self.member else "a value in"
-            yield f"{found} the results of step {steps}"
+            found = f'"{self.member}"' if self.member else "a value"
+            several = ", any of several values" if self.choice else ""
+            yield f"{found} in the results of step {steps}{several}"
         if self.maximum is not None:
             yield f"a number from 0 to {self.maximum:,}"
         if self.matches:
@@ -262,7 +265,7 @@ _BOUNDS = ("max", "matches", "below", "text", "from")
 def _read_place(data: Any, where: str, earlier: list[PlanStep]) -> Place:
     if not isinstance(data, dict):
         return Place(fixed=True, value=data)
-    record = _Record(data, where, ("value", "many", "member", "private", *_BOUNDS))
+    record = _Record(data, where, ("value", "many", "member", "choice", "private", *_BOUNDS))
     many, bounds = record.count("many", MAX_FLOW_VALUES), [key for key in _BOUNDS if key in data]
     if "value" in data:
         if data.keys() - {"value", "many"}:
@@ -273,8 +276,9 @@ def _read_place(data: Any, where: str, earlier: list[PlanStep]) -> Place:
     if not bounds or len([key for key in bounds if key != "from"]) > 1 or {"text", "from"} <= {*bounds}:
         problem = "expected value, from, max, matches, below or text; only from can have one of max, matches and below"
         raise ConfigurationError(f"{where}: {problem}", hint=_HINT)
-    if ("member" in data and "from" not in data) or ("private" in data and "text" not in data):
-        raise ConfigurationError(f'{where}: "member" requires "from", and "private" requires "text"', hint=_HINT)
+    if (data.keys() & {"member", "choice"} and "from" not in data) or ("private" in data and "text" not in data):
+        problem = '"member" and "choice" require "from", and "private" requires "text"'
+        raise ConfigurationError(f"{where}: {problem}", hint=_HINT)
     below = record.text("below", 1000)
     if below and not (below.endswith("/") and _is_plain_path(below.removeprefix("/").removesuffix("/"))):
         raise record.error("below", f"expected a folder such as bills/, got {below!r:.80}")
@@ -283,9 +287,9 @@ def _read_place(data: Any, where: str, earlier: list[PlanStep]) -> Place:
         raise record.error("matches", f"expected HOST, *.HOST or *@DOMAIN in lower case, got {matches!r:.80}")
     return Place(
         sources=_read_sources(record, earlier) if "from" in data else (), member=record.text("member", 100),
-        maximum=_read_maximum(record) if "max" in data else None, matches=matches, below=below,
-        text=0 if "text" not in data else record.count("text", _MAX_TEXT), private=record.get("private", bool, False),
-        many=many,
+        choice=record.get("choice", bool, False), maximum=_read_maximum(record) if "max" in data else None,
+        matches=matches, below=below, text=0 if "text" not in data else record.count("text", _MAX_TEXT),
+        private=record.get("private", bool, False), many=many,
     )  # fmt: skip
 
 

@@ -299,7 +299,7 @@ def _describe_labels(labels: frozenset[Label]) -> str:
 
 def _describe_destinations(flow: Flow) -> str:
     """Return the provenance of the call's destinations, without their values."""
-    listed = dict.fromkeys(f"{each.destination.param} {each.provenance}" for each in flow.destinations)
+    listed = dict.fromkeys(f"{each.destination.param} ({each.provenance})" for each in flow.destinations)
     return f"destinations: {', '.join(listed) or 'those of its grant'}"
 
 

@@ -216,7 +216,7 @@ def _deny_unapproved(state: CallState, answer: ApprovalAnswer) -> Decision:
     steps += f", or {line}" if line else ""
     command = state.tool.manual_command(state.params)
     steps += f"; to do it yourself: {command}" if command else ""
-    note = f"{answer.note}; " if answer.note else ""
+    note = f"note of the approver: {answer.note}; " if answer.note else ""
     if answer.by:
         steps = FORGET_HINT if answer.remembered else "make the call again to request approval again"
     hint = f"{note}{state.approval_needed.rule}; {steps}"

@@ -15,8 +15,8 @@ from wasmrt.runtime.context import ToolContext
 _DESCRIPTION = (
     "Ask the user to approve several calls at once: {steps: [{tool, effects, times, params}]}. Each parameter has a "
     "fixed value; a bound ({max: 500}, {matches: '*.example.com'}, {below: 'bills/'}, {text: 200}); or an earlier step "
-    "as its source ({from: 'read_file'}, with member for one member of its results). "
-    "Calls that fit the plan need no further approval."
+    "as its source ({from: 'read_file'}, with member for one member of its results, and choice: true if any of several "
+    "values may be used). Calls that fit the plan need no further approval."
 )
 
 
