@@ -119,7 +119,7 @@ class Desktop:
         return None
 
     def _clients(self) -> list[int]:
-        """Return the windows that the window manager lists, or without one, the visible children of the root window."""
+        """Return the windows that the window manager lists; without a manager, the root window's visible children."""
         for name in ("_NET_CLIENT_LIST_STACKING", "_NET_CLIENT_LIST"):
             if listed := self._read_property(self.root, name):
                 return listed
