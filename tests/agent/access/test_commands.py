@@ -136,7 +136,7 @@ def test_a_program_that_ends_with_its_call_has_no_session_scope(agent: Agent, wa
     assert "denied" in refused and '"notes/' in refused and f"wasmrt approvals show {request.id}" in refused
     assert [str(scope) for scope in request.scopes] == ["once", "keep"]
     told = wasmrt("approvals", "approve", request.id, "--scope", "session", "--user", "ann", code=1).stderr
-    assert "the program that requested it has ended" in told and "once or keep" in told
+    assert "the program that requested the access has ended" in told and "once or keep" in told
     assert "this session" not in wasmrt("approvals", "show", request.id).stdout
     assert "denied (this time)" in wasmrt("approvals", "deny", request.id, "--user", "ann").stderr
 

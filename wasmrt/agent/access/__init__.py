@@ -1,4 +1,4 @@
-"""Access requests: after a denial, ask an approver to add the missing entry to the tool's grant."""
+"""Access requests. If a grant denies a call, an approver is asked to add the missing entry to the tool's grant."""
 
 from __future__ import annotations
 

@@ -39,7 +39,8 @@ _WORDS = {"once": "once", "session": "for this session", "keep": "permanently"}
 def list_access_parts(request: AccessRequest, *, whole: bool = False) -> list[tuple[str, Shown]]:
     """Return the non-empty parts of a request, each with its title.
 
-    SECURITY: paths, hosts and parameters are untrusted. They are escaped, and never shown within a sentence of wasmrt.
+    SECURITY: paths, hosts and parameters are untrusted. They are escaped, and are never part of a sentence that wasmrt
+    writes.
     """
     denied = request.denied
     parts = (
@@ -66,7 +67,7 @@ def describe_access(request: AccessRequest) -> Phrase:
 
 
 def format_access(request: AccessRequest, *, whole: bool = False) -> tuple[list[str], bool]:
-    """Return a request as lines, and whether a part was cut. If `whole` is true, nothing is cut."""
+    """Format a request as lines. Return the lines, and whether a part was cut; with `whole`, nothing is cut."""
     head = shorten_lines(
         (
             f"access {request.id}: {to_plain_text(describe_access(request))}",
@@ -86,7 +87,7 @@ def format_access(request: AccessRequest, *, whole: bool = False) -> tuple[list[
 
 
 def describe_asking(request: AccessRequest) -> str:
-    """Return the number of calls that requested the access as text, such as `once` or `3 times`."""
+    """Describe how often calls requested the access, for example `once` or `3 times`."""
     return "once" if request.asked == 1 else f"{request.asked:,} times"
 
 
@@ -109,7 +110,7 @@ _MAX_BY_CHARS = 256
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccessChoice:
-    """The answer that a user chose: whether to grant the access, for which scope, and optionally a narrower entry.
+    """The answer that a user chose: grant or deny the access, the scope, and optionally a narrower entry.
 
     Examples:
         >>> from wasmrt import AccessChoice, AccessScope
@@ -134,22 +135,22 @@ def answer_access(
     data: Path | None = None,
     receipts: Callable[[Receipt], None] | None = None,
 ) -> AccessRequest:
-    """Answer an access request on behalf of the user of its call; return the answered request.
+    """Answer an access request on behalf of the user whose call was denied. Return the answered request.
 
     Args:
         store: The store that contains the request.
         request_id: The ID of the request.
         choice: The answer, as the approver chose it.
-        user: The user of the call.
+        user: The user whose call was denied.
         by: The name of the approver.
-        data: The directory of the catalog, which contains the stored grants; None if no tool is installed.
+        data: The directory of the catalog with the stored grants; None if no tool is installed.
         receipts: Called with the receipt of the answer.
 
     Raises:
         ConfigurationError: the narrower entry is invalid or allows more than the requested entry, or the requested
             entry does not name a tool.
-        ApprovalError: no request has this ID, it belongs to another user, it is not pending, its tool or grant has
-            changed, or the scope is not available. Nothing was changed.
+        ApprovalError: the request does not exist, belongs to another user or is not pending; the tool or its grant has
+            changed; or the scope is not available. Nothing was changed.
 
     Examples:
         >>> from pathlib import Path
@@ -190,11 +191,11 @@ def grant_digest(grant: Capabilities) -> str:
 
 
 class _ChangedError(Exception):
-    """The version of the tool, or its grant, differs from the request."""
+    """The version of the tool, or its grant, is no longer the one in the request."""
 
 
 def _choose_entry(request: AccessRequest, choice: AccessChoice) -> Addition:
-    """Return the entry to grant. SECURITY: it never allows more than the requested entry."""
+    """Return the entry to grant. SECURITY: the entry never allows more than the requested entry."""
     if choice.scope not in request.scopes:
         raise ApprovalError(
             f"{request.id} does not support the scope {choice.scope}: {_explain_unavailable(choice.scope, request)}",
@@ -208,8 +209,9 @@ def _choose_entry(request: AccessRequest, choice: AccessChoice) -> Addition:
 
 def _explain_unavailable(scope: AccessScope, request: AccessRequest) -> str:
     if scope is AccessScope.SESSION:
-        lasting = request.denied.lasting
-        return "the call does not belong to a conversation" if lasting else "the program that requested it has ended"
+        if request.denied.lasting:
+            return "the call does not belong to a conversation"
+        return "the program that requested the access has ended"
     return "the tool is not installed, so it has no stored grant"
 
 
@@ -217,9 +219,9 @@ def _explain_unavailable(scope: AccessScope, request: AccessRequest) -> str:
 def _change_catalog(
     request: AccessRequest, granted: Addition, scope: AccessScope, data: Path | None, by: str
 ) -> Iterator[None]:
-    """Add an entry of scope `keep` to the stored grant, and remove the entry again if the block fails.
+    """Add an entry of scope `keep` to the stored grant. If the `with` block fails, remove the entry again.
 
-    The block writes the receipt, so that no grant is widened without a receipt.
+    The block writes the receipt. Therefore, no grant is widened without a receipt.
 
     SECURITY: an answer is rejected if the version of the tool, or its grant, has changed since the request.
     """
@@ -261,7 +263,7 @@ def _write_receipt(
     scope: AccessScope,
     by: str,
 ) -> None:
-    """Write the receipt of an answer."""
+    """Write the receipt for an answer."""
     if receipts is None:
         return
     caller, entry = request.caller, granted or request.denied.addition

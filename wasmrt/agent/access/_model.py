@@ -1,4 +1,4 @@
-"""Access requests: an entry that a tool's grant lacks, the denied call, and the answer."""
+"""Access requests. A request has the entry that a tool's grant lacks, the denied call, and the answer."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ class AccessScope(StrEnum):
     """
 
     ONCE = "once"
-    """The answer applies to the next identical call. For a denial, this scope is the same as `session`."""
+    """The answer applies to the next identical call. A denial with this scope applies for the session."""
     SESSION = "session"
-    """The answer applies to every call of this tool, in this conversation and this run of the program."""
+    """The answer applies to every call of this tool in this conversation, until the program ends."""
     KEEP = "keep"
-    """The entry is added to the stored grant, until it is revoked or the tool is updated.
+    """The entry is added to the stored grant, and stays until it is revoked or the tool is updated.
 
     A denial with this scope applies until the tool is updated.
     """
@@ -46,7 +46,7 @@ class AccessState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The properties of a call to which an answer is bound.
+    """The properties of a call that decide which answers apply to it.
 
     SECURITY: all values come from the host, never from a tool or a model.
     """
@@ -58,22 +58,22 @@ class Caller:
     """A random ID of the running program. All sessions end when the program ends."""
     tool: str
     digest: str
-    """BLAKE3 of the component's bytes."""
+    """BLAKE3 digest of the component's bytes."""
     grant: str
-    """The digest of the tool's grant and of the tools that it can invoke."""
+    """Digest of the tool's grant, and of the tools that the tool can invoke."""
     params_digest: str
     client: str = ""
-    """The name that the client of the call gave, for display only. Empty if no client made the call."""
+    """The name that the call's client gave itself, for display only. Empty if no client made the call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeniedAccess:
-    """Something that a call was denied because of its grant, and the details for the approver."""
+    """An access that the grant denied to a call, with the details for the approver."""
 
     addition: Addition
-    """The grant entry that would have allowed it."""
+    """The grant entry that would have allowed the access."""
     again: tuple[Addition, ...] = ()
-    """Entries that were granted once for the denied call. The repeated call needs these entries, too."""
+    """Entries that were granted to the denied call with the scope `once`. A repetition of the call needs them again."""
     sentences: tuple[str, ...] = ()
     """Sentences that describe everything that the entry would allow."""
     limited: tuple[str, ...] = ()
@@ -81,16 +81,16 @@ class DeniedAccess:
     refused: str = ""
     """The denied host, path or tool, and the rule that denied it."""
     origins: tuple[str, ...] = ()
-    """Lines that describe the origin of the path or host in the entry."""
+    """Lines that describe where the path or host in the entry comes from."""
     params: str = ""
     """The parameters of the call as JSON, possibly cut."""
     call: str = ""
     component: str = ""
-    """The component's name in the catalog; empty if the tool is not installed, so that it has no stored grant."""
+    """The component's name in the catalog. Empty if the tool is not installed; it then has no stored grant."""
     part: str | None = None
     """The tool's name within its component; None if the grant applies to all tools of the component."""
     lasting: bool = True
-    """False if the program ends after the call, so that the scope `session` is not available."""
+    """False if the program ends after the call. The scope `session` is then not available."""
     stored_grant: str = ""
     """The digest of the component's stored grant at the time of the request."""
 
@@ -104,7 +104,7 @@ class AccessRequest:
     caller: Caller
     denied: DeniedAccess
     asked: int
-    """The number of calls that were denied because the entry is missing, including the first call."""
+    """The number of calls, including the first, that were denied because the entry is missing."""
     created_ms: int
     expires_ms: int
     scope: AccessScope | None = None

@@ -55,9 +55,9 @@ _LISTS = ("sentences", "limited", "origins")
 
 
 class AccessStore(RequestStore[AccessRequest]):
-    """The access requests and their answers, of an installation in one SQLite file, or of several hosts in PostgreSQL.
+    """The access requests and their answers, in a SQLite file, or in a PostgreSQL database that several hosts share.
 
-    Each change is one transaction. An answer of scope `once` is therefore used by only one call, in one process.
+    Each change is one transaction. Therefore, only one call in one process can use an answer of scope `once`.
 
     Examples:
         >>> from pathlib import Path
@@ -80,8 +80,8 @@ class AccessStore(RequestStore[AccessRequest]):
     def ask(self, caller: Caller, denied: DeniedAccess) -> AccessRequest | None:
         """Request an addition to a grant, and return the pending request.
 
-        If a pending request already covers the addition, this call is counted there. If the addition was denied before,
-        or too many requests are pending, no request is made, and the result is None.
+        If a pending request already covers the addition, this call is added to the number of its calls. If the addition
+        was denied before, or too many requests are pending, no request is made, and the result is None.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -112,7 +112,8 @@ class AccessStore(RequestStore[AccessRequest]):
     def granted(self, caller: Caller) -> tuple[AccessRequest, ...]:
         """Return the granted requests that apply to a call.
 
-        A request granted with scope `keep` applies only in the process that made the request.
+        A request granted with scope `keep` applies only in the process that made the request: later processes read the
+        entry from the stored grant.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -149,9 +150,9 @@ class AccessStore(RequestStore[AccessRequest]):
             return self._requests.end(db, AccessState.USED, "id = ? AND state = 'granted'", request.id) == 1
 
     def end_session(self, session: str, user: str, trace: str) -> None:
-        """Forget a user's answers of scope `session` in the conversation `trace` of the program run `session`.
+        """End a user's answers of scope `session` in the conversation `trace` of the running program `session`.
 
-        Pending requests of a client are withdrawn: a conversation with a client ends when it disconnects.
+        Pending requests of a client are withdrawn, because its conversation ends when the client disconnects.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -168,7 +169,7 @@ class AccessStore(RequestStore[AccessRequest]):
 
     @contextmanager
     def answering(self, request_id: str, *, user: str) -> Iterator[tuple[AccessRequest, Settle]]:
-        """Open a transaction to answer a request. Other answers wait until the block has ended.
+        """Open a transaction to answer a request. Other answers wait until the `with` block has ended.
 
         The block receives the request, and a function that stores the answer. If the block fails, nothing is stored.
 
@@ -195,7 +196,7 @@ class AccessStore(RequestStore[AccessRequest]):
             yield request, settle
 
     def outdate(self, request_id: str) -> None:
-        """End a request whose tool or grant has changed.
+        """Mark a request as outdated, because its tool or grant has changed.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -204,9 +205,9 @@ class AccessStore(RequestStore[AccessRequest]):
             self._requests.end(db, AccessState.OUTDATED, "id = ? AND state = 'pending'", request_id)
 
     def refused(self, user: str | None = None) -> list[AccessRequest]:
-        """Return the permanently denied requests, oldest first; if `user` is None, the requests of all users.
+        """Return the permanently denied requests of a user, or of all users if `user` is None, oldest first.
 
-        Their additions are not requested again.
+        wasmrt does not request the additions in these requests again.
 
         Raises:
             ApprovalError: the store cannot be read.
@@ -244,7 +245,8 @@ _RACY_SECONDS = 0.1
 def _file_version(path: Path) -> FileVersion | None:
     """Return numbers that differ after every change of the file, or None if the file changed too recently.
 
-    SECURITY: timestamps have a resolution of milliseconds. A second change soon after might not change the numbers.
+    SECURITY: timestamps have a resolution of milliseconds. A second change soon after the first might not change the
+    numbers.
     """
     found: list[os.stat_result] = []
     for each in (path, path.with_name(f"{path.name}-wal")):
@@ -258,7 +260,7 @@ def _file_version(path: Path) -> FileVersion | None:
 def _applies(request: AccessRequest, caller: Caller, now_ms: int) -> bool:
     """Return whether a granted request applies to a call.
 
-    SECURITY: it applies only to the version of the component, and to the grant, that the approver saw.
+    SECURITY: an answer applies only to the version of the component and to the grant that the approver saw.
     """
     own = request.caller
     if (own.digest, own.grant) != (caller.digest, caller.grant):
@@ -286,7 +288,7 @@ def _is_same_request(known: AccessRequest, caller: Caller, denied: DeniedAccess)
 def _is_full(db: Connection, caller: Caller) -> bool:
     """Return whether there are too many requests to accept another one.
 
-    SECURITY: denied requests count, too. Otherwise, a tool could repeat its request until a user approves it.
+    SECURITY: denied requests also count. Otherwise, a tool could repeat its request until a user approves it.
     """
     pending = "SELECT count(*) FROM access WHERE (state = 'pending'"
     of_tool = f"{pending} OR state = 'denied' AND session = ? AND trace = ?) AND user = ? AND tool = ?"
@@ -299,7 +301,7 @@ def _is_full(db: Connection, caller: Caller) -> bool:
 
 
 def _make_row(request: AccessRequest) -> dict[str, Any]:
-    """Return the database columns of a request."""
+    """Convert a request to a row of the database."""
     caller, denied = request.caller, request.denied
     details: dict[str, Any] = {name: getattr(denied, name) for name in (*_TEXTS, *_LISTS)}
     details |= {
@@ -317,7 +319,7 @@ def _make_row(request: AccessRequest) -> dict[str, Any]:
 
 
 def _request_of(row: Any, now_ms: int) -> AccessRequest:
-    """Return the request in a database row. A request that is overdue at `now_ms` is returned as expired."""
+    """Convert a row of the database to a request. A request that is overdue at `now_ms` has the state expired."""
     details = json.loads(row["wish"])
     details["addition"] = _decode_addition(details["addition"])
     details["again"] = tuple(map(_decode_addition, details["again"]))

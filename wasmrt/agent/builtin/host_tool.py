@@ -27,7 +27,7 @@ class Plan(NamedTuple):
     """A planned change."""
 
     shown: str
-    """A description of the change for the approver, with digests of everything that it depends on."""
+    """A description of the change for the approver, with digests of everything that the change depends on."""
     apply: Callable[[ToolContext], Any]
     """Makes exactly this change, and returns JSON data."""
 
@@ -47,11 +47,12 @@ class HostTool(ToolDefaults):
         plan: Used instead of `run` by tools that change the agent's tools or skills: an approver sees the plan of every
             call, and exactly that plan is applied. A remembered approval, a confirmation token or a rule does not
             replace this approval.
-        effects: Reading wasmrt's own folders is not an effect, since only this installation writes there.
+        effects: Reading wasmrt's own folders is not an effect, because only this installation writes to these folders.
         approval: True if every call requires approval, regardless of the operator's rules.
         decide: Returns a refusal of the params, or None. Called before an approval is requested.
-        command: Returns the command with which a user can do the same.
-        untrusted: Returns whether a result contains untrusted text; if it is called with None, whether any result can.
+        command: Returns the command line that does the same as the call.
+        untrusted: Returns whether a result contains untrusted text. Called with None, returns whether any result can
+            contain it.
         versioned: True if an approval may be remembered until wasmrt or the schema changes.
     """
 
@@ -112,7 +113,7 @@ class HostTool(ToolDefaults):
         return None if self.plan is None else self.plan(params).shown
 
     def manual_command(self, params: Any) -> str:
-        """Return the command with which a user can do the same, or an empty string."""
+        """Return the command line that does the same as the call, or an empty string."""
         return "" if self.command is None else self.command(params)
 
     def untrusted_result(self, result: Any) -> bool:

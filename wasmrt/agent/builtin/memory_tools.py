@@ -130,7 +130,7 @@ class _MemoryCalls:
         )
 
     def write(self, params: Params, context: ToolContext) -> dict[str, Any]:
-        """Write a document. The result's labels follow from the tool's effects."""
+        """Write a document. The labels of the result follow from the effects of the tool."""
         content, append = params["content"], params.get("append", True)
         # SECURITY: the memory is stored in a file and can be read in every later conversation.
         refuse_secrets(self._detector, content, params.get("target", ""))
@@ -151,14 +151,14 @@ class _MemoryCalls:
 
 
 def _derive_trust(seen: frozenset[Label] | None) -> Trust:
-    """Return the trust in text written by a conversation with these labels."""
+    """Return the trust in text that a conversation with these labels writes."""
     if seen is None:
         return Trust.UNKNOWN
     return Trust.UNTRUSTED if Label.UNTRUSTED in seen else Trust.TRUSTED
 
 
 def _derive_labels(trusts: Iterable[Trust]) -> tuple[str, ...] | None:
-    """Return the labels of a result, or None if the tool's effects and the operator's settings decide."""
+    """Return the labels of a result, or None if they follow from the tool's effects and the operator's settings."""
     worst = max(trusts, default=Trust.TRUSTED)
     if worst is Trust.UNKNOWN:
         return None
@@ -172,9 +172,10 @@ def _describe_origin(trust: Trust, updated_ms: int) -> dict[str, Any]:
 
 
 def _build_tree(path: str, documents: Iterable[MemoryEntry], depth: int) -> dict[str, Any]:
-    """Return the documents below `path` as a tree of `depth` levels.
+    """Build a tree of `depth` levels from the documents below `path`.
 
-    A folder at the last level shows only the number of its files. `omitted` counts entries beyond the limit.
+    A folder at the last level shows only the number of its files. `omitted` is the number of documents beyond the
+    limit.
     """
     top = "/".join(part for part in path.split("/") if part not in ("", "."))
     root: dict[str, Any] = {"path": top, "entries": []}

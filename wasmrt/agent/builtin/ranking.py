@@ -1,4 +1,4 @@
-"""Rank rows by the words of a query or a question, for `skill_search` and `tool_search`."""
+"""Rank rows by how many words of a query they contain, for `skill_search` and `tool_search`."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _COMMON = frozenset((
 def rank_rows(query: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows whose name or description has at least half of the query's words, the rows with most words first.
 
-    Rows with equally many words are ordered by the words in the name. English endings are ignored, and so are common
-    words unless the query has no others.
+    Rows with equally many words are ordered by the words in the name. English endings are ignored. Common words are
+    ignored if the query has any other words.
     """
     words = dict.fromkeys(_WORD.findall(query.casefold()))
     wanted = [_ENDING.sub("", word) for word in words if word not in _COMMON] or list(words)

@@ -34,11 +34,11 @@ def remove_aliases(names: Names) -> str:
 
 
 def fits(names: Names, patterns: Iterable[str]) -> bool:
-    """Return whether a tool's name or one of its aliases, in any spelling, matches one of the patterns.
+    """Return whether one of the patterns matches a tool's name or one of the tool's aliases, in any spelling.
 
     A pattern without `*` matches every spelling under which a model can call the tool.
     """
-    # SECURITY: a rule under an alias applies to the tool, because a model can call the tool by the alias.
+    # SECURITY: a rule for an alias also applies to the tool, because a model can call the tool by the alias.
     given = (names,) if isinstance(names, str) else names
     spelled = {each for name in given for each in (fold_name(name), fold_name(offered_name(name)))}
     return any(_matches_pattern(one, pattern) for pattern in patterns for one in spelled)
@@ -101,7 +101,7 @@ class Preset:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of the preset's content, in hexadecimal. Every decision by the preset contains this digest."""
+        """BLAKE3 digest of the preset's content, in hexadecimal. Every decision by the preset contains this digest."""
         allowed = [
             self.name,
             self.allow_network,
@@ -134,9 +134,10 @@ class ExfiltrationGuard:
 
 
 def decide_filter(rule: ExternalFilter, names: Names, *, external: bool, offer: Offer | None = None) -> Decision | None:
-    """Decide whether the filter for external tools allows a tool; None if the tool is not external.
+    """Decide whether the filter for external tools allows a tool. The result is None if the tool is not external.
 
-    SECURITY: the operator's settings take precedence over an offer: a list restricts it, and `false` cancels it.
+    SECURITY: the operator's settings take precedence over an offer. `external_allow_list` restricts which offered tools
+    are allowed, and `allow_external = false` denies all of them.
     """
     what, tool = "tool.external_filter", remove_aliases(names)
     if not external:
@@ -170,13 +171,13 @@ def decide_preset(preset: Preset, names: Names, traits: Traits) -> Decision:
         return Decision(False, Reason.NETWORK_NOT_ALLOWED, rule, hint, "tool.network", tool)
     if not preset.allow_write_paths and Effect.WRITE_FILESYSTEM in traits.effects and not traits.enforced:
         hint = append_command("presets.NAME.allow_write_paths", "FOLDER", preset.name)
-        rule = f"the preset {preset.name} allows writing to no folder, and no sandbox enforces that for this tool"
+        rule = f"the preset {preset.name} allows no tool to write files, and no sandbox can stop this tool from writing"
         return Decision(False, Reason.NOT_IN_PRESET, rule, hint, "tool.write_paths", tool)
     return Decision(True, Reason.ALLOWED, f"presets.{preset.name}", None, "tool.allow", tool)
 
 
 def decide_exfiltration(guard: ExfiltrationGuard, names: Names, traits: Traits) -> Decision | None:
-    """Decide whether the guard against exfiltration allows a tool; None if the guard does not apply to the tool."""
+    """Decide whether the guard against exfiltration allows a tool. The result is None if the guard does not apply."""
     what, tool = "tool.exfiltration_guard", remove_aliases(names)
     if not guard.enabled or not traits.network_outbound:
         return None
@@ -188,10 +189,10 @@ def decide_exfiltration(guard: ExfiltrationGuard, names: Names, traits: Traits) 
 
 
 def decide_permission(permission: Permission | None, tool: str, rule: str = "", *, author: str = "") -> Decision | None:
-    """Decide by the permission of the operator's rule, and by the permission that the tool's author set.
+    """Decide whether the operator's permission and the permission set by the tool's author allow a tool.
 
-    A tool is denied if the rule denies it, or if the author denies it and no rule allows it. The result is None if no
-    permission applies.
+    A tool is denied if the operator's rule denies the tool. It is also denied if the author denies it and the
+    operator's rule does not allow it. The result is None if neither denies the tool and the operator has no rule.
 
     SECURITY: an author can only restrict a tool; the value `allow` of `author` has no effect.
     """
@@ -209,5 +210,5 @@ def decide_permission(permission: Permission | None, tool: str, rule: str = "", 
 
 
 def json_digest(value: object) -> str:
-    """Return the BLAKE3 of the JSON text of a value, in hexadecimal."""
+    """Return the BLAKE3 digest of a value's JSON text, in hexadecimal."""
     return blake3(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Flow rules, which require approval depending on the labels of the trace and the provenance of the destinations."""
+"""Flow rules require approval for calls, depending on the trace's labels and the provenance of destinations."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTGOING = _WRITES - {Effect.DELETE_FILESYSTEM, Effect.WRITE_MEMORY}
 _GRAVE = frozenset(
     {Effect.DELETE_FILESYSTEM, Effect.EXECUTE_CODE, Effect.SPAWN_PROCESS, Effect.MODIFY_TOOLS, Effect.CONTROL_DESKTOP}
 )
-"""Effects that destroy, run code, change tools or act as the user. A tool without declared effects has all of them."""
+"""Effects that destroy data, run code, change tools or act as the user. A tool that declares no effects has all."""
 _BOTH = frozenset({Label.UNTRUSTED, Label.PRIVATE})
 _NOT_NAMED = frozenset({Provenance.UNSAID, Provenance.UNTRUSTED})
 
@@ -31,7 +31,7 @@ class FlowAction(StrEnum):
     """The action of a flow rule for matching calls."""
 
     ALLOW = "allow"
-    """Disables the rule."""
+    """The rule is disabled."""
     ASK = "ask"
     REFUSE = "refuse"
 
@@ -47,31 +47,31 @@ class Carries(StrEnum):
     HOST = "host"
     """The call sends a request to a host. The path and the query of the request can carry data, too."""
     ACTION = "action"
-    """The user stated neither the action of the call, nor, unless its effects are grave, one of its destinations."""
+    """The user did not request the call: see `_is_requested`."""
     VALUE = "value"
-    """Any short value of the call has the provenance that the rule lists, or the user named none of them."""
+    """A destination or control has the provenance that the rule lists, or the user named none of these values."""
     HIDDEN = "hidden"
     """A destination is a hidden file, or below a hidden folder or the home folder: `.bashrc`, `~/.ssh/config`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowRule:
-    """A rule for calls with one of `effects`, in a trace with all of `labels`, to a destination with `provenance`."""
+    """A rule for calls that have one of `effects`, if the trace has all `labels` and a destination has `provenance`."""
 
     name: str
     why: str
-    """The reason, as a predicate; the subject is the value of the matching parameters."""
+    """The reason, worded as the rest of a sentence that begins with the matching values."""
     effects: frozenset[Effect]
     labels: frozenset[Label] = frozenset()
     provenance: frozenset[Provenance]
-    """The provenance of the destinations that match; empty for a rule that does not depend on destinations."""
+    """A destination matches if its provenance is listed here. Empty for a rule that does not depend on destinations."""
     carries: Carries = Carries.ANYTHING
     action: FlowAction = FlowAction.ASK
 
     def find_destinations(self, flow: Flow, effects: frozenset[Effect]) -> tuple[Traced, ...] | None:
         """Return the destinations of a call that match the rule, or None if the rule does not apply to the call.
 
-        The result is empty if the rule applies to the call as a whole, not because of a particular destination.
+        The result is empty if the rule applies to the whole call and not because of a particular destination.
         """
         if self.action is FlowAction.ALLOW or not effects & self.effects or not self.labels <= flow.labels:
             return None
@@ -115,9 +115,10 @@ def _has_trusted_destination(flow: Flow) -> bool:
 
 
 def _is_requested(flow: Flow, *, grave: bool) -> bool:
-    """Return whether the user requested a call.
+    """Return whether the user requested a call: stated the call's action, or one of the destinations is trusted.
 
-    SECURITY: for grave effects, the user has to name the object: untrusted text could choose another own object.
+    SECURITY: for grave effects, the user must have stated the action and named every destination. Otherwise, untrusted
+    text could choose a different object of the user.
     """
     if grave:
         return flow.stated and all(each.provenance is Provenance.SAID for each in flow.destinations)
@@ -129,7 +130,7 @@ def _is_unsaid_name(traced: Traced) -> bool:
 
 
 def _is_unsaid_time(traced: Traced) -> bool:
-    """Return whether a value is an unsaid date or time (`Provenance.UNSAID`). It cannot be a recipient or an amount."""
+    """Return whether a value is an unsaid date or time, which cannot be a recipient or an amount."""
     return traced.destination.kind is Kind.TIME and traced.provenance is Provenance.UNSAID
 
 
@@ -215,7 +216,7 @@ class FlowPolicy:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of the rules and settings, in hexadecimal."""
+        """The BLAKE3 digest of the rules and settings, in hexadecimal."""
         rules = [
             [rule.name, sorted(rule.effects), sorted(rule.labels), sorted(rule.provenance), rule.carries, rule.action]
             for rule in self.rules
@@ -291,9 +292,9 @@ def decide_flow(
     automation: bool,
     asking: Container[Carries] = frozenset(Carries),
 ) -> FlowFinding | None:
-    """Return the first rule that denies a call, otherwise the first rule that requires approval, otherwise None.
+    """Return the first rule that denies a call. If none does, return the first that requires approval, or None.
 
-    `asking` are the kinds of rules that can require approval. Rules that deny calls always apply.
+    `asking` lists the kinds of rules that may require approval here. A rule that denies calls always applies.
     """
     asks = None
     for policy in policies:

@@ -1,4 +1,4 @@
-"""A policy and its rules. Their objects are immutable, and compared and hashed by their content."""
+"""A policy and its rules. All these objects are immutable; they are compared and hashed by their content."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class ApproverKind(StrEnum):
     """The kind of approver for calls that require approval."""
 
     AUTO = "auto"
-    """Ask at the terminal if the process has one; otherwise deny the calls."""
+    """Ask at the terminal if the process has a terminal; otherwise deny the calls."""
     TERMINAL = "terminal"
     QUEUE = "queue"
     DENY = "deny"
 
 
 class AccessAction(StrEnum):
-    """The reaction to a component's call that the component's grant does not allow."""
+    """The reaction if a component makes a call that its grant does not allow."""
 
     ASK = "ask"
     """Deny the call, and request access from the user."""
@@ -61,13 +61,13 @@ class ToolRule:
     rate: RateLimitConfig | None = None
     timeout_seconds: float | None = None
     results: frozenset[Label] | None = None
-    """Labels of the tool's results, which replace the labels derived from the tool's effects."""
+    """Labels of the tool's results. They replace the labels that follow from the tool's effects."""
     destinations: tuple[str, ...] | None = None
     """Parameters that determine where data goes or which data is changed; empty if the tool has no destinations."""
     ids: tuple[str, ...] = ()
-    """Parameters, of any tool, that accept identifiers from this tool's results.
+    """Parameters that accept identifiers from this tool's results. The parameters may belong to any tool.
 
-    An identifier stands for the name in the same object of the result.
+    An identifier counts as the name that is in the same JSON object of the result.
     """
     vouched: tuple[str, ...] = ()
     """Members of this tool's results that only the service itself writes. Their values are known destinations."""
@@ -133,7 +133,7 @@ class ToolPolicy:
 
     @property
     def asks_for_access(self) -> bool:
-        """True if denied calls of components result in access requests."""
+        """True if a denied call of a component creates an access request."""
         return self.access is AccessAction.ASK and self.approver is not ApproverKind.DENY
 
     @property
@@ -145,8 +145,8 @@ class ToolPolicy:
         """Return the policy for a call that a user types.
 
         SECURITY: external tools are denied by default, so that agents get only tools that the operator offers to them.
-        The user who types a name has chosen the tool, and agreed to its grant when it was installed. If the operator's
-        file sets `allow_external`, it applies to typed calls, too.
+        A user who types a tool's name has chosen this tool, and agreed to its grant when the tool was installed. If the
+        operator's file sets `allow_external`, it applies to typed calls, too.
         """
         if self.filter.allow_external is not None:
             return self
@@ -154,7 +154,7 @@ class ToolPolicy:
 
     @cached_property
     def digest(self) -> str:
-        """BLAKE3 of the active preset, the filter, guard, rules, flow policy and output limit, in hexadecimal."""
+        """BLAKE3 digest of the active preset, filter, guard, rules, flow policy and output limit, in hexadecimal."""
         rules = [[rule.tool, rule.permission, repr(rule.tightening), repr(rule.rate), rule.timeout_seconds,
                   *_list_flow_settings(rule)] for rule in self.rules]  # fmt: skip
         return json_digest(
@@ -169,11 +169,11 @@ class ToolPolicy:
         )
 
     def iter_rules(self, tool: Names) -> Iterator[ToolRule]:
-        """Return the rules for a tool or one of its aliases, in the order of the policy."""
+        """Yield the rules for a tool or one of its aliases, in the order of the policy."""
         return (rule for rule in self.rules if fits(tool, (rule.tool,)))
 
     def find_restrictions(self, tool: Names) -> TraitRestrictions:
-        """Return the strictest restrictions of the traits in the rules for a tool."""
+        """Return the strictest trait restrictions in the rules for a tool."""
         if not self.rules:
             return NO_TIGHTENING
         found = TraitRestrictions()
@@ -206,9 +206,9 @@ class ToolPolicy:
         return min((rule.timeout_seconds for rule in self.iter_rules(tool) if rule.timeout_seconds), default=None)
 
     def find_result_labels(self, tool: Names) -> frozenset[Label] | None:
-        """Return the union of the result labels of the rules for a tool, or None if no rule sets them.
+        """Return all result labels that the rules for a tool set, or None if no rule sets labels.
 
-        The result is trusted only if every rule that sets labels includes that label.
+        The label `trusted` is included only if every rule that sets labels has it.
         """
         found = [rule.results for rule in self.iter_rules(tool) if rule.results is not None]
         if not found:
@@ -222,17 +222,18 @@ class ToolPolicy:
         return tuple(dict.fromkeys(name for each in found for name in each)) if found else None
 
     def find_id_parameters(self, tool: Names) -> tuple[str, ...]:
-        """Return the parameters that accept identifiers from results of a tool, according to its rules."""
+        """Return the parameters that accept identifiers from a tool's results, according to the rules for this tool."""
         return tuple(dict.fromkeys(name for rule in self.iter_rules(tool) for name in rule.ids))
 
     def find_vouched_members(self, tool: Names) -> tuple[str, ...]:
-        """Return the members of a tool's results that only the service writes, according to its rules."""
+        """Return the members of a tool's results that only the service writes, according to the rules for this tool."""
         return tuple(dict.fromkeys(name for rule in self.iter_rules(tool) for name in rule.vouched))
 
     def warnings(self, *, built_in: Iterable[str] = (), known: Iterable[str] | None = None) -> tuple[str, ...]:
         """Return sentences about settings of the policy that have no effect.
 
-        `built_in` are the names of the built-in tools, `known` the names of all tools, or None if they are unknown.
+        `built_in` contains the names of the built-in tools. `known` contains the names of all tools, or is None if the
+        names are not known.
         """
         names = {fold_name(name) for name in built_in}
         listed = [tool for preset in self.presets.values() for tool in preset.tools]
@@ -249,10 +250,11 @@ class ToolPolicy:
         return tuple(found)
 
     def check_rules(self, namespaces: Iterable[str], known: Iterable[str]) -> None:
-        """Check that each rule in one of the namespaces, such as `files` for `files.move`, matches one of the names.
+        """Check that every rule in one of the namespaces matches a name. The namespace of `files.move` is `files`.
 
         Raises:
-            ConfigurationError: a rule matches no name. It would have no effect, even if it denies a tool.
+            ConfigurationError: a rule matches no name. Such a rule would have no effect, even if it is meant to deny a
+                tool.
         """
         spaces, names = {fold_name(each) for each in namespaces}, tuple(known)
         for rule in self.rules:

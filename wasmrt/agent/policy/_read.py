@@ -39,7 +39,7 @@ _PRESETS = ", ".join(FLOW_PRESETS)
 POLICY_SETTINGS = (
     Setting("tools.preset", "Name of the active preset.", "work"),
     Setting(
-        "tools.max_output_bytes", "Longest answer for models.", 65_536, DEFAULT_OUTPUT_BYTES,
+        "tools.max_output_bytes", "Maximum size of a tool's answer to a model.", 65_536, DEFAULT_OUTPUT_BYTES,
         "bytes",
     ),
     Setting("tools.plugin_dir", "Folder of plugins.", "plugins"),
@@ -47,45 +47,45 @@ POLICY_SETTINGS = (
     Setting(
         "tools.filter.allow_external",
         "Offer all external tools (installed tools, plugins, tools of MCP servers) or none. "
-        "By default, installed tools and tools of MCP servers that a user agreed to.", True,
+        "By default, only installed tools and tools of MCP servers that a user agreed to offer.", True,
     ),
     Setting("tools.filter.external_allow_list", "The only external tools that may be offered.", ["weather"], []),
     Setting("tools.exfiltration_guard.enabled", "Deny tools that can send data.", True, False),
     Setting("tools.exfiltration_guard.allow_tools", "Tools that the guard allows.", ["weather"], []),
-    Setting("tools.exfiltration_guard.blocked_tools", "Has no effect; for files of other programs.", ["curl"]),
-    Setting("tools.rules.NAME.permission", "allow, ask or deny calls of tools that match NAME.", "ask"),
-    Setting("tools.rules.NAME.safety_tier", "Strictest tier of the tools.", "privileged"),
-    Setting("tools.rules.NAME.risk", "Highest risk of the tools: low, medium, high or critical.", "high"),
+    Setting("tools.exfiltration_guard.blocked_tools", "Has no effect; other programs' files have it.", ["curl"]),
+    Setting("tools.rules.NAME.permission", "For calls of tools that match NAME: allow, ask or deny.", "ask"),
+    Setting("tools.rules.NAME.safety_tier", "The tools have at least this tier, such as privileged.", "privileged"),
+    Setting("tools.rules.NAME.risk", "The tools have at least this risk: low, medium, high or critical.", "high"),
     Setting("tools.rules.NAME.confirmation", "When calls require approval.", "always"),
     Setting("tools.rules.NAME.subagent_access", "Access of sub-agents to the tools.", "denied"),
     Setting("tools.rules.NAME.network_outbound", "The tools can send data.", True),
-    Setting("tools.rules.NAME.requests_per_minute", "Calls of one user in a minute.", 10),
-    Setting("tools.rules.NAME.requests_per_hour", "Calls of one user in an hour.", 100),
+    Setting("tools.rules.NAME.requests_per_minute", "Maximum number of calls of one user in a minute.", 10),
+    Setting("tools.rules.NAME.requests_per_hour", "Maximum number of calls of one user in an hour.", 100),
     Setting("tools.rules.NAME.timeout_seconds", "Timeout of a call.", 20.0, unit="seconds"),
     Setting("tools.rules.NAME.results", "Labels of the results.", ["untrusted"]),
     Setting("tools.rules.NAME.destinations", "Parameters that decide where data goes.", ["to"]),
-    Setting("tools.rules.NAME.ids", "Parameters that accept identifiers from the results.", ["id"]),
-    Setting("tools.rules.NAME.vouched", "Members of the results that only the service writes.", ["address"]),
+    Setting("tools.rules.NAME.ids", "Parameters that accept identifiers from the tools' results.", ["id"]),
+    Setting("tools.rules.NAME.vouched", "Members of the tools' results that only the service writes.", ["address"]),
     Setting("tools.flows.preset", f"Preset of the flow rules: {_PRESETS}.", "careful"),
     Setting("tools.flows.known", "Destinations that the flow rules always allow.", ["ann@example.com"]),
-    Setting("tools.flows.automation", "Deny instead of asking, for jobs without a user.", True),
+    Setting("tools.flows.automation", "For jobs without a user: deny calls that would require approval.", True),
     Setting("tools.flows.files_untrusted", "Treat the content of files as untrusted.", True),
-    Setting("tools.flows.rules.NAME", "allow, ask or deny.", "ask"),
-    Setting("tools.flows.rules.NAME.effects", "Effects to which your rule applies.", ["network"]),
-    Setting("tools.flows.rules.NAME.labels", "Labels to which it applies.", ["private"]),
-    Setting("tools.flows.rules.NAME.provenance", "Origins to which it applies.", ["untrusted"]),
-    Setting("tools.flows.rules.NAME.carries", "Content to which it applies.", "private"),
-    Setting("tools.flows.rules.NAME.action", "Its action: allow, ask or deny.", "ask"),
+    Setting("tools.flows.rules.NAME", "The action of this built-in rule: allow, ask or deny.", "ask"),
+    Setting("tools.flows.rules.NAME.effects", "Your rule applies to calls with one of these effects.", ["network"]),
+    Setting("tools.flows.rules.NAME.labels", "The rule applies in conversations with all these labels.", ["private"]),
+    Setting("tools.flows.rules.NAME.provenance", "The rule applies to these origins of destinations.", ["untrusted"]),
+    Setting("tools.flows.rules.NAME.carries", "The rule applies to calls with this kind of content.", "private"),
+    Setting("tools.flows.rules.NAME.action", "The action of the rule: allow, ask or deny.", "ask"),
     Setting("presets.NAME.tools", "Tools of the preset; * matches any text.", ["read_*"], []),
     Setting("presets.NAME.allow_network", "Allow the network.", True, False),
-    Setting("presets.NAME.allow_write_paths", "Folders that its tools may write.", ["out"], []),
+    Setting("presets.NAME.allow_write_paths", "Folders that tools may write to.", ["out"], []),
     Setting("presets.NAME.read_only", "Only allow reading.", True, False),
     Setting("presets.NAME.flows", f"Preset of the flow rules: {_PRESETS}.", "careful"),
-    Setting("approvals.approver", "auto, terminal, queue or deny.", "queue", "auto"),
+    Setting("approvals.approver", "How requests are answered: auto, terminal, queue or deny.", "queue", "auto"),
     Setting(
         "approvals.timeout_seconds", "Time after which a request is denied.", 60.0, DEFAULT_APPROVAL_SECONDS, "seconds",
     ),
-    Setting("approvals.access", "Denials of components become access requests: ask or deny.", "deny", "ask"),
+    Setting("approvals.access", "If a grant does not allow a call: ask the user for access, or deny.", "deny", "ask"),
     Setting("approvals.notify", "Show a desktop notification for each new request.", True, False),
 )  # fmt: skip
 
@@ -160,9 +160,9 @@ _BLOCKED_TOOLS = (
 
 
 def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) -> ToolPolicy:
-    """Return the policy of a parsed configuration file, and append the errors in the file to `mistakes`.
+    """Read the policy in a parsed configuration file, and append the errors in the file to `mistakes`.
 
-    Relative paths refer to `folder`, the directory of the file.
+    Relative paths begin at `folder`, the directory of the file.
     """
     before = len(mistakes)
     tools = dict(tree["tools"]) if isinstance(tree.get("tools"), dict) else {}
@@ -198,7 +198,7 @@ def read_policy(tree: Mapping[str, Any], folder: Path, mistakes: list[Mistake]) 
             unsafe_native_plugins=own.get("unsafe_native_plugins", False),
             notes=notes,
         )
-    except ConfigurationError as error:  # the values were checked before, so only the active preset can be unknown
+    except ConfigurationError as error:  # an unknown active preset is the only error not yet found
         mistakes.append(Mistake("tools.preset", error.message, error.hint))
         return ToolPolicy()
 
@@ -263,9 +263,9 @@ def _read_rule(name: str, table: Any, mistakes: list[Mistake]) -> ToolRule:
 
 
 def _read_flows(tree: Any, mistakes: list[Mistake]) -> FlowPolicy | None:
-    """Return the flow policy of a parsed section, or None without a section; append the errors to `mistakes`.
+    """Read the flow policy in a parsed section; None if there is no section. Append the errors to `mistakes`.
 
-    A missing key has its value in the preset.
+    A key that the section lacks has its value from the preset.
     """
     if tree is None:
         return None

@@ -65,7 +65,7 @@ class Flag:
 
 
 class PolicyAction(StrEnum):
-    """The treatment of a threat, from the weakest to the strictest."""
+    """The actions that can be taken for a threat, from the weakest to the strictest."""
 
     WARN = "warn"
     SANITIZE = "sanitize"
@@ -134,14 +134,14 @@ _WRAPPER = re.compile(r"<(?:\s{0,4096}(?:/\s{0,4096})?tool_output|\s{4096}|\s{0,
 _ANY = re.compile(
     f"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200c-\u206f\ufe00-\ufe0f{_INVISIBLE}\U000e0000-\U000e0fff]|<|[][]"
 )
-"""Every match of the patterns above contains one of these characters, so most texts need no other check."""
+"""Every match of the patterns above contains one of these characters. Most texts have none, and need no other check."""
 
 
 _STEP_CHARS = 16 * KIB
 _MAX_TEMPLATE_CHARS = 1 * KIB
 """Maximum length of a match of `_TEMPLATE`."""
 _MAX_MATCH_CHARS = 16 * KIB
-"""A longer terminal sequence is removed up to here; the rest is treated as text."""
+"""Maximum length of a match of the other patterns. The rest of a longer terminal sequence is treated as text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,9 +194,10 @@ def protect_wrapper(text: str) -> str:
 
 
 def _replace_in_steps(pattern: re.Pattern[str], by: str | Callable[[re.Match[str]], str], text: str) -> tuple[str, int]:
-    """Return the text with all matches replaced, and their number; a match has at most `_MAX_MATCH_CHARS`.
+    """Replace all matches in a text. Return the new text and the number of matches.
 
-    SECURITY: an expression is one C call that holds the GIL, so it is applied to a part of the text at a time.
+    SECURITY: a search with a regular expression is one C call that holds the GIL, so only a part of the text is
+    searched at a time. A match is not longer than `_MAX_TEMPLATE_CHARS` or `_MAX_MATCH_CHARS`.
     """
     kept: list[str] = []
     longest = _MAX_TEMPLATE_CHARS if pattern is _TEMPLATE else _MAX_MATCH_CHARS
@@ -215,7 +216,7 @@ def _replace_in_steps(pattern: re.Pattern[str], by: str | Callable[[re.Match[str
 
 
 def _defuse(match: re.Match[str]) -> str:
-    """Return a control token in a form that people can read, but that no tokenizer recognizes as the token."""
+    """Change a control token so that people can read it, but no tokenizer recognizes it."""
     marker = match.group()
     if marker.startswith("]"):
         marker = "&#93;" + marker[1:]

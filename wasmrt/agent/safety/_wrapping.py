@@ -25,9 +25,10 @@ MAX_MODEL_OUTPUT_BYTES = 16 * KIB
 
 
 def truncate(text: str, limit: int = MAX_MODEL_OUTPUT_BYTES) -> tuple[str, bool]:
-    """Cut a text to `limit` bytes of UTF-8 at a character boundary, and add a notice. Return whether it was cut.
+    """Cut a text to `limit` bytes of UTF-8, between two characters, and add a notice. Also return whether it was cut.
 
-    If possible, JSON text remains valid JSON: its lists and strings are shortened, with the number of omitted items.
+    If possible, JSON text remains valid JSON: long lists, objects and strings are shortened, and the number of omitted
+    items is added.
 
     SECURITY: scan a text before it is truncated. A scan would not recognize a secret that was cut.
     """
@@ -39,9 +40,9 @@ def truncate(text: str, limit: int = MAX_MODEL_OUTPUT_BYTES) -> tuple[str, bool]
 
 
 _SHAPES = ((256, 2048), (64, 1024), (32, 512), (16, 256), (8, 128), (4, 64), (2, 32))
-"""Pairs of the maximum number of entries in a list or object, and of characters in a string.
+"""Each pair has the maximum number of entries in a list or object, and of characters in a string.
 
-The first pair for which the JSON text is small enough is used.
+JSON text is shortened with the first pair for which it becomes small enough.
 """
 _MAX_DEPTH = 64
 
@@ -102,9 +103,9 @@ def wrap_tool_output(
 ) -> WrappedOutput:
     """Validate, sanitize, redact and truncate a tool's output, and wrap it for a model.
 
-    `redact` is always called. It replaces the secrets in a text, or raises an error to withhold the text. Pass
-    `requires_sanitization=False` for tools that return the agent's own text. The wrapper and the truncation notice are
-    not included in `max_output_bytes`.
+    `redact` is always called. The function replaces the secrets in a text, or raises an error to withhold the text.
+    Pass `requires_sanitization=False` for tools that return the agent's own text. The wrapper and the truncation notice
+    are not included in `max_output_bytes`.
 
     Raises:
         LeakError: the policy blocks a threat that the output contains.
@@ -125,7 +126,7 @@ def wrap_tool_output(
     _enforce_policy(policy, flags, name)
     text, truncated = truncate(redact(cleaned.text), max_output_bytes)
     if truncated:
-        # SECURITY: truncating JSON parses and writes it again, which replaces escapes by the characters themselves.
+        # SECURITY: truncating JSON parses and rewrites the text, which replaces escapes by the characters themselves.
         text = Validator().validate(text).text
         text = redact(Sanitizer(policy).sanitize(text).text if requires_sanitization else protect_wrapper(text))
     sanitized = "true" if requires_sanitization else "false"

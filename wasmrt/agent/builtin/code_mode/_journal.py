@@ -15,7 +15,7 @@ from wasmrt.core.files import UnfitFileError, create_file, find_unfitness, open_
 from wasmrt.core.limits import CODE_RUN_SECONDS, MAX_CODE_RUN_BYTES, MAX_CODE_RUNS
 
 USER_CHARS = 16
-"""Length of the part of a journal's name that identifies the user."""
+"""Number of characters of a journal's name that identify the user."""
 MAX_JOURNAL_BYTES = 4 * MAX_CODE_RUN_BYTES
 
 
@@ -23,14 +23,14 @@ class Journal(Protocol):
     """The journal of one run: lines of JSON. Only the process that has opened it can change it."""
 
     def open(self) -> bytes | None:
-        """Take the run and return its lines, or None if it is not stored.
+        """Lock the run for this process and return its lines, or None if the run is not stored.
 
         Raises:
-            RunReplayError: another call is using it, or it cannot be read.
+            RunReplayError: another call is using the run, or the journal cannot be read.
         """
 
     def create(self, data: bytes) -> None:
-        """Store the first lines of a run, and take the run.
+        """Store the first lines of a run, and lock the run for this process.
 
         Raises:
             RunReplayError: another call runs the same program, or the user has too many suspended runs.
@@ -40,14 +40,14 @@ class Journal(Protocol):
         """Store one more line durably.
 
         Raises:
-            RunReplayError: it cannot be stored, or this process no longer holds the run.
+            RunReplayError: the line cannot be stored, or this process no longer has the lock.
         """
 
     def remove(self) -> None:
         """Delete the run."""
 
     def close(self) -> None:
-        """Let other processes take the run."""
+        """Unlock the run for other processes."""
 
 
 class Journals(Protocol):
@@ -198,7 +198,7 @@ def active_error() -> RunReplayError:
 
 
 def too_many_error() -> RunReplayError:
-    """Return the error for one suspended run too many of a user. None is removed automatically."""
+    """Return the error for a user who has the maximum number of suspended runs. No run is removed automatically."""
     return RunReplayError(
         f"this user already has {MAX_CODE_RUNS} suspended programs, the maximum", code="too-many-runs",
         hint="answer their requests, or drop programs: wasmrt approvals list, and wasmrt approvals forget",

@@ -1,4 +1,4 @@
-"""Suspended runs of programs, each stored in a journal, from which the same program is continued by replay.
+"""Suspended runs of programs. Each run is stored in a journal; a replay of the journal continues the program.
 
 A run is stored from the first call that requires an approval. Each later call is recorded before it is made and after
 it returns, so that a call is not repeated if the process ends in between. A run belongs to one user, one conversation
@@ -44,9 +44,9 @@ class Answered(NamedTuple):
     code: str = ""
     message: str = ""
     labels: tuple[str, ...] | None = None
-    """The labels that the tool set on its result."""
+    """The labels that the tool set for the result."""
     left: tuple[str, str] | None = None
-    """If the tool has a session: its name, and the digest of the session's state after the call."""
+    """If the tool has a session, the tool's name and the digest of the session's state after the call."""
 
 
 class Run:
@@ -64,7 +64,7 @@ class Run:
         self._id = call_id
         self._passes = 0
         self._given = 0
-        """Number of recorded answers that this pass replays without making a call."""
+        """Number of recorded answers with which this pass began."""
 
     @property
     def circumstances(self) -> dict[str, int]:
@@ -101,10 +101,10 @@ class Run:
         return None
 
     def check_left(self, tool: str, state: str) -> None:
-        """Check that a tool's session is as the program left it, before the program's next call to the tool.
+        """Check, before the program's next call to a tool, that the tool's session is as the program left it.
 
-        SECURITY: replayed calls are not repeated, but the next call may depend on their state, such as the current
-        directory of a shell.
+        SECURITY: recorded calls are not made again, but the next call may depend on the state that they left, such as
+        the current directory of a shell.
 
         Raises:
             RunReplayError: the session has changed.
@@ -118,7 +118,7 @@ class Run:
             raise RunReplayError(problem, code="run-session-changed", hint=_START_NEW)
 
     def begin(self, asked: str, *, reads: bool) -> None:
-        """Record that the next call starts; `reads` means that it can be repeated safely."""
+        """Record that the next call starts. If `reads` is true, the call can be repeated safely."""
         if self._stored:
             self._write({"begun": {"asked": asked, "reads": reads}})
 
@@ -194,7 +194,7 @@ class Run:
             # SECURITY: check the owner in the content, too, not only in the journal's name.
             if (head["version"], head["owner"]) != (VERSION, self._owner):
                 raise ValueError("different version or owner")
-            if not _ID.match(head["id"]):  # it becomes part of call IDs
+            if not _ID.match(head["id"]):  # the ID becomes part of call IDs
                 raise ValueError("invalid ID")
             self._id, self._passes = head["id"], int(head["passes"])
             self.seed, self.start_ms = int(head["seed"]), int(head["start_ms"])

@@ -44,7 +44,7 @@ class JournalTable:
         self._thread: threading.Thread | None = None
 
     def hold(self, owner: str) -> None:
-        """Renew the leases of an owner from now on. A lost lease is noticed by the next `append`."""
+        """Renew the leases of an owner from now on. If a lease is lost, the next `append` fails."""
         with self._lock:
             self._held.add(owner)
             if self._thread is None or not self._thread.is_alive():
@@ -52,12 +52,12 @@ class JournalTable:
                 self._thread.start()
 
     def release(self, owner: str) -> None:
-        """Stop renewing."""
+        """Stop renewing the leases of an owner."""
         with self._lock:
             self._held.discard(owner)
 
     def _renew(self) -> None:
-        """Renew the leases while this process holds any."""
+        """Renew the leases of this process until it holds none."""
         pause = threading.Event()
         while not pause.wait(self.leases.seconds / 3):
             with self._lock:
@@ -150,7 +150,7 @@ class JournalRows:
             db.execute("UPDATE runs SET changed_ms = ? WHERE id = ?", (self._table.leases.now_ms(db), self._name))
 
     def remove(self) -> None:
-        """Delete the rows, unless another host has taken the run."""
+        """Delete the rows if no other host has taken the run."""
         if not self._owner:
             return
         with self._table.database.writing() as db:

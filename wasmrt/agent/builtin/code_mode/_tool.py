@@ -41,7 +41,7 @@ class CodeTool(ToolDefaults):
     description = _DESCRIPTION
     timeout_seconds = CODE_LIMITS.timeout_seconds
     ends_at_deadline = True
-    """The interpreter's own deadline ends it."""
+    """The interpreter's own deadline ends the call."""
     runs_programs = True
     in_programs = False
     destinations = ()

@@ -62,4 +62,4 @@ def _read_run(name: str, data: bytes | None, changed_ms: int) -> WaitingRun:
         calls = sum("answered" in line for line in rest)
         return WaitingRun(head["id"], user, trace, last.get("waits", ""), calls, int(head["start_ms"]), expires_ms)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return WaitingRun(name, "", "", "", 0, 0, expires_ms)  # it counts towards the limit of suspended runs
+        return WaitingRun(name, "", "", "", 0, 0, expires_ms)  # the run counts towards the limit of suspended runs

@@ -18,9 +18,10 @@ _next_at = 0.0
 
 
 def announce_request(headline: str) -> None:
-    """Show a notification for a new request, without waiting for it. Of requests in quick succession, show the first.
+    """Show a notification for a new request in the background.
 
-    A failure is logged: the request waits in any case.
+    If several requests arrive in quick succession, only the first is shown. A failure is only logged, because the
+    request waits for an answer in any case.
     """
     global _next_at
     with _lock:

@@ -32,7 +32,7 @@ class Application(NamedTuple):
 
 
 def find_application(app: str) -> Application:
-    """Return an application by the ID of its desktop entry.
+    """Find an application by the ID of its desktop entry.
 
     Raises:
         ToolError: the entry does not exist, or does not describe a graphical application.
@@ -51,10 +51,10 @@ def find_application(app: str) -> Application:
 
 
 def open_application(application: Application) -> None:
-    """Start an application, which keeps running after the call.
+    """Start an application. It keeps running after the call.
 
     Raises:
-        ToolError: there is no desktop, or the application exited at once with an error.
+        ToolError: there is no desktop, or the application exited immediately with an error.
     """
     if not (os.environ.get("WAYLAND_DISPLAY") or os.environ.get("DISPLAY")):
         raise no_desktop_error(
@@ -88,9 +88,9 @@ def _read_entry(app: str, text: str) -> Application:
 
 
 def _read_exec_arguments(app: str, line: str, name: str) -> tuple[str, ...]:
-    """Return the arguments of an Exec line, without a shell. Field codes for files and URLs are removed."""
+    """Split an Exec line into arguments, without a shell. Field codes for files and URLs are removed."""
     found: list[str] = []
-    line = line.replace("\\\\", "\\")  # undo the escaping of strings in the file; quotes have their own escaping
+    line = line.replace("\\\\", "\\")  # undo the escapes of the file format; text in quotes has additional escapes
     for match in _WORD.finditer(line):
         quoted, plain = match.groups()
         if plain is not None and _RESERVED.search(plain):

@@ -1,7 +1,8 @@
-"""Open a page in a real browser without network access: every request goes through the gateway, or is refused.
+"""Open a page in a real browser without network access. Each request of the page goes to the gateway or is refused.
 
-SECURITY: Chromium runs confined, without sockets, the user's files or the environment. It resolves no names and opens
-no connections, so no redirect, DNS rebinding, WebSocket or browser bug can reach a host that the gateway refuses.
+SECURITY: Chromium runs confined, without sockets, the user's files or environment variables. Chromium resolves no names
+and opens no connections. Therefore no redirect, DNS rebinding, WebSocket or browser bug can reach a host that the
+gateway refuses.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ _CACHED = "ms-playwright/chromium_headless_shell-*/*/*headless*shell"
 _FONTS = ("/etc/fonts", "/var/cache/fontconfig", "/etc/chromium.d", "/usr/share/fonts")
 _REDIRECTS = (301, 302, 303, 307, 308)
 _HIDDEN_HEADERS = ("alt-svc", "link", "refresh", "location")
-"""Headers with other addresses, which the browser could connect to or preload."""
+"""Response headers with addresses that the browser could connect to or preload."""
 _MAX_REDIRECTS = 5
 _MAX_REFUSED = 20
 _GET = ("GET",)
 _RATE = RateLimitConfig(requests_per_minute=5 * MAX_PAGE_REQUESTS, requests_per_hour=50 * MAX_PAGE_REQUESTS)
-"""Rate limit of a page's requests. The registry limits the rate of calls."""
+"""Rate limit for the requests of a page. The registry separately limits the rate of calls."""
 
 
 class Refused(NamedTuple):
@@ -58,7 +59,7 @@ class BrowserExitedError(ToolError):
 
 
 class PageTraffic:
-    """The requests of one page, limited by the gateway's checks and by the limits of a page."""
+    """Sends the requests of one page, within the gateway's checks and the limits for a page."""
 
     def __init__(self, gateway: EgressGateway, hosts: tuple[str, ...], url: str, context: ToolContext) -> None:
         self._gateway = gateway
@@ -70,20 +71,20 @@ class PageTraffic:
         self.refused: list[Refused] = []
         self.moved_to: str | None = None
         self.denied: Decision | None = None
-        """The refusal of the page itself."""
+        """The decision that refused the page itself, if the gateway refused it."""
 
     def within(self, lifetime: Lifetime) -> PageTraffic:
-        """Limit every request to the lifetime of a call."""
+        """End every request when the lifetime of a call ends."""
         self._call.deadline, self._call.cancelled = lifetime.deadline, lifetime.cancelled
         return self
 
     @property
     def has_requests(self) -> bool:
-        """True after the first request of the page."""
+        """True after the page has made its first request."""
         return bool(self._requests or self.refused)
 
     def answer(self, asked: dict[str, Any]) -> dict[str, Any]:
-        """Return the answer to one request: a response, a redirect of the page, or an empty object if it is refused."""
+        """Answer one request: with a response, a redirect of the page, or an empty object if the request is refused."""
         url, method, top = str(asked.get("request", "")), str(asked.get("method", "")), asked.get("top") is True
         if asked.get("window") is True:
             return self._refuse_request(url, "pages cannot open windows")
@@ -104,7 +105,7 @@ class PageTraffic:
             self._requests += 1
             if self._requests > MAX_PAGE_REQUESTS:
                 return self._refuse_request(url, f"more than {MAX_PAGE_REQUESTS} requests")
-            # SECURITY: use the guest's interface, which scans for secrets and removes cookies: a model wrote the URL.
+            # SECURITY: a model wrote the URL. The interface for guests scans for secrets and removes cookies.
             with self._gateway.open(self._call, HttpRequest("GET", url), face=Face.GUEST) as response:
                 location = {name.lower(): value for name, value in response.headers}.get("location")
                 if response.status in _REDIRECTS and location:
@@ -136,7 +137,7 @@ class PageTraffic:
 
 
 def page_grant(hosts: tuple[str, ...]) -> Capabilities:
-    """Return the grant of a page: GET requests to every public host, or to the operator's hosts if configured."""
+    """Create the grant of a page: GET requests to the operator's hosts, or to all public hosts by default."""
     allowed = tuple(map(read_host, hosts)) or (EndpointPattern.any_public_host().with_methods(*_GET),)
     http = HttpCapability(
         allowlist=allowed, max_response_bytes=MAX_PAGE_PART_BYTES, timeout_seconds=PAGE_SECONDS, rate_limit=_RATE
@@ -223,10 +224,10 @@ def _make_command(browser: Path, home: str, env: dict[str, str]) -> Command:
 
 
 def _serve_page(browsing: Conversation, traffic: PageTraffic) -> dict[str, Any]:
-    """Answer the requests of the page until it is loaded; return the browser's last line.
+    """Answer the requests of the page until the page is loaded. Return the browser's last line.
 
     Raises:
-        BrowserExitedError: there is no such line.
+        BrowserExitedError: the browser exited without a last line.
     """
     while (line := browsing.receive()) is not None:
         if "request" in line:

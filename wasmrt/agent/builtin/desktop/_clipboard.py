@@ -13,13 +13,13 @@ from wasmrt.core.lifetime import Lifetime
 from wasmrt.core.limits import MAX_CLIPBOARD_BYTES
 
 _EMPTY = ("not available", "no selection", "nothing is copied", "no suitable type")
-"""Parts of the programs' error messages if the clipboard has no text."""
+"""Each is part of the error message of a clipboard program if the clipboard has no text."""
 _WRITE_SECONDS = 10.0
 _POLL_SECONDS = 0.02
 
 
 class Program(NamedTuple):
-    """The commands that read and write a clipboard."""
+    """The commands of a program that reads and writes the clipboard."""
 
     read: tuple[str, ...]
     write: tuple[str, ...]
@@ -57,7 +57,8 @@ def write_clipboard(text: str, lifetime: Lifetime | None) -> None:
         InvalidParametersError: the text contains control characters, or is too long.
         ToolError: there is no desktop or no clipboard program, or the text could not be read back in time.
     """
-    # SECURITY: pasted into a terminal, control characters are typed; an escape sequence can end a bracketed paste.
+    # SECURITY: a terminal handles pasted control characters as if they were typed, and an escape sequence can end
+    # a bracketed paste.
     if any((ord(each) < 32 and each not in "\n\t") or 0x7F <= ord(each) < 0xA0 for each in text):
         hint = "remove all control characters except line feeds and tabs"
         raise InvalidParametersError("the text contains control characters", hint=hint)
@@ -71,19 +72,19 @@ def write_clipboard(text: str, lifetime: Lifetime | None) -> None:
     argv = find_clipboard().write
     if (code := start_with_input(argv, data)) != 0:
         raise _clipboard_error(argv[0], f"exit code {code}")
-    if sys.platform != "darwin":  # pbcopy returns after the pasteboard has the text
+    if sys.platform != "darwin":  # pbcopy exits after the clipboard has the text, so no wait is needed
         _wait_until_written(text, lifetime)
 
 
 def _wait_until_written(text: str, lifetime: Lifetime | None) -> None:
-    """Wait until the clipboard has the text: a program such as xclip can return before it owns the selection."""
+    """Wait until the clipboard has the text. A program such as xclip can exit before the clipboard has it."""
     time_limit = Lifetime(_WRITE_SECONDS, within=lifetime)
     problem = "it has a different text"
     while not time_limit.is_over:
         try:
             if read_clipboard(time_limit) == text:
                 return
-        except DeadlineExceededError:  # raised by the last read; the errors of earlier reads explain more
+        except DeadlineExceededError:  # this error is of the last read; errors of earlier reads explain more
             break
         except ToolError as error:  # for example, the previous text is too large, or its owner has just exited
             problem = error.message

@@ -1,8 +1,8 @@
-"""The tools that use the desktop: windows.focus, keyboard.type, keyboard.press and the tools of the mouse.
+"""The tools that send input to the desktop: windows.focus, keyboard.type, keyboard.press and the mouse tools.
 
-SECURITY: a key or a click can do everything that the user can do, also approve a request of this agent in another
-window. So each call is a plan: the approver sees the window, its title and what is typed, no rule or remembered answer
-replaces this approval, and input is sent only if the same window is still there.
+SECURITY: a key or a click can do anything that the user can do, even approve this agent's requests in another window.
+Therefore each call requires its own approval (`Plan`), which shows the window, its title and the typed text. No rule or
+remembered answer replaces this approval. Input is sent only if the same window is still there.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from wasmrt.runtime.context import ToolContext
 _COORDINATE = {"type": "integer", "minimum": 0, "maximum": MAX_SCREEN_COORDINATE}
 _POINT = {
     "x": _COORDINATE | {"description": "Pixels from the left edge of the window, or of the screen without a window."},
-    "y": _COORDINATE | {"description": "Pixels from its upper edge."},
-    "window": WINDOW | {"description": "The ID of a window, from windows.list. It is focused first."},
+    "y": _COORDINATE | {"description": "Pixels from the upper edge of the window, or of the screen without a window."},
+    "window": WINDOW | {"description": "The ID of a window, from windows.list. The window is focused first."},
 }
 _BUTTON = {"type": "string", "enum": list(BUTTONS), "description": "left by default."}
 _COUNT = {"type": "integer", "minimum": 1, "maximum": MAX_INPUT_REPEATS, "description": "1 by default."}
 _DRAG_STEPS = 8
 _NO_LABELS = OwnTerms(labels=())
-"""Labels of results that say only that the input was sent."""
+"""Labels for results that only confirm that the input was sent."""
 Step = tuple[str | int, ...]
 
 
 def control_tool(name: str) -> HostTool:
-    """Return a tool by name."""
+    """Create a tool by name."""
     description, properties, required, plan = _TOOLS[name]
     return HostTool(
         name, description, properties, plan=plan, required=required, in_programs=False, own=_NO_LABELS,
@@ -54,7 +54,7 @@ def _plan_focus(params: Params) -> Plan:
 
 def _plan_typing(params: Params) -> Plan:
     text = params["text"]
-    # SECURITY: an escape sequence or a control character can run an action of a program that shows no text.
+    # SECURITY: an escape sequence or a control character can start an action of the program without visible text.
     if any((ord(each) < 32 and each not in "\n\t") or 0x7F <= ord(each) < 0xA0 for each in text):
         hint = "remove all control characters except line feeds and tabs, or use keyboard.press"
         raise InvalidParametersError("the text contains control characters", hint=hint)
@@ -105,7 +105,7 @@ def _plan_drag(params: Params) -> Plan:
 
 
 class _Target:
-    """A point of the screen, and the window that gets the input there."""
+    """A point of the screen, and the window that gets the input at this point."""
 
     def __init__(self, params: Params, x: str, y: str, window: Window | None = None) -> None:
         self.focus = 0
@@ -125,16 +125,16 @@ class _Target:
 
     @property
     def move(self) -> Step:
-        """The step that moves the mouse to the point."""
+        """The event that moves the mouse to the point."""
         return "move", *self.at
 
     @property
     def shown(self) -> str:
-        """The point for an approver."""
+        """A description of the point for the approver."""
         return f"{self.at[0]}, {self.at[1]} in {self.window.shown}"
 
     def plan(self, shown: str, batches: Sequence[Sequence[Step]], *others: _Target) -> Plan:
-        """Return a plan of mouse input. It is refused if a window has changed or no longer contains its point."""
+        """Plan mouse input. The input is refused if a window has changed or no longer contains its point."""
         targets = [(*each.at, each.window.number) for each in (self, *others)]
         return _plan(shown, "mouse", focus=self.focus, targets=targets, batches=batches)
 
@@ -157,9 +157,9 @@ def _format_times(count: int) -> str:
 
 _MOUSE = ("x", "y")
 _TOOLS: Mapping[str, tuple[str, dict[str, Any], Sequence[str], Callable[[Params], Plan]]] = {
-    "windows.focus": ("Raise a window and give it the keyboard.", {"window": WINDOW}, ["window"], _plan_focus),
+    "windows.focus": ("Raise a window and give it the keyboard focus.", {"window": WINDOW}, ["window"], _plan_focus),
     "keyboard.type": (
-        "Type a text into a window, which is focused first.",
+        "Focus a window and type a text into it.",
         {
             "window": WINDOW,
             "text": {
@@ -170,7 +170,7 @@ _TOOLS: Mapping[str, tuple[str, dict[str, Any], Sequence[str], Callable[[Params]
         ["window", "text"], _plan_typing,
     ),
     "keyboard.press": (
-        "Press a key, or keys together, in a window, which is focused first.",
+        "Focus a window and press a key, or several keys together.",
         {
             "window": WINDOW,
             "keys": {"type": "string", "minLength": 1, "maxLength": 64, "description": "For example ctrl+shift+t."},

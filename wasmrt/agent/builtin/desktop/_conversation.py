@@ -1,4 +1,4 @@
-"""Exchange of JSON lines with a confined program, which ends with its call."""
+"""Exchange JSON lines with a confined program, which is ended when its call ends."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from wasmrt.sandbox.isolation.programs import end_group
 
 _CHUNK = 64 * 1024
 _POLL_SECONDS = 0.05
-"""Interval at which cancellation is checked."""
+"""Seconds between two checks whether the call was cancelled."""
 _MAX_LINE = 1 * MIB
 
 
@@ -37,7 +37,7 @@ class Conversation:
 
     @property
     def stderr(self) -> str:
-        """The end of its standard error."""
+        """The last part of the program's standard error."""
         return self._stderr.decode("utf-8", "replace")
 
     def send(self, line: dict[str, Any]) -> None:
@@ -82,7 +82,7 @@ class Conversation:
         return found
 
     def _wait(self, writing: int | None) -> None:
-        """Wait until `writing` is writable, or until output is available if it is None. Also read standard error."""
+        """Wait until the descriptor `writing` is writable, or until output is available if `writing` is None."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._stderr_fd, selectors.EVENT_READ)
             if writing is None:
@@ -104,7 +104,7 @@ class Conversation:
 
 @contextmanager
 def start_conversation(command: Command, cwd: str, lifetime: Lifetime) -> Iterator[Conversation]:
-    """Start a program; when the context ends, all its processes are ended.
+    """Start a program. All processes of the program are ended when the context ends.
 
     Raises:
         OSError: the program cannot be started.

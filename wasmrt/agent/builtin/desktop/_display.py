@@ -1,4 +1,4 @@
-"""Ask a separate program about the user's display, or to use its mouse and keyboard."""
+"""Use the display, mouse and keyboard of the user through a separate program."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Window(NamedTuple):
 
     @property
     def shown(self) -> str:
-        """A line that names the window. Its title is the text of another program."""
+        """A line that describes the window. The title is untrusted text of another program."""
         if self.is_root:
             return "the desktop, outside of all windows"
         title = json.dumps(self.title, ensure_ascii=False) if self.title else "without a title"
@@ -51,7 +51,7 @@ def find_display() -> str:
         ToolError: there is no X11 display, or python-xlib is not installed.
     """
     if os.environ.get("WAYLAND_DISPLAY"):
-        # SECURITY: XWayland's windows are only some of the desktop's, so a preview could name the wrong one.
+        # SECURITY: XWayland has only some windows of the desktop, so a preview could name the wrong window.
         raise no_desktop_error(
             "Wayland does not let programs list windows, or use the mouse and the keyboard", "log in to an X11 session"
         )
@@ -66,10 +66,10 @@ def find_display() -> str:
 
 
 def ask_display(lifetime: Lifetime | None, do: str, **request: Any) -> dict[str, Any]:
-    """Return the display's answer to a request.
+    """Send a request to the display program, and return its answer.
 
     Raises:
-        ToolError: there is no display, or it refused or failed.
+        ToolError: there is no display, or the program refused the request or failed.
     """
     folders = [str(_LIBRARY), find_display()]
     ran = run(
@@ -89,7 +89,7 @@ def ask_display(lifetime: Lifetime | None, do: str, **request: Any) -> dict[str,
 
 
 def read_window(row: dict[str, Any]) -> Window:
-    """Return a window of an answer, with a printable title."""
+    """Read a window from an answer, and make its title printable."""
     return Window(
         row["window"], printable_line(row["title"]), printable_line(row["class"]), row["x"], row["y"], row["width"],
         row["height"], bool(row.get("root")),

@@ -1,4 +1,4 @@
-"""Names of keys and buttons, and the X11 names or numbers for them (X11/keysymdef.h)."""
+"""Names of keys and mouse buttons, with their names or numbers in X11 (X11/keysymdef.h)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KEYS = {
 
 
 def read_keys(text: str) -> tuple[str, ...]:
-    """Return the X11 names of a combination such as `ctrl+shift+t`: modifiers first, then one key.
+    """Convert a combination such as `ctrl+shift+t` to X11 names: the modifiers, then one key.
 
     Raises:
         InvalidParametersError: the text is not such a combination.

@@ -1,7 +1,7 @@
-"""The confined side of the browser: Playwright and Chromium without network access.
+"""The confined program of the browser: Playwright and Chromium without network access.
 
-It runs as a separate program that does not import this package. Each request of the page is a line on standard output,
-answered by a line on standard input. The last output line is the loaded page, or an error.
+This file runs as a separate program that does not import wasmrt. The program writes each request of the page as a line
+to standard output, and reads the answer as a line from standard input. Its last line is the loaded page, or an error.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 _FLAGS = (
-    # SECURITY: Chromium cannot create namespaces here. The confinement of the whole process replaces its sandbox.
+    # SECURITY: Chromium cannot create namespaces here. The confinement of this process replaces Chromium's sandbox.
     *("--no-sandbox", "--no-zygote", "--disable-dev-shm-usage", "--in-process-gpu", "--disable-breakpad"),
     *("--disable-crash-reporter", "--disable-crashpad-for-testing", "--disable-remote-fonts"),
 )
@@ -30,7 +30,7 @@ class _Page:
         self.page: Any = None
 
     def route(self, route: Any) -> None:
-        """Answer one request of the page as the host decides."""
+        """Ask the host about one request of the page, and answer the request accordingly."""
         request, frame = route.request, _get_frame(route.request)
         is_window = frame is None or frame.page != self.page
         top = not is_window and request.is_navigation_request() and frame.parent_frame is None
@@ -43,7 +43,7 @@ class _Page:
         if top:
             self.moved, self.status = answer.get("moved", ""), answer.get("status", 0)
         if self.moved:
-            route.fulfill(status=204)  # the page stays loaded, without an error page
+            route.fulfill(status=204)  # the loaded page stays, and no error page replaces it
             return
         if "body" not in answer:
             route.abort("blockedbyclient")

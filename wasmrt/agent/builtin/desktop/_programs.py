@@ -1,7 +1,8 @@
 """Find and run programs of the desktop.
 
-A desktop program needs access to the user's session, so it is not confined like a shell command. It is started from a
-list of arguments, never a command line, with a minimal environment, in its own process group, and ends with its call.
+A desktop program needs access to the user's session, so it is not confined like a shell command. The program is started
+from a list of arguments, never from a command line. It has a minimal environment and its own process group, and is
+ended when its call ends.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from wasmrt.sandbox.isolation.programs import end_group, run_to_end, starting
 
 PATH = "/usr/local/bin:/usr/bin:/bin"
 SECONDS = 10.0
-"""Time limit of one program."""
+"""Time limit of one program, in seconds."""
 _START_SECONDS = 0.3
-"""Time within which a program that cannot start exits."""
+"""Seconds within which a program that fails to start has exited."""
 _ENVIRONMENT = (
     *("HOME", "USER", "LOGNAME", "LANG", "LC_ALL", "LC_CTYPE", "TZ"),
     *("DISPLAY", "XAUTHORITY", "WAYLAND_DISPLAY", "DBUS_SESSION_BUS_ADDRESS"),
     *("XDG_RUNTIME_DIR", "XDG_SESSION_TYPE", "XDG_CURRENT_DESKTOP", "XDG_DATA_DIRS", "XDG_DATA_HOME"),
 )
-"""SECURITY: only variables for access to the session, none of this process's keys and tokens."""
+"""SECURITY: only variables that a program needs to use the session, and no variable with a key or token."""
 
 
 class ProgramResult(NamedTuple):
@@ -42,7 +43,7 @@ class ProgramResult(NamedTuple):
 
 
 def find_program(name: str) -> str | None:
-    """Return the path of a system program, or None. The PATH of this process is ignored."""
+    """Return the path of a system program, or None. The search ignores the PATH of this process."""
     return shutil.which(name, path=PATH)
 
 
@@ -52,7 +53,7 @@ def environment() -> dict[str, str]:
 
 
 def no_desktop_error(problem: str, hint: str) -> ToolError:
-    """Create the error for a machine that lacks a requirement of a tool."""
+    """Create the error for a machine that lacks something that a tool requires."""
     return ToolError(problem, code="no-desktop", hint=hint, kind=ToolErrorKind.SANDBOX)
 
 
@@ -64,7 +65,7 @@ def refusal_error(decision: Decision) -> NotAuthorizedError:
 
 
 def run(argv: Sequence[str], stdin: bytes, lifetime: Lifetime | None, *, max_bytes: int) -> ProgramResult:
-    """Run a program until it exits, then end all processes that it started.
+    """Run a program until it exits, then end all processes that the program started.
 
     Raises:
         ToolError: the program cannot be started, took too long, or printed more than `max_bytes`.
@@ -88,7 +89,7 @@ def run(argv: Sequence[str], stdin: bytes, lifetime: Lifetime | None, *, max_byt
 
 
 def leave(argv: Sequence[str], cwd: str) -> int | None:
-    """Start a program that keeps running after its call; return its exit code if it exits at once, otherwise None.
+    """Start a program that keeps running after the call. Return its exit code if it exits at once, otherwise None.
 
     Raises:
         ToolError: the program cannot be started.
@@ -99,12 +100,12 @@ def leave(argv: Sequence[str], cwd: str) -> int | None:
     try:
         return process.wait(_START_SECONDS)
     except subprocess.TimeoutExpired:
-        threading.Thread(target=process.wait, daemon=True).start()  # reap it when it exits
+        threading.Thread(target=process.wait, daemon=True).start()  # collects the exit status
         return None
 
 
 def start_with_input(argv: Sequence[str], stdin: bytes) -> int:
-    """Run a program that reads its input and continues in the background; return the exit code of its first process.
+    """Run a program that reads its input and continues in the background. Return its first process's exit code.
 
     Raises:
         ToolError: the program cannot be started, or took too long.

@@ -15,11 +15,11 @@ WINDOW = {
     "type": "string", "pattern": "^0x[0-9a-f]{1,8}$", "description": "The ID of a window, from windows.list.",
 }  # fmt: skip
 _BOTH = OwnTerms(labels=("private", "untrusted"))
-"""Labels of titles and images: they show the user's documents, and text of any source."""
+"""Labels of titles and images, which can show the user's documents and text from any source."""
 
 
 def windows_list() -> HostTool:
-    """Return the tool windows.list."""
+    """Create the tool windows.list."""
 
     def read(params: Params, context: ToolContext) -> Any:
         found = ask_display(context.lifetime, "list")

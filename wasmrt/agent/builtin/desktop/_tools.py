@@ -1,8 +1,8 @@
-"""The desktop tools, by name. Those of the screen, the mouse and the keyboard are in `_screen.py` and `_control.py`.
+"""The desktop tools, by name. `_screen.py` has the tools for the screen, `_control.py` for mouse and keyboard.
 
-Source of the names: a tool system's specification (seed 003). Risk and confirmation follow from the effects: reading
-the clipboard or the screen, input, opening an application and opening a page require an approval each time, writing the
-clipboard requires a confirmation, and a notification requires neither.
+Source of the names: a tool system's specification (seed 003). Risk and confirmation follow from the effects. An
+approval is required each time to read the clipboard or the screen, send input, open an application or open a page.
+Writing the clipboard requires a confirmation; a notification requires neither.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _ANSWER_BYTES = 4096
 def send_notification(
     title: str, body: str, urgency: str, lifetime: Lifetime | None = None, *, sender: str = APP_NAME
 ) -> None:
-    """Show the user a notification; by default, its sender is the agent.
+    """Show the user a notification. By default, its sender is the agent.
 
     Raises:
         ToolError: there is no session, no notify-send, or no notification service.
@@ -93,19 +93,19 @@ _UNTRUSTED = OwnTerms(labels=("untrusted",))
 
 
 def desktop_tools(settings: DesktopSettings, gateway: Gateway) -> list[HostTool]:
-    """Return the tools that the operator enabled; `gateway` opens a gateway for each page."""
+    """Create the tools that the operator enabled. `gateway` opens a gateway for each page."""
     return [desktop_tool(name, settings, gateway) for name in DESKTOP_NAMES if name in settings.tools]
 
 
 def desktop_tool(name: str, settings: DesktopSettings, gateway: Gateway) -> HostTool:
-    """Return a tool by name."""
+    """Create a tool by name."""
     if name in _MAKERS:
         return _MAKERS[name](settings, gateway)
     return _READERS[name]() if name in _READERS else control_tool(name)
 
 
 def desktop_problem(name: str, settings: DesktopSettings) -> str:
-    """Return the reason why a tool cannot run on this machine, with a fix; empty if it can run."""
+    """Return the reason why a tool cannot run on this machine, with a fix; an empty string if the tool can run."""
     from wasmrt.agent.builtin.desktop._browser import find_browser
 
     try:

@@ -1,6 +1,6 @@
-"""Extensions: tools that a model can request. Only a user grants them; nothing here extends a grant automatically.
+"""Extensions: tools that a model can request. Only a user can grant them; this package never extends a grant.
 
-The command line shares `missing` and `installing`; `tools` has the agent's tools.
+`tools` has the agent's tools. The command line also uses `missing` and `installing`.
 """
 
 from __future__ import annotations

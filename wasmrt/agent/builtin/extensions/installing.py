@@ -1,4 +1,4 @@
-"""Plans for installations and removals of tools, with descriptions for the approver and the checks before approval."""
+"""Plan installations and removals of tools: checks before the approval, and descriptions for the approver."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _TOOL = "tool_install"
 
 
 def check_free_name(name: str, taken: Iterable[str]) -> None:
-    """Check that a model cannot confuse a new tool's name with an existing tool.
+    """Check that a model cannot confuse the name of a new tool with an existing name.
 
     Raises:
         InvalidNameError: the name is invalid, or is another spelling of an existing tool's name.
@@ -37,13 +37,13 @@ def check_free_name(name: str, taken: Iterable[str]) -> None:
     for other in (*shipped_names(), *taken):
         if fold_name(other) == fold_name(name) or fold_name(other).startswith(f"{fold_name(name)}."):
             raise InvalidNameError(
-                f"the name {name!r} is taken: it is a spelling of the existing tool {other}", code="name-taken",
+                f"the name {name!r} is taken: it is another spelling of the tool {other}", code="name-taken",
                 hint=f"choose a different name; a user can override this: wasmrt install FILE --name {name}",
             )  # fmt: skip
 
 
 def describe_install(plan: InstallPlan) -> str:
-    """Describe an installation, with the digest of each part and the whole grant."""
+    """Describe an installation, with the digests of its parts and the whole grant."""
     new, previous = plan.new, plan.previous
     lines = [
         f"install {plan.summary}",
@@ -68,7 +68,7 @@ def describe_install(plan: InstallPlan) -> str:
 
 
 def _describe_offer(previous: ToolVersion | None) -> str:
-    # SECURITY: an approval offers only a new tool. An update keeps the user's decision, which a model cannot change.
+    # SECURITY: an approval offers only a new tool to agents. A model cannot change the user's decision by an update.
     if previous is None:
         return "it would be offered to the agents of this installation"
     return "it stays offered to agents" if previous.for_agents else "it stays hidden from agents"
@@ -81,16 +81,16 @@ def describe_removal(versions: tuple[ToolVersion, ...]) -> str:
 
 
 def plan_fetch(installer: Installer, name: str, url: str, sources: ToolSources, runtime: WasmToolRuntime) -> Plan:
-    """Plan to download and install a package. It gets no grant, because its requests are unknown before the download.
+    """Plan to download and install a package without a grant: its requests are unknown before the download.
 
     Raises:
-        SourceError: the URL is not a registry's reference, and its path has an unknown suffix.
+        SourceError: the URL is neither a registry's reference nor the URL of a package or component.
     """
     _open_source(url, sources, runtime, "")  # checks the URL before the approval
 
     def apply(context: ToolContext) -> dict[str, object]:
         plan = installer.plan(_open_source(url, sources, runtime, context.user), name=name, grant=_NOTHING)
-        # SECURITY: an update is granted nothing either, and replaces the installed version only after an approval.
+        # SECURITY: an update gets no grant either. It replaces the installed version only after an approval.
         version = installer.accept(plan) if plan.previous is None else installer.store_pending(plan)
         grant = f"wasmrt grant {name}"
         grant += "" if version.pending else f" --add LIST=ENTRY; wasmrt grant {name} --offer"
@@ -140,10 +140,10 @@ def component_info(tool: PreparedTool) -> ComponentInfo:
 
 
 def imports_of(tool: PreparedTool) -> dict[str, list[str]]:
-    """Return the imported functions by interface; the empty name has functions outside interfaces."""
+    """Return the imported functions by interface. The empty name stands for functions outside of interfaces."""
     return functions_by_interface(tool.type.imports, tool.type.import_functions)
 
 
 def exports_of(tool: PreparedTool) -> dict[str, list[str]]:
-    """Return the exported functions by interface; the empty name has functions outside interfaces."""
+    """Return the exported functions by interface. The empty name stands for functions outside of interfaces."""
     return functions_by_interface(tool.type.exports, tool.type.functions)

@@ -19,11 +19,11 @@ _MAX_LISTED = 50_000
 """Maximum number of tools in all lists of one search."""
 _NAME = "tool_search"
 _REQUEST_SECONDS = 15.0
-"""Time limit of one request of an agent's search, which sends none if less time is left."""
+"""Time limit, in seconds, of one request. An agent's search sends no request if less time is left."""
 
 
 class Lists(NamedTuple):
-    """The operator's lists, and how they are reached."""
+    """The operator's lists, and the functions that read and download lists."""
 
     sources: tuple[str, ...]
     access: Access
@@ -31,11 +31,11 @@ class Lists(NamedTuple):
 
 
 class Found(NamedTuple):
-    """The result of a search. All texts of tools are untrusted."""
+    """The result of a search. All texts that describe tools are untrusted."""
 
     tools: tuple[Listed, ...]
     more: int
-    """Number of other tools that match."""
+    """Number of matching tools that `tools` leaves out."""
     problems: tuple[str, ...]
     """Sentences about lists and entries that could not be read."""
     is_readable: bool
@@ -43,7 +43,7 @@ class Found(NamedTuple):
 
 
 def search_lists(words: str, lists: Lists) -> Found:
-    """Return the tools in the lists that match words, with their highest versions if a registry lists them."""
+    """Return the listed tools that match words, each with its highest version if a registry lists its versions."""
     listed: list[Listed] = []
     problems: list[str] = []
     for source in lists.sources:
@@ -67,9 +67,9 @@ def search_lists(words: str, lists: Lists) -> Found:
 
 
 def lists_for_agent(gateway: EgressGateway, policy: InstallPolicy, user: str, lifetime: Lifetime) -> Lists:
-    """Return the operator's lists for the agent of a user.
+    """Return the operator's lists for a search by a user's agent.
 
-    SECURITY: the agent's query is not sent, and registries get no login: the results are also for other users.
+    SECURITY: the agent's query is not sent to any host. Registries get no login, because other users share the results.
     """
 
     def check(url: str) -> None:

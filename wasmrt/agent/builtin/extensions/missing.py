@@ -1,4 +1,4 @@
-"""Secrets that a tool's capability file requires and that are not set, with the commands that set them."""
+"""Find the secrets that a tool's capability file requires and that are not set, with the commands that set them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MissingSecret(NamedTuple):
 
     name: str
     problem: str
-    """For example `the secret NAME is not set`; or that it has expired or cannot be read."""
+    """For example `the secret NAME is not set`. Other problems: the secret has expired, or cannot be read."""
     hint: str | None
 
 
@@ -29,9 +29,10 @@ def missing_from(
     tool: str = "TOOL",
     user: str = DEFAULT_USER,
 ) -> list[MissingSecret]:
-    """Return the secrets that a capability file requires and that are not set. The store is opened only if needed.
+    """Return the secrets that a capability file requires and that are not set.
 
-    `granted` restricts the credentials that count; `tool` is the tool's name in login commands.
+    The store is opened only if the file requires a secret. With `granted`, only the credentials of this grant are
+    checked. `tool` is the tool's name in login commands.
     """
     granted = file.capabilities if granted is None else granted
     names = dict.fromkeys(_iter_required_secrets(file, granted))
@@ -64,9 +65,9 @@ def missing_from(
 def _iter_misplaced_logins(
     logins: tuple[LoginCapability, ...], store: SecretsStore, user: str
 ) -> Iterator[tuple[str, str, str]]:
-    """Yield secret, vendor and problem of each login that has a different token URL than the grant, or is unreadable.
+    """Yield secret, vendor and problem of each login that cannot be read, or whose token URL differs from the grant.
 
-    A login with a different token URL is not renewed.
+    wasmrt does not renew a login with a different token URL.
     """
     if not logins:
         return
@@ -105,7 +106,7 @@ def _iter_required_secrets(file: CapabilityFile, granted: Capabilities) -> Itera
     parts = [granted] if granted.tools is None else [tool.capabilities for tool in granted.tools]
     credentials = [mapping for part in parts if part.http is not None for mapping in part.http.credentials]
     used = {mapping.secret_name for mapping in credentials}
-    login = file.auth  # for a package, only if a granted tool uses it
+    login = file.auth  # in a package, the login counts only if a granted tool uses it
     if login is not None and not login.optional and (granted.tools is None or login.secret_name in used):
         yield login.secret_name
     yield from (secret.name for secret in file.setup_secrets if not secret.optional)

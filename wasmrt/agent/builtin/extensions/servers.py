@@ -1,4 +1,4 @@
-"""The interface of MCP servers for the agent's tools. `wasmrt.interop.mcp.client` implements it."""
+"""The interface through which the agent's tools manage MCP servers. `wasmrt.interop.mcp.client` implements it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ class Servers(Protocol):
     """The MCP servers configured on this machine."""
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each server: name, kind, state, trust, description."""
+        """Return a row for each server, with the keys name, kind, state, trust and description."""
 
     def has(self, name: str) -> bool:
         """Return whether a server of this name is configured."""
 
     def install(self, name: str, url: str | None) -> Plan:
-        """Plan the approval of a configured server, or the addition of a server at a URL."""
+        """Plan to approve a configured server; with a URL, plan to add the server at this URL."""
 
     def steps(self, name: str, user: str) -> list[str]:
-        """Return the commands that make a server usable for a user; empty if it is usable."""
+        """Return the commands that make a server usable for a user. The list is empty if the server is usable."""
 
     def activate(self, name: str) -> None:
         """Register the approved tools of a server."""
 
     def remove(self, name: str) -> Plan:
-        """Plan the removal of a server and its approval."""
+        """Plan to remove a server and the approval of its tools."""

@@ -1,4 +1,4 @@
-"""Sources from which a model can request tools: folders and hosts that the operator allowed, never other paths."""
+"""Sources from which a model can request tools: only folders and hosts that the operator allowed."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class ToolSources(NamedTuple):
         """Return the path of a package or component.
 
         Raises:
-            InvalidNameError: the name is not valid for a tool. A path is not valid.
-            NotInstalledError: no folder contains it, or it is a link out of the folder.
+            InvalidNameError: the name is not a valid name of a tool; for example, it is a path.
+            NotInstalledError: no folder contains the file, or the file is a link that leads out of the folder.
         """
         check_installed_name(name)
         for folder in self.folders:
@@ -53,7 +53,7 @@ class ToolSources(NamedTuple):
         raise NotInstalledError(f"none of the operator's sources has a tool {name!r:.80}", hint=hint)
 
     def source(self, name: str) -> Source:
-        """Return the source of a tool, for the installer.
+        """Open a tool in the folders as a source for the installer.
 
         Raises:
             InvalidNameError, NotInstalledError: see `path`.
@@ -73,7 +73,7 @@ class ToolSources(NamedTuple):
 
 
 def open_source_at(path: Path) -> Source:
-    """Return the package or component at a path as a source.
+    """Open the package or component at a path as a source.
 
     Raises:
         SourceError: the file name has an unknown suffix.
@@ -89,7 +89,7 @@ def open_source_at(path: Path) -> Source:
 
 
 def open_source(url: str, download: Callable[[str, int], bytes], send: Send) -> Source:
-    """Return the package or component at a URL or in a registry as a source. A component at a URL requests nothing.
+    """Open the package or component at a URL or in a registry as a source. A component at a URL requests nothing.
 
     Raises:
         SourceError: the URL is neither a registry's reference nor an https URL of a package or component.
@@ -99,7 +99,7 @@ def open_source(url: str, download: Callable[[str, int], bytes], send: Send) -> 
     if not url.startswith(SCHEME):
         return UrlSource(url, download)
     parse_reference(url)
-    # SECURITY: a model chose the registry, so it gets no login of the user.
+    # SECURITY: a model chose the registry, so the user's login is not sent to the registry.
     return OciSource(url, Access(lambda _: nullcontext(send), lambda _host: None))
 
 

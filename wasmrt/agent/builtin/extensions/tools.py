@@ -1,7 +1,7 @@
-"""The agent's tools for tools: `tool_search`, `tool_install`, `tool_auth`, `tool_activate`, `tool_list`, `tool_remove`.
+"""The agent's tools `tool_search`, `tool_install`, `tool_auth`, `tool_activate`, `tool_list` and `tool_remove`.
 
-They use the same functions as the command line. A model requests a change; an approver sees the grant, and the approval
-covers exactly that grant.
+These tools manage the other tools, with the same functions as the command line. A model requests a change. The approver
+sees the grant, and the approval covers exactly this grant.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from wasmrt.sandbox.component import ToolSpec
 _MAX_ROWS = 200
 _MAX_PROBLEMS = 20
 _MAX_DISCOVERED = 64
-"""Maximum number of packages in the sources that one search opens."""
+"""Maximum number of packages that one search opens to read their descriptions."""
 _NAME = {"type": "string", "maxLength": 64, "description": "The name of the tool or MCP server."}
 _KIND = {"type": "string", "enum": ["wasm", "mcp"]}
 _CHANGES = (Effect.WRITE_FILESYSTEM, Effect.MODIFY_TOOLS)
@@ -119,7 +119,7 @@ class ExtensionTools:
             HostTool(
                 "tool_auth", "List the logins and secrets that a tool lacks, with the commands that set them.",
                 {"name": _NAME}, self._auth, required=["name"], approval=True,
-                effects=[Effect.MODIFY_TOOLS],  # it checks which secrets are set, without reading their values
+                effects=[Effect.MODIFY_TOOLS],  # the tool checks which secrets are set, but does not read their values
                 decide=self._check_name, command=self._make_auth_command, untrusted=trust_none,
             ),
             HostTool(
@@ -169,7 +169,7 @@ class ExtensionTools:
         return answer
 
     def _add_listed(self, answer: dict[str, Any], query: str, context: ToolContext) -> None:
-        """Add the tools of the operator's lists. `tool_install` takes their names and URLs."""
+        """Add the matching tools of the operator's lists, with names and URLs for `tool_install`."""
         from wasmrt.agent.builtin.extensions.lists import lists_for_agent, search_lists
 
         with self._runtime.open_gateway() as gateway:
@@ -237,8 +237,8 @@ class ExtensionTools:
         return Plan(describe_install(plan), apply)
 
     def _prepare(self, name: str, component: ComponentBytes, tools: Sequence[ToolSpec] | None) -> ComponentInfo:
-        # SECURITY: use a separate runtime without secrets, network or files: the component is not approved yet, and the
-        # agent's other tools must not be able to invoke it by name.
+        # SECURITY: use a separate runtime without secrets, network or files, because the component is not approved yet.
+        # The agent's other tools must not be able to invoke the component by its name.
         settings = replace(self._runtime.config, secrets=None, workspace=None, audit=None, audit_record=False)
         with WasmToolRuntime(settings) as runtime:
             return component_info(runtime.prepare(name, component, tools=tools))
@@ -258,13 +258,13 @@ class ExtensionTools:
         return f"wasmrt install {quote(str(path))} --name {name}"
 
     def _check_name(self, params: Params) -> None:
-        """Validate the name. SECURITY: it becomes part of commands that users run."""
+        """Validate the name. SECURITY: the name becomes part of commands that users run."""
         check_installed_name(params["name"])
 
     def _make_auth_command(self, params: Params) -> str:
         try:
             return ", then ".join(self._steps(params["name"], DEFAULT_USER))
-        except WasmrtError:  # the call itself reports this error
+        except WasmrtError:  # the call of the tool reports the same error
             return ""
 
     def _auth(self, params: Params, context: ToolContext) -> Any:
@@ -278,7 +278,7 @@ class ExtensionTools:
         return self._refresh(params["name"]) | {"lacks": self._steps(params["name"], context.user)}
 
     def _refresh(self, name: str) -> dict[str, Any]:
-        """Register an installed tool or a server's tools again, and return their names."""
+        """Register an installed tool, or the tools of a server, again. Return the names of the registered tools."""
         registry = self._registry
         if self._is_server(name):
             self._servers(name).activate(name)
@@ -295,7 +295,7 @@ class ExtensionTools:
         }  # fmt: skip
 
     def _steps(self, name: str, user: str) -> list[str]:
-        """Return the commands that set up a tool. SECURITY: only with names of this user's secrets."""
+        """Return the commands that set up a tool. SECURITY: the commands name only this user's secrets."""
         if self._is_server(name):
             return self._servers(name).steps(name, user)
         if self._catalog.has(name):

@@ -35,7 +35,7 @@ CREATE TABLE vector (chunk INTEGER PRIMARY KEY, model TEXT NOT NULL, value BLOB 
 CREATE VIRTUAL TABLE word USING fts5 (words, tokenize = "porter unicode61 remove_diacritics 2");
 """
 _STEPS = 20_000
-"""SQLite instructions between two checks of a call's deadline."""
+"""Number of SQLite instructions between two checks of a call's deadline."""
 
 
 class FileMemory:
@@ -44,7 +44,7 @@ class FileMemory:
     joined_vectors = "group_concat(chunk), CAST(group_concat(value, '') AS BLOB)"
 
     def __init__(self, folder: Path | None) -> None:
-        """Without a folder, the files are in the data folder."""
+        """If no folder is given, the files are in the data folder."""
         self._folder = folder
 
     @contextmanager
@@ -66,7 +66,7 @@ class FileMemory:
 
     @contextmanager
     def scrubbing(self, user: str) -> Iterator[sqlite3.Connection]:
-        """Open a transaction after which the file no longer contains what it deletes."""
+        """Open a transaction. After it, the file no longer contains the data that it deletes."""
         with self._database(user).writing(scrub=True) as db:
             yield db
             db.execute("INSERT INTO word (word) VALUES ('optimize')")  # rewrites the index with the deleted words

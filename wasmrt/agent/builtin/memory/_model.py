@@ -47,7 +47,7 @@ class MemoryVersion(NamedTuple):
     path: str
     number: int
     bytes: int
-    """Size of the text that this version wrote: of an appended version, only the addition."""
+    """Size of the text that this version wrote. For an appended version, this is only the appended text."""
     appended: bool
     trust: Trust
     author: Author
@@ -85,7 +85,7 @@ class MemoryHit(NamedTuple):
     path: str
     content: str
     score: float
-    """From 0 to 1; 1 is the first place in each kind of search."""
+    """From 0 to 1. A chunk that is first in each kind of search scores 1."""
     found_by: tuple[str, ...]
     """`text`, `vector`, or both."""
     trust: Trust

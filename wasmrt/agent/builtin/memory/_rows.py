@@ -1,8 +1,8 @@
-"""Documents in the database: their append-only versions, and the searchable chunks of their current content.
+"""Documents in the database, with their append-only versions and the searchable chunks of their current content.
 
-A version is the text of one write. A version that replaced the document begins a chain, and is its own `base`; an
-appended version has the base of the previous version. The content at a version is the text of all versions from its
-base up to this version.
+A version is the text of one write. A version that replaced the document begins a chain, and its `base` is its own
+number. An appended version has the same base as the previous version. The content of the document at a version is the
+text of all versions from the base up to this version.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ class Row(NamedTuple):
     id: int
     path: str
     number: int
-    """Its newest version."""
+    """Number of the newest version."""
     base: int
-    """The version with which its current content begins."""
+    """Number of the version with which the current content begins."""
     bytes: int
-    """Size of its current content."""
+    """Size of the current content, in bytes."""
     old_bytes: int
-    """Size of the versions before its base."""
+    """Size of the versions before the base, in bytes."""
     updated_ms: int
     named: Trust
-    """The trust in its path, which may contain untrusted text, too."""
+    """The trust in the document's path, because a path may also contain untrusted text."""
 
 
 def find(db: Connection, path: str) -> Row | None:
@@ -102,7 +102,7 @@ def add(
     trust: Trust,
     author: Author,
 ) -> MemoryVersion:
-    """Add a version to a document, which is created if it does not exist, and return the version.
+    """Add a version to a document, and return the version. The document is created if it does not exist.
 
     Raises:
         MemoryStoreError: a limit is exceeded.
@@ -218,7 +218,7 @@ def _begin_chain(db: Connection, document: int, number: int) -> None:
 
 
 def _enforce_size(db: Connection, most: int) -> None:
-    """Delete old versions, of the document with the most bytes in old versions first, until the memory fits.
+    """Delete old versions until the memory fits, beginning with the document whose old versions are largest.
 
     Raises:
         MemoryStoreError: the documents do not fit even without old versions.

@@ -26,13 +26,13 @@ _ENDS = ("\n\n", "\n", ". ", " ")
 CANDIDATES = 200
 """Results of each kind of search before they are merged."""
 _COMPARE_AT_ONCE = 1024
-"""Vectors that one query joins."""
+"""Number of vectors that one query joins."""
 _MAX_PART, _ZERO = 63, 64
 """Stored numbers are integers from -63 to 63, as the characters 1 to 127."""
 
 
 class Backend(Protocol):
-    """The databases of all users, of either kind, and what only one of both kinds can execute."""
+    """The operations that differ between SQLite and PostgreSQL, for the databases of all users."""
 
     joined_vectors: str
     """SQL that joins the IDs of chunks, and their vectors as bytes."""
@@ -41,13 +41,13 @@ class Backend(Protocol):
         """Open a transaction in which all queries see the same state; yield None if nothing was ever written."""
 
     def writing(self, user: str, lifetime: Lifetime | None) -> AbstractContextManager[Connection]:
-        """Open a transaction that excludes all other writers of this user, and commit it if the block succeeds."""
+        """Open a transaction, and commit it if the block succeeds. No other transaction can write this user's rows."""
 
     def scrubbing(self, user: str) -> AbstractContextManager[Connection]:
         """Open a transaction that deletes documents."""
 
     def is_within(self, db: Any, size: int) -> bool:
-        """Return True only if the texts of a user surely have at most `size` bytes."""
+        """Return True only if the texts of a user certainly have at most `size` bytes."""
 
     def add_words(self, db: Any, chunk: int, text: str) -> None:
         """Add a chunk to the full-text index."""
@@ -57,7 +57,7 @@ class Backend(Protocol):
 
 
 class Scored(NamedTuple):
-    """A chunk found by one kind of search, or by several together."""
+    """A chunk with its score, found by one or several kinds of search."""
 
     chunk: int
     score: float
@@ -89,7 +89,7 @@ def _find_chunk_end(text: str, start: int) -> int:
 
 
 def embed_texts(embedder: Embedder, texts: Sequence[str]) -> list[str]:
-    """Return the vectors of texts as they are stored: an ASCII character for each number.
+    """Compute the vectors of texts, in the stored form: one ASCII character for each number.
 
     The database can join such strings, so that a search reads thousands of vectors in one row.
 

@@ -42,7 +42,7 @@ _ADD_WORDS = (
     "INSERT INTO word SELECT CAST(? AS BIGINT), "
     f"to_tsvector('words', CAST(? AS TEXT)) || array_to_tsvector(ARRAY['=' || {_OWNER}])"
 )
-"""Each row also has its owner as a lexeme, so that the index finds words of one owner among those of all."""
+"""Each row also has its owner as a lexeme, so that the index finds only the words of one owner."""
 _SEARCH = f"""
 WITH phrase AS (SELECT phraseto_tsquery('words', phrase) AS term FROM unnest(CAST(? AS TEXT[])) AS phrase),
 asked AS MATERIALIZED (
@@ -59,7 +59,7 @@ FROM found, total GROUP BY rowid ORDER BY score DESC, rowid LIMIT ?
 
 
 def _schema() -> str:
-    """Return the schema. SECURITY: statements only name the views, and these have only the rows of one owner."""
+    """Return the schema. SECURITY: statements name only the views, and a view shows only the rows of one owner."""
     made = list[str]()
     for table, columns in _COLUMNS.items():
         owned = columns.replace(",", " NOT NULL,") + " NOT NULL"
@@ -71,7 +71,7 @@ def _schema() -> str:
 
 
 class SharedMemory:
-    """The shared database. A transaction accesses only one user's rows; meanwhile, no other can write these rows."""
+    """The shared database. A transaction accesses one user's rows, which no other transaction can write meanwhile."""
 
     joined_vectors = "string_agg(CAST(chunk AS TEXT), ','), convert_to(string_agg(value, ''), 'UTF8')"
 
@@ -88,7 +88,7 @@ class SharedMemory:
 
     @contextmanager
     def scrubbing(self, user: str) -> Iterator[Connection]:
-        """Open a transaction that deletes documents. The server overwrites deleted rows at a time of its own."""
+        """Open a transaction that deletes documents. PostgreSQL decides when it overwrites deleted rows."""
         with self.writing(user, None) as db:
             yield db
 

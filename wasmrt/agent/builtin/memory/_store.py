@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _EMBED_AT_ONCE = 32
 _EMBED_PER_CALL = 1024
-"""Maximum number of chunks that one call embeds; later calls embed the rest."""
+"""Maximum number of chunks that one call embeds. Later calls embed the other chunks."""
 
 
 class MemoryStore:
@@ -211,7 +211,7 @@ class MemoryStore:
 
     @property
     def _model(self) -> str:
-        """The name of the embedder, followed by the name of the form of its vectors in the database."""
+        """The name of the embedder, followed by the name of the format in which the database stores its vectors."""
         return f"{self._embedder.name}, 7-bit"
 
     def _store_vectors(
@@ -238,7 +238,7 @@ class MemoryStore:
             return None, f"{error.message}; only the full text was searched"
 
     def _check_existing(self, user: str, path: str) -> str:
-        """Return the path of an existing document; check it first, so that no database is created without one."""
+        """Check that a document exists, before a transaction would create a database, and return its path."""
         with self._document(user, path) as (_, row):
             return row.path
 

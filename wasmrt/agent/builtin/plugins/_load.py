@@ -38,7 +38,7 @@ Adapt = Callable[[bytes], bytes]
 
 
 class Plugins:
-    """The plugins of a folder by name. Close it, or use it as a context manager: it owns a runtime."""
+    """The plugins of a folder by name. The object owns a runtime: close it, or use it as a context manager."""
 
     def __init__(self, tools: dict[str, PluginTool], refused: dict[str, WasmrtError], runtime: WasmToolRuntime | None):
         self._tools = tools
@@ -93,7 +93,7 @@ def load_plugins(
     allow_network: bool = False,
     adapt: Adapt | None = None,
 ) -> Plugins:
-    """Load every plugin of a folder; a plugin that cannot be loaded does not affect the others.
+    """Load every plugin of a folder. If a plugin cannot be loaded, the others are loaded nevertheless.
 
     Args:
         folder: The folder of the manifests and programs.
@@ -223,7 +223,7 @@ class _Loader:
         limits = ResourceLimits(
             timeout_seconds=manifest.timeout_seconds,
             fuel=_NO_BOUND,  # a manifest limits time, not instructions
-            # A response nested in JSON is up to twice as long; the limit of each stream is checked afterwards.
+            # A response is up to twice as long inside JSON text. The limit of each stream is checked afterwards.
             output_bytes=2 * (manifest.max_stdout_bytes + manifest.max_stderr_bytes) + 1024,
         )
         if self._runtime is None:
@@ -232,7 +232,7 @@ class _Loader:
         return WasiProgram(tool, manifest, has_workspace=self._workspace is not None, writable=writable)
 
     def _map_writable_parts(self, name: str) -> dict[str, str]:
-        """Return the folders that a WASI plugin may write: their paths in the workspace, by guest path."""
+        """Map the guest path of each folder that a WASI plugin may write to the folder's path in the workspace."""
         parts = {}
         for mount in self._writable:
             path = Path(mount.host_path)

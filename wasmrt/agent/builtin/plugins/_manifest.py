@@ -1,4 +1,4 @@
-"""A plugin's manifest, `NAME.toml`, validated with all errors at once; its arguments as JSON Schema.
+"""Read a plugin's manifest, `NAME.toml`, and report all errors together; describe its arguments as JSON Schema.
 
 Source: zigclaw's tool manifests. In addition, an argument may have a description, `min_length` and `pattern`, and
 `additional_properties` allows undeclared arguments.

@@ -44,7 +44,7 @@ _EXECUTABLE = 0o500
 
 
 class NativeProgram:
-    """The program of a native plugin, which may not change after it is loaded.
+    """The program of a native plugin. A program that changes after it was loaded is not run.
 
     Raises:
         OSError: the file is not executable, or has more than `MAX_PLUGIN_PROGRAM_BYTES`.
@@ -94,9 +94,10 @@ class NativeProgram:
 
     @contextmanager
     def _copy_checked(self) -> Iterator[int]:
-        """Yield a copy of the program whose digest has been checked, as a memfd.
+        """Copy the program to a memfd, check the digest of the copy, and yield its descriptor.
 
-        SECURITY: consent applies to the program that was loaded, and its file may change again before it starts.
+        SECURITY: the user agreed to the program that was loaded. The copy is run, because the file may change again
+        after the check.
         """
         problem = "the plugin's program has changed since it was loaded"
         try:
@@ -149,7 +150,7 @@ def _copy(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _redact_response(data: bytes) -> str:
-    """Return a response with secrets redacted, since a plugin can return content of the workspace."""
+    """Redact secrets in a response, because a plugin can return content of the workspace."""
     try:
         return _DETECTOR.redact(data.decode())
     except UnicodeDecodeError as error:
@@ -186,7 +187,7 @@ class WasiProgram:
             )
         self._tool = tool
         self._manifest = manifest
-        # SECURITY: a guest receives no host paths; it is given the guest path instead.
+        # SECURITY: a guest receives no host paths. The guest paths replace them.
         read = (Mount(WORKSPACE, WORKSPACE, read_only=True),) if has_workspace else ()
         self.mounts = (*read, *(Mount(name, name, read_only=False) for name in writable))
         self._folders = {"workspace": WORKSPACE, "writable": dict(writable)}

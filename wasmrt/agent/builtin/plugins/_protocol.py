@@ -1,7 +1,7 @@
-"""Protocol version 0: one JSON object on a plugin's standard input, one on its standard output; and exit codes.
+"""Protocol version 0: a plugin reads one JSON object, writes one JSON object, and exits with an exit code.
 
-Source: zigclaw. A response without `request_id`, `ok` or `protocol_version` is malformed; other missing fields are
-empty. SECURITY: the output of a plugin is hostile input.
+Source: zigclaw. A response without `request_id`, `ok` or `protocol_version` is malformed. Any other missing field
+counts as empty. SECURITY: the output of a plugin is hostile input.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Mount(NamedTuple):
     """A folder granted to a plugin."""
 
     host_path: str
-    """For a WASI plugin, the guest path: it receives no host paths."""
+    """For a WASI plugin, this is the guest path, because such a plugin receives no host paths."""
     guest_path: str
     read_only: bool
 

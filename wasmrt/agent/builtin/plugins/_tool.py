@@ -28,7 +28,7 @@ class PluginTool(ToolDefaults):
     """A plugin. Thread-safe and concurrent."""
 
     ends_at_deadline = True
-    """Its program ends at the deadline or when the call is cancelled."""
+    """The program of the plugin is ended at the deadline, or when the call is cancelled."""
 
     def __init__(
         self, manifest: PluginManifest, source: bytes, program: NativeProgram | WasiProgram, *, network: bool
@@ -68,7 +68,7 @@ class PluginTool(ToolDefaults):
         """All possible effects of a call, derived from the grants and not from the manifest."""
         found = {Effect.READ_FILESYSTEM} if self._program.mounts else set()
         if self.kind == "native":
-            # The kernel allows it to read and run the system's programs.
+            # The kernel allows a native plugin to read and run the system's programs.
             found |= {Effect.READ_FILESYSTEM, Effect.SPAWN_PROCESS, Effect.EXECUTE_CODE}
         if any(not mount.read_only for mount in self._program.mounts):
             found |= {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM}
@@ -87,7 +87,7 @@ class PluginTool(ToolDefaults):
     def execute(self, params: Any, context: ToolContext | None = None, user: str = "local") -> ToolOutput:
         """Run the plugin once and return its data: parsed if it is JSON, otherwise as text.
 
-        The plugin does not receive the data of `context`, for which the protocol has no field.
+        The plugin does not receive the data of `context`, because the protocol has no field for this data.
 
         Raises:
             ToolError: the params are invalid, a grant is missing, or the plugin failed or exceeded a limit.

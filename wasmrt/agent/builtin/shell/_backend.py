@@ -1,4 +1,4 @@
-"""Places where commands run: a confined shell for each call, the host if allowed, or none; and their output."""
+"""The places where commands run (a confined shell for each call, the host if allowed, or none), and their output."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _NOTE_BYTES = 100
 
 
 class HeadAndTail:
-    """Collects at most `cap` bytes of output: one half from its start, the other from its end."""
+    """Collects at most `cap` bytes of output: half from the start of the output, and half from its end."""
 
     def __init__(self, cap: int) -> None:
         self._capacity = cap - _NOTE_BYTES
@@ -69,15 +69,16 @@ class Backend(StrEnum):
 
     CONFINED = "confined"
     SESSION = "session"
-    """Confined; each command starts with the directory and the variables of the previous one in the conversation."""
+    """Confined. Each command starts with the directory and variables that the conversation's previous command left."""
     HOST = "host"
     DISABLED = "disabled"
 
 
 def choose_backend(settings: ShellSettings) -> tuple[Backend, str]:
-    """Return where commands run, and the reason if they are disabled.
+    """Choose where commands run. Also return the reason if commands are disabled.
 
-    SECURITY: if the machine cannot confine commands, none runs. The host requires an explicit setting.
+    SECURITY: if the machine cannot confine commands, no command runs. Running commands on the host requires an explicit
+    setting.
     """
     if why := missing_requirement(settings):
         return Backend.DISABLED, why
@@ -156,7 +157,7 @@ def shell_command(
 
 
 def command_environment(home: str, search: Sequence[str]) -> dict[str, str]:
-    """Return the environment of a command, the fifth layer; it contains no other variables of this process.
+    """Return the environment variables of a command. No other variable of this process is included.
 
     `search` are the folders of PATH.
     """

@@ -16,7 +16,7 @@ from wasmrt.egress.leaks import LeakDetector
 from wasmrt.sandbox.component import printable_line
 
 MAX_SHOWN = 50
-"""Changed files in the result of a command."""
+"""Maximum number of changed files in the result of a command."""
 _MAX_TOLD = 20
 _MAX_KEPT = 1_000
 _DETECTOR = LeakDetector()
@@ -96,17 +96,17 @@ def shown_changes(changes: Collection[FileChange]) -> dict[str, Any]:
 
 
 class Notices:
-    """Changed files that programs execute, which a conversation's next approval shows. Thread-safe."""
+    """Stores changed files that programs execute, until a conversation's next approval shows them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._found: dict[Hashable, dict[str, FileChange]] = {}
 
     def add(self, conversation: Hashable, changes: Collection[FileChange], *, was_shown: bool, ran_code: bool) -> None:
-        """Add the changes of a command. If its approval showed the earlier ones, they are dropped.
+        """Add the changes of a command. If the approval of this command showed the earlier changes, they are dropped.
 
-        If the command ran code of the workspace (`ran_code`), only files that programs execute by themselves are added:
-        builds and tests write many files, and the approval for their code covers these.
+        If the command ran code of the workspace (`ran_code`), only files that programs execute by themselves are added.
+        Builds and tests write many other files, which the approval for their code covers.
         """
         with self._lock:
             kept = {} if was_shown else self._found.pop(conversation, {})

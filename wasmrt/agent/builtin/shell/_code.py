@@ -1,4 +1,4 @@
-"""Code of other languages on a command line: what runs without an approval.
+"""Code of other languages on a command line: decide whether it can run without an approval.
 
 The code is not interpreted. It is known to be harmless if it consists of listed names only; see `lists/programs.toml`.
 """
@@ -105,7 +105,7 @@ def _is_known_python(code: str) -> bool:
 
 
 def _map_imported_names(nodes: list[ast.AST]) -> dict[str, str] | None:
-    """Map each name that the code imports to its module or member; None if an import is unknown."""
+    """Map each imported name to its module or member. The result is None if an import is unknown."""
     found: dict[str, str] = {}
     for node in nodes:
         if isinstance(node, ast.Import):

@@ -24,12 +24,12 @@ class Redirect(NamedTuple):
 
     @property
     def writes(self) -> bool:
-        """True if it opens a file for writing."""
+        """True if the redirection opens a file for writing."""
         return ">" in self.operator and not (self.operator in (">&", "<&") and self.target.text.isdigit())
 
     @property
     def truncates(self) -> bool:
-        """True if it empties a file that may exist."""
+        """True if the redirection empties a file that may exist."""
         return self.operator in (">", ">|", "&>") and not self.target.text.startswith("/dev/")
 
 
@@ -39,15 +39,15 @@ class CommandContext:
 
     redirects: tuple[Redirect, ...] = ()
     upstream: tuple[Command, ...] = ()
-    """The earlier commands of its pipeline, whose output it reads."""
+    """The earlier commands of the pipeline, whose output the command reads."""
     stdin: str | None = None
-    """The text of its here-document or here-string."""
+    """The text of the command's here-document or here-string."""
     substituted: bool = False
-    """True if its output becomes part of a command line."""
+    """True if the command's output becomes part of a command line."""
     piped: bool = False
-    """True if another command reads its output."""
+    """True if another command reads the command's output."""
     start: int = 0
-    """Its position in the script."""
+    """The command's position in the script."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +56,10 @@ class Command(CommandContext):
 
     words: tuple[Field, ...]
     text: str
-    """Its text in the script."""
+    """The command's text in the script."""
     assigns: tuple[str, ...] = ()
     inherited: frozenset[str] = frozenset()
-    """Names of the commands that start it and supply some of its words, such as "xargs" and "find"."""
+    """Names of the commands that start this command and supply some of its words, such as "xargs" and "find"."""
 
     @property
     def name(self) -> str:
@@ -113,7 +113,7 @@ class Reading(NamedTuple):
 
     of: Command
     unread: bool
-    """True if its words or its input are computed at run time, other than by its pipeline."""
+    """True if the words or the input are computed at run time, and not only by the pipeline."""
 
 
 def inner_commands(command: Command) -> Iterator[Command | Inner | Reading]:

@@ -104,10 +104,11 @@ class _Facts:
 
 @lru_cache(maxsize=32)  # a registry decides several times for each call
 def decide_command(text: str, start: State = WORKSPACE, programs: tuple[str, ...] = ()) -> Verdict:
-    """Decide about a command line that starts in the state `start`: by the grammar, then by the four lists in order.
+    """Decide about a command line by the grammar, and then by the four lists in order.
 
-    A refusal by any list takes precedence over approval. A command that is not known to be harmless requires an
-    approval; `programs` are names of programs that the operator added to the known ones. Runs nothing.
+    The command line starts in the state `start`. If any list refuses it, it is refused, even if another list requires
+    an approval. A command that is not known to be harmless requires an approval. `programs` has the names that the
+    operator added to the known programs. This function runs nothing.
     """
     problem = _decide_unreadable(text)
     if problem is not None:
@@ -136,7 +137,7 @@ def decide_command(text: str, start: State = WORKSPACE, programs: tuple[str, ...
 
 
 def runs_code(text: str, start: State = WORKSPACE, programs: tuple[str, ...] = ()) -> bool:
-    """Return whether a command line that was decided about may run code of the workspace."""
+    """Return whether a command line may run code of the workspace. The line must be parsable."""
     return any(runs_workspace_code(fact.command, programs) for fact in _find_facts(text, start).facts)
 
 

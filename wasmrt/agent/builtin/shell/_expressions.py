@@ -71,7 +71,7 @@ class Scope:
         self._numbers.add(name)
 
     def clear(self, name: str) -> None:
-        """Record that `name` may be empty or unset, although a value was assigned."""
+        """Record that `name` may also be empty or unset, although the script assigns a value."""
         self._cleared.add(name)
 
     def values(self, name: str, evaluate: Evaluate) -> Alternatives:

@@ -95,7 +95,7 @@ def parse_settings(content: bytes) -> list[Setting] | None:
 
 
 def refused_setting(content: bytes, before: bytes, folder: str) -> str | None:
-    """Return why new settings are refused: the first setting that may run a program and is not in `before`; or None.
+    """Return the refusal for the first new setting that may run a program and is not in `before`, or None.
 
     `folder` is the repository's folder, relative to the workspace.
     """

@@ -1,4 +1,4 @@
-"""Undo what a command changes in git's own files, if it would make a later `git` of the user run a program.
+"""Undo changes to git's own files that would make a later `git` command of the user run a program.
 
 The kernel cannot protect them in a folder that a command may write, so they are read before the command and compared
 when all its processes have ended. Read-only mounts of `config` and `hooks` prevent moving them or `.git`, but not the
@@ -40,7 +40,7 @@ _EXECUTE = 0o111
 
 
 class _File(NamedTuple):
-    """A file of git, or a link in the place of one."""
+    """A file of git, or a link in place of such a file."""
 
     content: bytes
     mode: int
@@ -151,7 +151,7 @@ def _read_files(root: Path, repositories: Iterable[str], further: Iterable[str])
 
 
 def _read(root: Path, path: str) -> _File | None:
-    """Return a file or a link; None for a folder, or if there is none."""
+    """Read a file or a link. Return None for a folder, or if nothing is at the path."""
     try:
         with _open_parent(root, path) as (walk, name):
             status = os.stat(name, dir_fd=walk.here, follow_symlinks=False)
@@ -231,7 +231,7 @@ def _find_refusal(path: str, old: _File | None, new: _File | None, root: str, re
 
 
 def _put_back(root: Path, path: str, old: _File | None) -> str:
-    """Restore a file, or remove a new one; return the deed, or empty text if its folder is gone.
+    """Restore a file, or remove a new file. Return the action, or an empty string if the folder no longer exists.
 
     Raises:
         OSError: the file cannot be restored.

@@ -1,7 +1,7 @@
-"""Programs that run without an approval under a rule that allows the shell: the ones in `lists/known.toml`.
+"""Programs in `lists/known.toml` run without an approval if a rule allows the shell.
 
-Every other program requires an approval, and so do listed programs with arguments that start programs, delete files or
-become code.
+Every other program requires an approval. A listed program also requires an approval if its arguments start programs,
+delete files or become code.
 """
 
 from __future__ import annotations
@@ -41,19 +41,19 @@ _PROMPTS = to_words("tsx ts-node erl ghc gdb deno bun tclsh expect groovy elixir
 _NAMING = to_words(
     "cp mv ln install rsync uniq xxd gzip gunzip bzip2 bunzip2 xz unxz zstd unzstd lz4 uncompress objcopy"
 )
-"""Programs that write files with the names of their operands, or those without the last suffix."""
+"""Programs that write files named like their operands, or like their operands without the last suffix."""
 _COPYING = to_words("cp install ln link rsync")
 _SILENT = to_words(": true false test [ cd wait set export sleep")
 _DATABASES = frozenset(("sqlite3", "psql", "mysql", "mariadb", "redis-cli"))
 _SED = frozenset(("sed", "gsed"))
 _SED_E = re.compile(r"(?:-[nErsuz]*e|--e[a-z]*(?:=|\Z))(.*)", re.DOTALL)
 _GLOBBED = to_words("tar bsdtar gtar rsync zip 7z 7za")
-"""Programs that run programs by options, which may be the names of files that a pattern finds."""
+"""Programs with options that run programs. A file that a pattern finds may have such an option as its name."""
 _WITH_NAME = ("-m", "-X", "--request")
 _GIT_READS = to_words("--get --get-all --get-regexp --get-urlmatch -l --list get list --get-color --get-colorbool")
 _GIT_BRANCHES = to_words("-b -B -t --track --orphan --detach -d --no-track")
 _GIT_PATH = re.compile(rf"\.[a-z]{{1,5}}\Z|\A[:.]|/\Z|[{''.join(UNKNOWN)}]")
-"""A part of a word that is in no name of a branch."""
+"""Text that no name of a branch can contain."""
 _GIT_SETTINGS = re.compile(
     r"(?i)user\.(name|email|signingkey)|color\..*|advice\..*|column\..*|log\..*|branch\.[^.]+\.(remote|merge|rebase)"
     r"|core\.(autocrlf|eol|safecrlf|filemode|ignorecase|quotepath|abbrev|precomposeunicode|longpaths|symlinks|whitespace"
@@ -65,7 +65,7 @@ _GIT_SETTINGS = re.compile(
 )
 """Settings that start no program and name no file."""
 _FIXED_OPTION = re.compile(rf"-(?:[^{''.join(UNKNOWN)}]*\Z|-[\w-]+=|[a-zA-Z])")
-"""An option whose name is known; of a cluster, at least the first letter."""
+"""An option whose name is known. In a cluster of options, at least the first letter is known."""
 _SYSTEM = ("", "/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin")
 _LATENT = re.compile(r"\$[({\[]|`|[<>]\(|\[[^\]]*\$")
 _UNPACKERS: Mapping[str, re.Pattern[str]] = {
@@ -82,7 +82,7 @@ _UNPACKERS: Mapping[str, re.Pattern[str]] = {
     "npm": re.compile("pkg"), "patch": re.compile(".*"), "rsync": re.compile(".*"),
     "split": re.compile(".*"), "csplit": re.compile(".*"),
 }  # fmt: skip
-"""Programs that write files under names from their input, with the argument that makes them do so."""
+"""Programs that write files whose names come from the input, each with the argument that makes it write."""
 _Entry = TypeVar("_Entry")
 DISCARDS = "git checkout may discard changes to files"
 ANYTHING = "*"
@@ -106,7 +106,7 @@ class Problem(NamedTuple):
 
 @cache
 def kind_of(program: str) -> Kind | None:
-    """Return the kind of a program, given by name or by path; None if it is not listed.
+    """Return the kind of a program, which is given by name or path. Return None if the program is not listed.
 
     A path outside of the system's folders is always a `RUNNER`: the workspace's code may be there.
     """
@@ -201,7 +201,7 @@ def _find_arguments_problem(fact: Fact) -> Problem | None:
 
 
 def _find_unknown_option(fact: Fact) -> Problem | None:
-    """Return a problem if a word that is unknown until it runs may be an option, and the program has dangerous ones."""
+    """Return a problem if an unknown word may be an option, and the program has dangerous options."""
     name = fact.command.name
     if fits(name, PLAIN) or kind_of(fact.command.words[0].text) is None:
         return None
@@ -221,7 +221,7 @@ def _find_unknown_option(fact: Fact) -> Problem | None:
 
 
 def _iter_code_words(fact: Fact) -> Iterator[Field]:
-    """Yield the words that a program which has no other language than its own runs as code."""
+    """Yield the words that a program runs as code, if the program has only its own language."""
     name, words = fact.command.name, fact.command.arguments
     if name in _DATABASES:
         yield from (each for each in words if each not in fact.operands[:1])
@@ -250,7 +250,7 @@ def _find_git_problem(fact: Fact) -> Problem | None:
 
 
 def checkout_words(fact: Fact) -> tuple[Field, ...]:
-    """Return the operands of a `git checkout` that creates no branch; a single one names a branch, or else a path."""
+    """Return the operands of a `git checkout` that creates no branch. A single operand is a branch or a path."""
     if fact.command.name != "git" or [each.text for each in fact.operands[:1]] != ["checkout"]:
         return ()
     return () if _GIT_BRANCHES.intersection(_list_texts(fact)) else fact.operands[1:]
@@ -305,7 +305,7 @@ def _list_texts(fact: Fact) -> list[str]:
 
 
 def _find_entry(table: Mapping[str, _Entry], name: str) -> _Entry | None:
-    """Return the entry of a program; `python3.11` has the entry of `python`."""
+    """Return the entry of a program in a table. For `python3.11`, this is the entry of `python`."""
     program, space, rest = name.partition(" ")
     names = (program, ALIASES.get(program, program), re.sub(r"[0-9][0-9.]*$", "", program))
     return next((found for each in names if (found := table.get(each + space + rest)) is not None), None)
@@ -319,7 +319,7 @@ def _begins_with(operands: list[str], wanted: str) -> bool:
 
 
 def written_names(facts: Iterable[Fact]) -> Iterator[tuple[Fact, str]]:
-    """Yield the name of each written file that programs may run, with the fact about the command that writes it."""
+    """Yield each written file that programs may run: its name, and the fact about the command that writes it."""
     for fact in facts:
         command = fact.command
         if command.name in COMPILERS and not command.redirects and command.name not in _UNPACKERS:

@@ -1,4 +1,4 @@
-"""Text that bash evaluates although quotes protect it: names of variables, subscripts and arithmetic.
+"""Find text that bash evaluates even in quotes: names of variables, subscripts and arithmetic.
 
 Source: bash reference manual, 6.5 "Shell Arithmetic" and 6.7 "Arrays". A value such as `a[$(command)]` runs the command
 wherever a number, or the name of a variable, is expected.

@@ -46,7 +46,7 @@ _SETS = {"@" + name: frozenset(_PROGRAMS[name]) for name in ("fetchers", "decode
 
 _ENVIRONMENT = _read("environment")
 INHERITED_VARIABLES: tuple[str, ...] = tuple(_ENVIRONMENT["inherited"])
-"""Variables of the host's environment that a command sees."""
+"""Environment variables of the host that a command inherits."""
 PRIVATE_VARIABLES: Mapping[str, str] = _ENVIRONMENT["private"]
 """Variables that name the private folder of the call, or a folder in it."""
 FIXED_VARIABLES: Mapping[str, str] = _ENVIRONMENT["fixed"]
@@ -55,7 +55,7 @@ _NEVER_KEPT: tuple[str, ...] = tuple(_ENVIRONMENT["session"]["never"])
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptionValue:
-    """An option of a program: its names, and an expression for its value."""
+    """An option of a program: its names, and a regular expression for its value."""
 
     names: frozenset[str]
     value: re.Pattern[str]
@@ -70,7 +70,7 @@ class Rule:
         why: A description of the effect of a matching command.
         examples: Command lines that match; the tests check them.
         others: Similar command lines that do not match.
-        absent: An expression that no argument matches.
+        absent: A regular expression. The rule matches only if no argument matches this expression.
     """
 
     id: str
@@ -99,12 +99,12 @@ class Rule:
 
     @cached_property
     def operand_expression(self) -> re.Pattern[str]:
-        """The expression for an operand."""
+        """The regular expression for an operand."""
         return re.compile(self.operand)
 
     @cached_property
     def statement_expression(self) -> re.Pattern[str]:
-        """The expression that is searched in each word and in the input of a command, such as for an SQL statement."""
+        """The regular expression that is searched in a command's words and input, for example for an SQL statement."""
         return re.compile(self.statement)
 
     @cached_property

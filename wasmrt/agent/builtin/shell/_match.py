@@ -45,12 +45,12 @@ class Match(IntEnum):
 
 @dataclass(frozen=True)
 class Fact:
-    """A command with the properties that rules check; `folders` are the ones that its script changes to."""
+    """A command with the properties that rules check. `folders` are the folders that the script changes to."""
 
     command: Command
     folders: tuple[FoundPath, ...] = ()
     reading: Reading | None = None
-    """The script that it reads, if that is not among its words."""
+    """The script that the command reads, if its words do not contain the script."""
     substituted: frozenset[str] = frozenset()
     """The programs in all substitutions of the script."""
     bodies: Mapping[str, str] = field(default_factory=dict)
@@ -140,7 +140,7 @@ class Fact:
 
 
 def match(rule: Rule, fact: Fact) -> Match:
-    """Return how a rule matches a command: the weakest result of its properties."""
+    """Return how a rule matches a command: the weakest result of all properties of the rule."""
     if not rule.has_program(fact.command.name):
         return Match.NO
     return min(_match_parts(rule, fact), default=Match.YES)

@@ -1,6 +1,6 @@
 """Copies of a workspace's small files, so that a command's changes can be undone.
 
-A copy is kept for later commands and made again only if the file's stamp differs.
+A copy is kept for later commands. A file is copied again only if its stamp has changed.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PriorContents:
         self._found: dict[Path, _Workspace] = {}
 
     def copy(self, root: Path, found: Scan) -> Copies:
-        """Copy the files of a scan that have no copy yet, up to `MAX_COPIED_BYTES`, those near the root first."""
+        """Copy the files of a scan that have no copy yet, from the root down, up to `MAX_COPIED_BYTES`."""
         with self._lock:
             workspace = self._found.pop(root, None) or _Workspace()
             self._found[root] = workspace

@@ -39,7 +39,7 @@ _PLAIN = to_words(
     "test_command binary_expression unary_expression postfix_expression ternary_expression parenthesized_expression "
     "variable_name special_variable_name test_operator subscript file_descriptor string_content"
 )
-"""Nodes that are values: only the substitutions in them run."""
+"""Nodes that are values. Only the substitutions in these nodes run."""
 _WORDS = _PLAIN | {"command_name", "variable_assignment", "$"}
 _LISTS = to_words("command declaration_command unset_command array redirected_statement file_redirect for_statement")
 _QUOTED = to_words("raw_string ansi_c_string string_content heredoc_body heredoc_content heredoc_end comment")

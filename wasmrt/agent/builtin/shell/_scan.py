@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 MAX_FILES = 20_000
-"""Files and folders whose changes are noticed, in whole folders, those near the root first."""
+"""Maximum number of scanned files and folders. A folder is scanned completely or not at all, from the root down."""
 MAX_GIT_SEARCH = 200_000
-"""Files and folders among which repositories of git are searched."""
+"""Maximum number of files and folders that are searched for git repositories."""
 _LOOSE_OBJECTS = re.compile(r"[0-9a-f]{2}|pack|info")
 _DOT_GIT = ".git"
 
@@ -94,7 +94,7 @@ def scan(root: Path, *, make_readable: bool = False) -> Scan:
 
 
 def stamp_of(status: os.stat_result) -> Stamp:
-    """Return the stamp of a file or folder, without the size and times of a folder: its content has its own stamps."""
+    """Return the stamp of a file or folder. For a folder, size and times are left out: its content has other stamps."""
     if stat.S_ISDIR(status.st_mode):
         return Stamp(status.st_mode, 0, 0, 0, 0)
     return Stamp(status.st_mode, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
@@ -117,7 +117,7 @@ def _list_entries(folder: str, *, make_readable: bool) -> list[os.DirEntry[str]]
 
 
 def _make_readable(folder: str) -> None:
-    """Give this user the permissions for a folder that the user owns. A link is not followed."""
+    """Make a folder readable for this user, who must own the folder. A link is not followed."""
     handle = os.open(folder, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         mode = stat.S_IMODE(os.fstat(handle).st_mode)

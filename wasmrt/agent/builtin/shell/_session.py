@@ -60,7 +60,7 @@ WORKSPACE = State()
 
 @dataclass(eq=False)
 class Session:
-    """One session. `busy` is locked while a command runs, so that its commands run one after another."""
+    """One session. `busy` is locked while a command runs, so only one command of the session runs at a time."""
 
     start: State = WORKSPACE
     busy: threading.Lock = field(default_factory=threading.Lock)
@@ -76,7 +76,7 @@ class Sessions:
         self._found: dict[Hashable, Session] = {}
 
     def of(self, key: Hashable) -> Session:
-        """Return the session of a key, or a new one if there is none, or it is too old or was idle for too long."""
+        """Return the session of a key. If it is missing, too old or was idle for too long, create a new session."""
         now = time.monotonic()
         with self._lock:
             for each in [each for each, session in self._found.items() if _is_over(session, now)]:
@@ -129,7 +129,7 @@ def _restore(start: State) -> list[str]:
 
 
 def read_report(data: bytes, before: State, *, workspace: str, home: str) -> State:
-    """Return the state that a command reported, or `before` if it reported none, for example after `exec`.
+    """Read the state that a command reported. Return `before` if there is no report, for example after `exec`.
 
     A directory in `home` is not stored, because it is deleted after the command.
 

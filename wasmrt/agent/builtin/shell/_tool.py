@@ -84,7 +84,7 @@ class ShellTool(ToolDefaults):
     """
 
     ends_at_deadline = True
-    """Its processes end at the deadline or when the call is cancelled."""
+    """The processes of a command end at the deadline, or when the call is cancelled."""
     name = SHELL_NAME
     aliases = SHELL_ALIASES
     destinations = ()
@@ -199,7 +199,7 @@ class ShellTool(ToolDefaults):
         return self.decide(command_of(params), workdir_of(params))
 
     def check(self, params: Any) -> Decision | None:
-        """Return the refusal of a command line by the lists, before approval is requested, or None."""
+        """Return the refusal if a list refuses the command line, or None. Called before an approval is requested."""
         command_of(params)
         if self.backend is Backend.DISABLED:
             rule = f"the shell cannot run: {self.disabled_because}"

@@ -40,7 +40,7 @@ class Recorder:
     def record(
         self, head: JournalHead, changes: Iterable[FileChange], before: Scan, copies: Copies
     ) -> tuple[set[str], list[str]]:
-        """Record changes; return the paths that did not change after all, and those that cannot be undone."""
+        """Record changes. Return the paths that did not change after all, and the paths that cannot be undone."""
         earlier = (_record_earlier(change.path, before, copies) for change in changes)
         observed = record_observed(self._journal, head, earlier)
         return set(observed.unchanged), list(observed.lost)
@@ -60,10 +60,10 @@ def _record_earlier(path: str, before: Scan, copies: Copies) -> Earlier:
 
 @contextmanager
 def watched(head: JournalHead, recorder: Recorder | None, *, keep_git: bool) -> Iterator[Watched]:
-    """Watch the workspace `head.root` while a command runs in the `with` block; the result is complete after it.
+    """Watch the workspace `head.root` while a command runs in the `with` block. Read the result after the block.
 
-    With `keep_git`, changes of git's hooks and settings are not undone. Changes that others make meanwhile are
-    attributed to the command, too.
+    With `keep_git`, changes of git's hooks and settings are not undone. Changes that other processes make in the
+    meantime are also attributed to the command.
 
     Raises:
         ToolError: dangerous changes cannot be undone.

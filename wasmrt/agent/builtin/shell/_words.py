@@ -12,7 +12,7 @@ from itertools import groupby, pairwise, product
 from typing import NamedTuple
 
 ANY, NAME_PART, ONE, DECODED, DIGITS = "\x00", "\x01", "\x02", "\x03", "\x04"
-"""Any text; any part of a file name (`*`); one character of it (`?`); decoded text; a number."""
+"""Any text; any part of a file name (`*`); one character of a file name (`?`); decoded text; a number."""
 UNKNOWN = frozenset((ANY, NAME_PART, ONE, DECODED, DIGITS))
 MAX_FIELDS = 512
 MAX_ALTERNATIVES = 32

@@ -1,4 +1,4 @@
-"""The params of a command and its workspace: its folder, the folders in it, and those that a call may write."""
+"""The params of a command, and its workspace: the working folder and the folders that a call may write."""
 
 from __future__ import annotations
 

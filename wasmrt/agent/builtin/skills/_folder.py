@@ -1,4 +1,4 @@
-"""The files of a skill, read without following links, with their digest; and the record of its approval."""
+"""The files of a skill, read without following links, their digest, and the record of the skill's approval."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DOMAIN = b"wasmrt skill v1\0"
 
 @dataclass(frozen=True)
 class SkillFiles:
-    """The files of a skill in memory, so that the checked bytes are the bytes that are used."""
+    """The files of a skill, read into memory. The bytes that are checked are therefore the bytes that are used."""
 
     files: Mapping[str, bytes]
     """Content by path, with forward slashes."""
@@ -66,7 +66,7 @@ def read_folder(parent: Path, name: str) -> SkillFiles:
     Raises:
         FileNotFoundError: there is no such folder.
         PackageError: the folder contains links, special files, names that differ only in case or Unicode form, or too
-            much.
+            many or too large files.
         OSError: the folder cannot be read.
     """
     files: dict[str, bytes] = {}
@@ -168,30 +168,30 @@ class SkillTrust(StrEnum):
     """Levels of trust in a skill."""
 
     OWN = "own"
-    """A user put it into their own folder of skills."""
+    """A user put the skill into their own folder of skills."""
     TRUSTED = "trusted"
-    """It was installed, and a user trusted these files."""
+    """The skill was installed, and a user trusted these files."""
     INSTALLED = "installed"
-    """A user approved its installation. Its text is untrusted."""
+    """A user approved the installation of the skill. The text of the skill is untrusted."""
 
     @property
     def foreign(self) -> bool:
-        """True if its text is untrusted."""
+        """True if the text of the skill is untrusted."""
         return self is SkillTrust.INSTALLED
 
 
 class SkillRecord(NamedTuple):
-    """The approval of an installed skill. A skill without it, or with a different digest, is not read."""
+    """The approval of an installed skill. A skill is not read if the record is missing or has a different digest."""
 
     digest: str
     trust: SkillTrust
     origin: str
-    """A description of its source."""
+    """A description of the source of the skill."""
     at_ms: int
 
 
 def read_record(path: Path) -> SkillRecord | None:
-    """Return a record, or None if it does not exist.
+    """Read a record, or return None if the record does not exist.
 
     Raises:
         IntegrityError: the record is invalid, or other users could have written it.

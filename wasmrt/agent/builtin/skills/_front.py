@@ -58,7 +58,7 @@ _PLAIN_VALUE = re.compile(r"([A-Za-z][A-Za-z0-9_-]*):[ \t]+(?![\"'|>{&!\s]|\[[^\
 def _quote_plain_values(text: str) -> tuple[str, list[str]]:
     """Quote each plain value that is not valid YAML, such as `Use when: ...`, and return the keys of these values.
 
-    Lines keep their numbers. Authors write such values, because other readers of front matter take the whole line.
+    The numbers of lines do not change. Authors write such values, because other readers of front matter accept them.
     """
     keys: list[str] = []
     entries = _ENTRY.split(text)

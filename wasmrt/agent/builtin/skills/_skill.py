@@ -43,21 +43,21 @@ class Skill:
     name: str
     description: str
     text: str
-    """The instructions, without the front matter."""
+    """The text of SKILL.md below the front matter."""
     version: str = ""
     license: str = ""
     compatibility: str = ""
     author: str = ""
     allowed_tools: tuple[str, ...] = ()
-    """Tools that its author expects it to use. Shown to users; it grants nothing."""
+    """Tools that the author expects the skill to use. The list is shown to users, but grants nothing."""
     keywords: tuple[str, ...] = ()
     """Keywords and tags from `activation`."""
     notes: tuple[str, ...] = ()
-    """Parts of the front matter that are ignored or that other readers may refuse."""
+    """Notes about parts of the front matter that are ignored, or that other readers may refuse."""
 
 
 def check_skill_name(name: str) -> str:
-    """Return a skill's name if it is valid: it is a folder's name, and part of commands.
+    """Check the name of a skill, which is also the name of a folder and a part of commands. Return the name.
 
     Raises:
         SkillError: the name is invalid.
@@ -150,7 +150,7 @@ def _read_list(value: object, key: str, problems: list[tuple[str, str]]) -> tupl
 
 
 def _note_unknown(values: dict[str, object], known: tuple[str, ...], place: str, notes: list[tuple[str, str]]) -> None:
-    """Note keys of other agents, which have no effect here, and misspelled keys."""
+    """Note unknown keys, which have no effect: keys for other agents, or misspelled keys."""
     for key in values:
         if key not in known:
             near = did_you_mean(key, known)
@@ -208,10 +208,10 @@ _PATTERNS = tuple((words, re.compile(pattern, re.IGNORECASE | re.MULTILINE)) for
 
 
 def scan(files: SkillFiles, detector: LeakDetector) -> tuple[SkillFinding, ...]:
-    """Scan every file of a skill; return findings that refuse the skill first.
+    """Scan every file of a skill. The findings that refuse the skill are returned first.
 
     A skill is meant to instruct a model, so no pattern can separate good from bad skills. Findings that do not refuse
-    the skill are hints for the approver. The protection is that its text is treated as untrusted.
+    the skill are hints for the approver. The protection is that the text of the skill is treated as untrusted.
     """
     found = [
         finding for path, content in sorted(files.files.items()) for finding in _scan_file(path, content, detector)
@@ -237,7 +237,7 @@ def _scan_file(path: str, content: bytes, detector: LeakDetector) -> Iterator[Sk
         if flag.threat in _UNSEEN:
             yield SkillFinding(path, f"has {_UNSEEN[flag.threat]} ({flag.count})", True)
         elif flag.threat is Threat.CHAT_TEMPLATE:
-            # SECURITY: a person sees these markers, and a model receives them defused, as in every tool's result.
+            # SECURITY: the user sees these markers. A model receives them defused, as in every tool's result.
             yield SkillFinding(path, f"has markers of a chat template ({flag.count})", False)
     report = detector.scan(text)
     if report.matches or report.unscanned is not None:

@@ -75,7 +75,7 @@ class SkillStore:
         self._workspace = workspace
 
     def skills(self) -> tuple[ListedSkill, ...]:
-        """Return every skill by name, own ones before installed ones of the same name."""
+        """Return all skills, sorted by name. The user's own skill hides an installed skill of the same name."""
         found: dict[str, ListedSkill] = {}
         for folder in self._own:
             for name in _list_names(folder):
@@ -85,7 +85,7 @@ class SkillStore:
         return tuple(found[name] for name in sorted(found))
 
     def read(self, name: str) -> LoadedSkill:
-        """Read a skill, and compare an installed one with its record.
+        """Read a skill. An installed skill is compared with the record of its approval.
 
         Raises:
             NotInstalledError: no skill has this name.
@@ -97,7 +97,7 @@ class SkillStore:
             return self._read_own(folder, name)
         files = self._read_installed_files(name)
         record = read_record(self._record(name))
-        # SECURITY: the digest is of the same bytes that are used.
+        # SECURITY: the digest is computed from the same bytes that are used later.
         if record is None or record.digest != files.digest:
             problem = "has not been approved" if record is None else "has changed since it was approved"
             hint = f"a user has to review it: wasmrt skills trust {name}"
@@ -105,7 +105,7 @@ class SkillStore:
         return LoadedSkill(skill=read_skill(files, name), files=files, trust=record.trust, origin=record.origin)
 
     def waiting(self, name: str) -> LoadedSkill:
-        """Return an installed skill whether it is approved or not, for review by a user.
+        """Read an installed skill for review by a user, even if the skill is not approved.
 
         Raises:
             ConfigurationError: the skill is the user's own, which needs no approval.
@@ -114,7 +114,7 @@ class SkillStore:
         """
         check_skill_name(name)
         if self._find_own_folder(name) is not None and name not in _list_names(self._installed):
-            self.read(name)  # raises if it is invalid
+            self.read(name)  # raises an error if the skill is invalid
             raise ConfigurationError(
                 f"{name} is in your own folder of skills, and already trusted", code="own-skill",
                 hint="no action is needed; to see it: wasmrt skills list",
@@ -241,7 +241,7 @@ class SkillStore:
         if root is not None and (real.is_relative_to(root) or root.is_relative_to(real)):
             raise PackageError(
                 "this folder of skills overlaps the workspace, which tools can write", code="skill-folder",
-                hint="move it, or set different folders: wasmrt config edit",
+                hint="move the folder of skills, or set a different folder: wasmrt config edit",
             )  # fmt: skip
         status = folder.stat()
         if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

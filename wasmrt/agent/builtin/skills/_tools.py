@@ -1,6 +1,7 @@
 """The agent's tools for skills: `skill_list`, `skill_search`, `skill_read`, `skill_install` and `skill_remove`.
 
-A model requests an installation; a user reviews and approves it. The text is untrusted until a user trusts the skill.
+A model requests an installation, and a user reviews and approves it. The text of an installed skill is untrusted until
+a user trusts the skill.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from wasmrt.egress.leaks import LeakDetector
 from wasmrt.runtime.context import ToolContext
 
 _MAX_READ_CHARS = 12_000
-"""Length of one result of `skill_read`, which is not truncated further."""
+"""Maximum number of characters in one result of `skill_read`. Such a result is not truncated again."""
 _MAX_FOUND = 50
 _MAX_SEARCHED = 128
 """Maximum number of folders of a source that one search reads."""
@@ -190,7 +191,7 @@ class SkillTools:
                 gateway, url, self._sources.hosts, name="skill_install", user=context.user, max_bytes=MAX_SKILL_BYTES
             )
         files = single_file(text)
-        describe_new(name, files, url, self._detector)  # raises if it has hidden text
+        describe_new(name, files, url, self._detector)  # raises an error if the skill has hidden text
         return _describe_installed(self._store.install(name, files, origin=url))
 
     def _remove(self, params: Params) -> Plan:
@@ -241,7 +242,7 @@ def describe_new(
 
 
 def _to_line(text: str) -> str:
-    """Return a text as one line.
+    """Replace line breaks and repeated spaces by single spaces.
 
     SECURITY: a skill's text cannot start a line that looks like wasmrt's output.
     """
@@ -268,7 +269,7 @@ def _describe_row(listed: ListedSkill, *, verbose: bool = False) -> dict[str, An
 
 
 def _has_untrusted(result: Any) -> bool:
-    """Return whether a result contains untrusted text, from a skill that is untrusted or invalid."""
+    """Return whether a result contains text of a skill that is untrusted or invalid."""
     if not isinstance(result, dict):
         return True
     rows = result.get("skills", [result])

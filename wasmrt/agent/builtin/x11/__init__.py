@@ -1,1 +1,1 @@
-"""A program that uses an X display: it reads one request as JSON, writes one answer, and ends."""
+"""A program that uses an X display. It reads one request as JSON, writes one answer as JSON, and exits."""

@@ -1,4 +1,4 @@
-"""Move the mouse and press keys on an X display, with the extension XTEST.
+"""Move the mouse and press keys on an X display with the XTEST extension.
 
 https://www.x.org/releases/X11R7.7/doc/xextproto/xtest.html
 """
@@ -15,11 +15,11 @@ from Xlib.ext import xtest
 from wasmrt.agent.builtin.x11._windows import Desktop, FailedError
 
 _STEP_SECONDS = 0.02
-"""Pause between the steps of a drag, in which programs handle the motion."""
+"""Pause, in seconds, after each step of a drag, so that programs can handle the motion."""
 _MAPPING_SECONDS = 0.15
-"""Time in which programs read a changed keyboard mapping."""
+"""Pause, in seconds, after a change of the keyboard mapping, so that programs can read it."""
 _CHUNK = 16
-"""Characters that are typed before the focus is checked again."""
+"""Number of characters that are typed between two checks of the focus."""
 _HELD = X.ShiftMask | X.LockMask | X.ControlMask | X.Mod1Mask | X.Mod4Mask
 
 
@@ -43,7 +43,7 @@ class Input:
             for index, batch in enumerate(batches):
                 with self._desktop.alone():
                     for x, y, number in targets if index == 0 else ():
-                        # SECURITY: the approver saw this window; no other program can cover it during the grab.
+                        # SECURITY: the approver saw this window. During the grab, no other program can cover it.
                         if (found := self._desktop.at(x, y)) != number:
                             raise FailedError(
                                 f"expected window {number:#x} at this point, got {found:#x}", "list the windows again"
@@ -70,7 +70,7 @@ class Input:
             time.sleep(_STEP_SECONDS)
 
     def type_text(self, window: int, text: str) -> None:
-        """Type a text. Characters that the layout lacks are put on unused keys until the text is typed."""
+        """Type a text. For characters that the layout lacks, unused keys are mapped until the text is typed."""
         first = self._display.display.info.min_keycode
         table = self._display.get_keyboard_mapping(first, self._display.display.info.max_keycode - first + 1)
         unused = [first + index for index, symbols in enumerate(table) if not any(symbols)]
@@ -100,7 +100,10 @@ class Input:
             self._display.sync()
 
     def _read_layout(self, first: int, table: Sequence[Sequence[int]]) -> dict[int, tuple[int, bool]]:
-        """Return the key of each symbol, and whether it needs Shift. A second layout is not used if it is active."""
+        """Return the key of each symbol, and whether the symbol needs Shift.
+
+        Only the first layout is read. If another layout is active, the result has only Return and Tab.
+        """
         if self._desktop.root.query_pointer().mask >> 13 & 3:
             return {symbol: (self._display.keysym_to_keycode(symbol), False) for symbol in map(_find_keysym, "\n\t")}
         pairs = (
@@ -119,7 +122,7 @@ class Input:
     def _strike(self, window: int, strokes: Sequence[Sequence[int]]) -> None:
         try:
             with self._desktop.alone():
-                # SECURITY: the approver saw this window; no other program can take the focus during the grab.
+                # SECURITY: the approver saw this window. During the grab, no other program can take the focus.
                 if not self._desktop.has_focus(window):
                     raise FailedError(
                         f"window {window:#x} lost the keyboard focus", "inspect the screen, then continue"
@@ -154,7 +157,7 @@ class Input:
 
 
 def _find_keysym(char: str) -> int:
-    """Return the keysym of a character (X protocol, appendix A), or 0 for other texts."""
+    """Return the keysym of a single character (X protocol, appendix A), or 0 for a longer text."""
     if char in "\n\t":
         return int(XK.XK_Return if char == "\n" else XK.XK_Tab)
     if len(char) != 1:

@@ -13,7 +13,7 @@ from wasmrt.agent.builtin.x11._windows import Desktop, FailedError
 
 
 def capture(desktop: Desktop, number: int | None, max_pixels: int, max_bytes: int) -> dict[str, Any]:
-    """Return the screen, or the part of it that a window covers, as PNG, reduced to the limits."""
+    """Capture the screen, or the part that a window covers, as PNG. The image is reduced to fit the limits."""
     left, top, right, bottom = 0, 0, desktop.screen.width_in_pixels, desktop.screen.height_in_pixels
     if number is not None:
         row = desktop.find(number)
@@ -36,7 +36,7 @@ def capture(desktop: Desktop, number: int | None, max_pixels: int, max_bytes: in
 
 
 def encode_png(pixels: bytes, width: int, height: int, step: int) -> bytes:
-    """Return every `step`-th pixel of BGRX data as PNG (RFC 2083)."""
+    """Encode every `step`-th pixel of BGRX data as PNG (RFC 2083)."""
     columns, rows = -(-width // step), range(0, height, step)
     data = bytearray()
     for y in rows:

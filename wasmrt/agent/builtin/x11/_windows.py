@@ -22,7 +22,7 @@ _POLL_SECONDS = 0.02
 
 
 class FailedError(Exception):
-    """A request that cannot be carried out; its arguments are a problem and a hint."""
+    """A request cannot be carried out. The arguments are the problem and a hint."""
 
 
 class Desktop:
@@ -34,13 +34,13 @@ class Desktop:
         self.root = self.screen.root
 
     def windows(self) -> list[dict[str, Any]]:
-        """Return the windows, the topmost last."""
+        """Return the windows from the lowest to the topmost."""
         focused = self._find_client(self.display.get_input_focus().focus)
         rows = (self.describe(client) for client in self._clients()[-_MAX_WINDOWS:])
         return [row | {"focused": row["window"] == focused} for row in rows if row is not None]
 
     def describe(self, number: int) -> dict[str, Any] | None:
-        """Return ID, title, class and position of a window, or None if it does not exist."""
+        """Return the ID, title, class and position of a window, or None if the window does not exist."""
         window = self.display.create_resource_object("window", number)
         try:
             size, place = window.get_geometry(), self.root.translate_coords(window, 0, 0)
@@ -55,7 +55,7 @@ class Desktop:
         }  # fmt: skip
 
     def find(self, number: int) -> dict[str, Any]:
-        """Return a window of the list.
+        """Return the listed window with an ID.
 
         Raises:
             FailedError: there is no such window.
@@ -66,7 +66,7 @@ class Desktop:
         return found
 
     def at(self, x: int, y: int) -> int:
-        """Return the window at a point of the screen: a window of the list, a menu, or the root window."""
+        """Return the window at a point of the screen: a listed window, a menu, or the root window."""
         clients, inner, top = self._clients(), self.root, 0
         for _ in range(_MAX_DEPTH):
             child = inner.translate_coords(self.root, x, y).child
@@ -78,10 +78,10 @@ class Desktop:
         return int(top or self.root.id)
 
     def focus(self, number: int) -> None:
-        """Raise a window and give it the keyboard.
+        """Raise a window and give it the keyboard focus.
 
         Raises:
-            FailedError: the window did not get the keyboard in time.
+            FailedError: the window did not get the keyboard focus in time.
         """
         window = self.display.create_resource_object("window", self.find(number)["window"])
         if self._read_property(self.root, "_NET_SUPPORTING_WM_CHECK"):
@@ -101,7 +101,7 @@ class Desktop:
             time.sleep(_POLL_SECONDS)
 
     def has_focus(self, number: int) -> bool:
-        """Return whether a window, or a part of it, has the keyboard."""
+        """Return whether a window, or a part of it, has the keyboard focus."""
         self.display.sync()
         return self._find_client(self.display.get_input_focus().focus) == number
 
@@ -119,7 +119,7 @@ class Desktop:
         return None
 
     def _clients(self) -> list[int]:
-        """Return the windows that the window manager lists, or without one, the visible children of the root window."""
+        """Return the windows that the window manager lists; without a manager, the root window's visible children."""
         for name in ("_NET_CLIENT_LIST_STACKING", "_NET_CLIENT_LIST"):
             if listed := self._read_property(self.root, name):
                 return listed
@@ -139,7 +139,7 @@ class Desktop:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Block the requests of all other programs, so that windows and focus cannot change after they were checked."""
+        """Block the requests of all other programs, so that windows and focus cannot change after a check."""
         self.display.grab_server()
         try:
             yield
