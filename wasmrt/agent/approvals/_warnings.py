@@ -15,8 +15,8 @@ from wasmrt.core.terminal import to_single_line
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 _STOPPING = {
-    "untrusted-destination": "You did not name this destination. Text of others did:",
-    "carried-link": "The call sends on a link that you did not name. Text of others did:",
+    "untrusted-destination": "You did not name this destination. Text that others wrote named it:",
+    "carried-link": "The call sends on a link that you did not name. Text that others wrote named it:",
 }
 _FLOWS = {
     "unsaid-destination": ("You did not name this destination.", ""),
