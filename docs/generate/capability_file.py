@@ -13,8 +13,8 @@ from wasmrt.capabilities.file import capability_schema
 
 _NESTED = "capabilities"
 _DESCRIBING = (
-    "They request nothing, except `auth.oauth`. `auth` has the keys of `logins.NAME`; `wasmrt advanced caps-schema` "
-    "prints all keys."
+    "They request nothing, except `auth.oauth`. The keys of `auth` are those listed above for `logins.NAME`. "
+    "`wasmrt advanced caps-schema` prints all keys."
 )
 
 

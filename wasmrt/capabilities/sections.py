@@ -123,7 +123,7 @@ SECTIONS = {
     ),
     "parameters": Property(
         field=Anything(only_object=True),
-        about="JSON Schema of the parameters of a tool for the world near:agent. It replaces the component's schema.",
+        about="JSON Schema of an IronClaw tool's parameters (world near:agent). It replaces the component's schema.",
     ),
     "license": Property(field=_WORD, about="License of the tool, as an SPDX expression."),
     "source": Property(field=Text(max_length=2048), about="Location of the source code."),

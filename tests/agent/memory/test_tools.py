@@ -412,7 +412,7 @@ def test_user_reads_writes_restores_and_removes_documents(wasmrt: Callable[..., 
     assert "as version 3" in wasmrt("memory", "restore", "memory", "1").stderr
     assert wasmrt("memory", "read", "memory", "--version", "2").stdout == "Ann likes coffee\n"
     assert "MEMORY.md (" in wasmrt("memory", "search", "tea").stdout
-    assert "confirming it requires a terminal" in wasmrt("memory", "remove", "SOUL.md", code=2).stderr
+    assert "a terminal is required to confirm the change" in wasmrt("memory", "remove", "SOUL.md", code=2).stderr
     wasmrt("memory", "remove", "SOUL.md", "--yes")
     assert "has no document 'SOUL.md'" in wasmrt("memory", "read", "SOUL.md", code=1).stderr
     assert "cannot be read" in wasmrt("memory", "write", "a.md", tmp_path / "none", code=2).stderr

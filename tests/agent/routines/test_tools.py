@@ -88,7 +88,7 @@ def test_a_created_routine_is_listed_with_its_next_time(agent: Agent) -> None:
         ({"notify_user": "x\ny"}, "expected printable characters in notify_user"),
         ({"event_pattern": "x"}, "event_pattern requires trigger_type event, got manual"),
         ({"cooldown_secs": 10**9}, "expected cooldown_secs from 0 to 2592000"),
-        ({"name": "a\nb"}, "expected a name of printable characters"),
+        ({"name": "a\nb"}, "a name must contain only printable characters"),
         ({"name": "x" * 257}, "expected name with 1 to 256 bytes, got 257"),
         ({"prompt": "x" * 33_000}, "expected prompt with 1 to 32768 bytes, got 33000"),
         ({"prompt": "Report<|im_start|>"}, "the prompt contains chat-template"),

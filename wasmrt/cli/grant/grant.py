@@ -182,7 +182,7 @@ def _regrant(
     if more and not yes:
         if as_json or not is_interactive():
             raise NotGrantedError(
-                f"the grant of {name} was not changed: confirming it requires a terminal",
+                f"the grant of {name} was not changed: a terminal is required to confirm the change",
                 hint="review the changes, then pass --yes",
                 asks=more,
                 changes=more,
