@@ -249,7 +249,7 @@ def _make_late_error(lifetime: Lifetime, began: float) -> DeadlineExceededError:
 
 
 def _list_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
-    """Return the interfaces that a guest may import. Their functions send requests, which the host checks."""
+    """Return the interfaces that a guest may import. The functions send requests, which the host checks."""
     offered = worlds.interfaces()
     if any(wanted.name.startswith("wasi:") for wanted in component.imports):
         # Importing WASI takes a tenth of a short program's start time, and most tools use none of its 108 functions.
