@@ -62,7 +62,7 @@ class RemoteServices:
 
 
 IDLE_SECONDS = 60
-"""A worker without calls for this time exits. It reports that first, so that no call is lost."""
+"""A worker without calls for this time exits. It first tells the host, so that no call is lost."""
 
 
 class _StreamingCall(GuestCall):
