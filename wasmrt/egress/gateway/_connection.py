@@ -83,7 +83,7 @@ class BoundedSocket:
             else:
                 budget.charge_received(len(data))
                 return data
-            budget.await_ready(self._sock.fileno(), events)  # outside of `except`, which would keep the error meanwhile
+            budget.await_ready(self._sock.fileno(), events)  # outside of `except`, which would keep the error alive
 
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
         """Send all of `data`.
@@ -108,7 +108,7 @@ class BoundedSocket:
     def is_readable(self) -> bool:
         """Return whether the server of an idle connection has closed it, or has sent unexpected bytes."""
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
-            return True  # already decrypted, so the descriptor does not show it
+            return True  # bytes that are already decrypted do not make the descriptor readable
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         return bool(poll.poll(0))

@@ -89,7 +89,7 @@ class Slots:
             with self._lock:
                 queue.remove(turn)
                 if queue:
-                    queue[0].set()  # this call may have been woken for a slot that it does not take
+                    queue[0].set()  # this call may have been woken, but does not take the slot
                 else:
                     del self._queues[user]
 

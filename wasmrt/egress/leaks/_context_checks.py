@@ -131,7 +131,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     name, operator = _find_name(data, begin, start)
     spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
     if len(spelled) >= 8 and spelled in value.lower():
-        return False  # an entry in a table of names, which maps a name to a longer one
+        return False  # an entry of a table that maps a name to a longer name
     if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
         return False
     if re.search(_QUERY_KEYS, data[max(0, begin - 1) : begin] + name) and not quoted:

@@ -49,7 +49,7 @@ def find_columns(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     if (start := first.search(data)) is not None:
         lines = list(line.finditer(data, start.start()))
         if lines:
-            # With commas, the numbers do not look like another dump.
+            # Join with commas, so that the numbers do not look like a dump again.
             yield start.start(), lines[-1].end(), b",".join(b",".join(found[1].split()) for found in lines)
 
 

@@ -314,7 +314,7 @@ def _decode_escape(escape: bytes) -> bytes:
         units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
         return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
     if escape[:2] == b"\\\\":
-        # Of a long run only one remains, so that decoding it takes few levels. A normal form has no backslashes.
+        # Of a long run of backslashes, one remains: decoding takes few levels, and the normal form has none anyway.
         return escape[: len(escape) // 2] if len(escape) <= _LONGEST_ESCAPE else b"\\"
     if escape[:1] == b"\\":
         return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])

@@ -56,7 +56,7 @@ def has_sequence(value: bytes, length: int) -> bool:
     """Return whether `length` consecutive bytes count up or down by one, like `abcdef` and `98765`."""
     far = length - 1
     if far not in map(abs, map(sub, value[far:], value)):
-        return False  # no two bytes at this distance differ by it
+        return False  # the ends of such a sequence would differ by `far`
     steps = bytes(map(and_, map(sub, value[1:], value), repeat(255)))
     return b"\x01" * far in steps or b"\xff" * far in steps
 

@@ -167,7 +167,7 @@ class RenewingSecrets:
         """
         state = load_state(self._store, self._user, name)
         if state is not None and self._is_due(state) and _may_renew(state, place):
-            with suppress(SecretError):  # the old value may still be valid; otherwise the store raises below
+            with suppress(SecretError):  # the old value may still be valid; if not, `get` raises
                 return self._join_renewal(name, refused=False).wait(waiting)
         return self._store.get(self._user, name)
 

@@ -117,7 +117,7 @@ def _iter_custom_sections(component: bytes) -> Iterator[Reader]:
             kind, content = enclosing[-1].section()
             if kind == CUSTOM:
                 yield content
-            # In a core module, these IDs are used by other sections, and those do not start with the magic bytes.
+            # In a core module, other sections have these IDs, but their content does not start with the magic bytes.
             elif kind in (CORE_MODULE, COMPONENT) and content.take(len(HEADER)).startswith(MAGIC):
                 enclosing.append(content)
         except InvalidComponentError:

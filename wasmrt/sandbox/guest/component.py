@@ -112,7 +112,8 @@ class LinkedComponent:
             try:
                 sandbox.instantiate()
             except EngineFault as error:
-                # The component has started before, with these limits. If it called the host, it is not started twice.
+                # The component has started before with these limits, so the pool has no room. If this start already
+                # called the host, the component is not started again.
                 if error.code is None and call.failure is None and not call.host_calls:
                     raise _NoRoomError(error) from error
                 raise

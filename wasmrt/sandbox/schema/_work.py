@@ -301,7 +301,7 @@ def _iter_own_costs(schema: Any) -> Iterator[Cost]:
 
 def _iter_enum_costs(listed: list[Any]) -> Iterator[Cost]:
     kinds = {type(value) for value in listed}
-    if kinds == {str}:  # found by its hash
+    if kinds == {str}:  # a string is looked up by its hash
         yield Cost(_SLOW_KEYWORD)
     elif kinds == {int} and not any(map(_get_extreme_factor, listed)):
         yield Cost(value=_SLOW_KEYWORD, fraction=1_300 * len(listed), extreme=13_000 * len(listed))

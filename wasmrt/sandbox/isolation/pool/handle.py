@@ -175,7 +175,7 @@ class Worker:
         channel.begin()
         try:
             channel.send(Kind.CALL, head, encoded, more)
-        except ClosedError as error:  # a call is only begun after it was read to its end
+        except ClosedError as error:  # a worker starts a call only after reading all of it
             raise WorkerGoneError("the worker has already exited", idle=False) from error
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
@@ -210,7 +210,7 @@ class Worker:
         self.channel.close()
 
     def __del__(self) -> None:
-        # A signal handler may have kept the owner from returning it to the pool.
+        # A signal handler may have prevented the owner from returning this worker to the pool.
         if hasattr(self, "_handle"):
             self.kill()
 

@@ -68,7 +68,7 @@ class WorkerHome:
             try:
                 return self._load(key, data)
             except InvalidComponentError:
-                pass  # over the pool's limits, or invalid: the other engine finds out
+                pass  # the component is over the pool's limits, or invalid: the second attempt finds out
         return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
 
     def close(self) -> None:

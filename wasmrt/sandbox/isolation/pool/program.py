@@ -110,7 +110,7 @@ class Program:
                 if error.idle and is_new:
                     early = ProtocolError("it was new, but ended as if it had been idle too long")
                     raise self._crash(worker, early, call.lifetime) from error
-                continue  # it did not receive the call
+                continue  # the worker did not receive the call
             except ToolError as error:
                 whole = type(error).__name__ in _ENDED_WELL and call.failure is None
                 raise
@@ -223,7 +223,7 @@ class Program:
         if kept := self._take_idle_worker(user):
             return kept, False
         with self._starting.hold(lifetime):
-            if kept := self._take_idle_worker(user):  # it became idle while this call waited for its turn
+            if kept := self._take_idle_worker(user):  # a worker became idle while this call waited for its turn
                 return kept, False
             worker = self._fork_worker(lifetime)
         self._adopt(worker, lifetime)
@@ -246,7 +246,7 @@ class Program:
         template = self._load_template(lifetime)
         try:
             return template.fork(lifetime)
-        except GoneError:  # it was killed, perhaps with the zygote
+        except GoneError:  # the template was killed, perhaps with its zygote
             self._forget(template)
             return self._load_template(lifetime).fork(lifetime)
 
@@ -263,7 +263,7 @@ class Program:
         try:
             template.load(lifetime)
         except WasmrtError:
-            if not lifetime.is_over:  # otherwise loading itself did not fail
+            if not lifetime.is_over:  # otherwise only the wait has ended, and loading continues
                 self._forget(template)
             raise
         return template
@@ -298,7 +298,7 @@ class _Running:
 
 
 def _find_lane(leases: Sequence[Lease], task: Task) -> Lane | None:
-    for lease in reversed(leases):  # the last one has most room
+    for lease in reversed(leases):  # the last lease has the most room
         if lease.has_room:
             return lease.open_lane(task)
     return None

@@ -60,7 +60,7 @@ def spawn(body: Callable[[], None]) -> int:
 def end_group(pid: int) -> int:
     """End a child and everything it forked; return its `waitpid` status."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # its PID is valid, also as its group's, until it was waited for
+        os.killpg(pid, signal.SIGKILL)  # the PID and group ID are not reused until the child is waited for
     return status_of(pid)
 
 
