@@ -13,7 +13,8 @@ from h11 import _abnf, _readers
 
 _BLANKS = f":{_abnf.OWS}"
 assert _BLANKS in _abnf.header_field
-# The value never begins with a blank, so the blanks before it need not be divided. Heads and trailers use this name.
+# The value never begins with a blank, so the expression need not try shorter runs of blanks before the value. h11 uses
+# this expression for heads and trailers.
 _readers.header_field_re = re.compile(_abnf.header_field.replace(_BLANKS, f"{_BLANKS}+", 1).encode("ascii"))
 
 

@@ -49,7 +49,7 @@ class EgressProxySession:
 
     @property
     def descriptor(self) -> int:
-        """The socket over which the program's stub sends its listening socket."""
+        """The socket over which the program's stub (its launcher) sends its listening socket."""
         return self._theirs.fileno()
 
     def decisions(self) -> tuple[Decision, ...]:

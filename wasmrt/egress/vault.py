@@ -40,14 +40,14 @@ class VaultSettings:
     mount: str = "secret"
     """The path of the key-value engine, version 2."""
     path: str = "wasmrt/{name}"
-    """The path of a secret in the engine. `{name}` is its name, and `{user}` the user."""
+    """The path of a secret in the engine. `{name}` stands for the secret's name, and `{user}` for the user."""
     field: str = "value"
     """The field of the secret that contains the value."""
     namespace: str = ""
     token_file: Path | None = None
     """A private file with the token."""
     token_command: tuple[str, ...] = ()
-    """A command that prints the token. Without file and command, the variable VAULT_TOKEN contains the token."""
+    """A command that prints the token. Without a file or command, the token is in the variable VAULT_TOKEN."""
 
     def __post_init__(self) -> None:
         if self.address:

@@ -18,7 +18,7 @@ from wasmrt.sandbox.component.worlds import FailureKind
 
 
 class StreamedBody:
-    """A response body that is read from its connection; the connection returns to the pool at the end.
+    """A response body that is read from a connection. At the end of the body, the connection returns to the pool.
 
     Raises:
         HttpFailure: the headers are too large, or the body has a coding that was not requested.
@@ -69,7 +69,7 @@ class StreamedBody:
             raise self._budget.fail_too_large()
 
     def close(self) -> None:
-        """Release the connection. It is reused only if this response was read completely."""
+        """Release the connection. The connection is reused only if this response was read completely."""
         self._return_connection(healthy=self._connection is not None and self._connection.skip_rest())
 
     def _return_connection(self, *, healthy: bool) -> None:

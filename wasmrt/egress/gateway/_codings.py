@@ -16,7 +16,7 @@ from typing import Any
 from wasmrt.core.limits import KIB, MAX_CONTENT_CODINGS, MAX_CONTENT_MEMBERS, MIB
 
 _STEP_BYTES = 16 * KIB
-"""Bytes decoded in one step. zlib copies the rest of a step after each gzip member; with small steps, this is cheap."""
+"""Bytes given to a decoder in one step. zlib copies the rest of a step after each member, so small steps are cheap."""
 _STEP_OUT_BYTES = MIB
 _ZSTD_WINDOW_LOG = 23
 """The largest window of the coding zstd, 8 MiB (RFC 9659)."""
@@ -28,11 +28,11 @@ class CodingError(ValueError):
 
 
 class Decoder(ABC):
-    """A decoder that calls `check`, which may raise, before every step. Each step has a limited output."""
+    """A decoder that works in steps of limited output. Before every step, it calls `check`, which may raise."""
 
     name: str
     _invalid: type[Exception]
-    """The library's error for invalid data."""
+    """The exception with which the decoding library reports invalid data."""
 
     def __init__(self, check: Callable[[], object]) -> None:
         self._check = check
@@ -41,7 +41,7 @@ class Decoder(ABC):
         self._inner = self._new()
 
     def feed(self, data: bytes, limit: int) -> bytes:
-        """Return the decoded `data`. More than `limit` bytes, but hardly more, mean that the limit is exceeded.
+        """Decode `data`. If the output exceeds `limit` bytes, decoding stops, and the result is longer than `limit`.
 
         Raises:
             CodingError: the data is invalid, or has more than `MAX_CONTENT_MEMBERS` members.
@@ -77,17 +77,17 @@ class Decoder(ABC):
 
     @abstractmethod
     def _new(self) -> Any:
-        """Return the library's decoder of one member."""
+        """Create the library's decoder for one member."""
 
     @abstractmethod
     def _step(self, data: bytes, room: int) -> tuple[bytes, bytes]:
-        """Return about `room` decoded bytes at most, and the data that remains."""
+        """Decode until the output has about `room` bytes; return the output and the data that was not decoded."""
 
     def _has_ended(self) -> bool:
         return bool(self._inner.eof)
 
     def _has_more(self) -> bool:
-        """Return whether the library holds data whose output was over the room of the last step."""
+        """Return whether the library still holds data whose output did not fit into the last step's room."""
         return False
 
 

@@ -35,12 +35,15 @@ _UNREADY = (TimeoutError, BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWrit
 
 
 def _quick_seconds() -> float:
-    """Return the timeout of a socket's operation before the call waits: none in a task, which shares its thread."""
+    """Return how long a socket operation may block before the call waits in `await_ready`.
+
+    The time is 0 in a task, because a task shares its thread with other tasks.
+    """
     return QUICK_SECONDS if current_task() is None else 0.0
 
 
 def _awaited(error: OSError, otherwise: int) -> int:
-    """Return the events of `poll` after which an operation can be repeated.
+    """Return the events of `poll` after which the operation that raised `error` can be repeated.
 
     A TLS write may have to wait until the socket is readable, and a TLS read until it is writable.
     """
@@ -50,7 +53,7 @@ def _awaited(error: OSError, otherwise: int) -> int:
 
 
 class UnreachableError(Exception):
-    """An address refused the connection; the next address is tried. Internal to this package."""
+    """An address does not accept connections, so the next address is tried. Internal to this package."""
 
 
 class BoundedSocket:
@@ -80,7 +83,7 @@ class BoundedSocket:
             else:
                 budget.charge_received(len(data))
                 return data
-            budget.await_ready(self._sock.fileno(), events)  # outside of `except`, which would keep the error meanwhile
+            budget.await_ready(self._sock.fileno(), events)  # outside of `except`, which would keep the error alive
 
     def send(self, data: bytes, budget: ExchangeBudget) -> None:
         """Send all of `data`.
@@ -105,7 +108,7 @@ class BoundedSocket:
     def is_readable(self) -> bool:
         """Return whether the server of an idle connection has closed it, or has sent unexpected bytes."""
         if isinstance(self._sock, ssl.SSLSocket) and self._sock.pending():
-            return True  # already decrypted, so the descriptor does not show it
+            return True  # bytes that are already decrypted do not make the descriptor readable
         poll = select.poll()
         poll.register(self._sock, select.POLLIN)
         return bool(poll.poll(0))
@@ -218,7 +221,7 @@ _COPIED_BYTES = 64 * 1024
 
 
 class DeadConnectionError(Exception):
-    """An idle connection returned no byte of a response: the server had closed it. Internal to this package."""
+    """The server closed an idle connection before it returned any byte of a response. Internal to this package."""
 
 
 class Connection:
@@ -297,8 +300,8 @@ class Connection:
         """Prepare for the next exchange; return False if the connection cannot be reused.
 
         SECURITY: bytes after the response would be read as the response to the next request, possibly of another user.
-        h11, and pools built on it, would keep such bytes. Here the connection is closed because of them, and because of
-        any data that arrives before the connection is reused.
+        h11, and pools built on h11, would keep such bytes. Here, such bytes close the connection, and so does any data
+        that arrives before the connection is reused.
         """
         if not self._stays_open:
             return False

@@ -49,7 +49,7 @@ class ExchangeBudget:
         http: HttpCapability | None = None,
         wait_timeouts: WaitTimeouts = UNLIMITED_WAITS,
     ) -> None:
-        """Start the clock; `call` and `http` are None for a request by the host."""
+        """Start the time budget; `call` and `http` are None for a request that the host sends for itself."""
         self._origin = origin
         self._seconds = seconds
         self._call = call
@@ -69,11 +69,11 @@ class ExchangeBudget:
 
     @property
     def user(self) -> str:
-        """The user of the exchange; empty for a request by the host."""
+        """The user of the exchange; empty for a request that the host sends for itself."""
         return "" if self._call is None else self._call.user
 
     def begin(self, wait: Wait) -> None:
-        """Start the clock of a wait if the client limits waits of this kind."""
+        """Start to measure a wait, if the client limits waits of this kind."""
         if self._wait_timeouts is not None:
             limit: float | None = getattr(self._wait_timeouts, wait)
             self._wait = wait
@@ -139,7 +139,7 @@ class ExchangeBudget:
             raise self.fail_too_large()
 
     def fail_too_large(self) -> HttpFailure:
-        """Record that a response exceeds its limit, and return the failure."""
+        """Record that the response exceeds its limit, and create the failure to raise."""
         most = self.max_response_bytes
         hint = None if self._http is None else f"raise http.max_response_bytes, now {most}"
         if self._call is not None:
@@ -150,7 +150,7 @@ class ExchangeBudget:
         return self.failure(FailureKind.OUTPUT_TOO_LARGE, "response-too-large", message, hint)
 
     def make_connection_failure(self) -> HttpFailure:
-        """Return the failure for a connection that ended too early."""
+        """Create the failure for a connection that ended too early."""
         message = f"the connection to {self.origin} broke before the response was complete"
         return self.failure(FailureKind.OPERATION_FAILED, "connection", message)
 
@@ -162,7 +162,7 @@ class ExchangeBudget:
         return self._call.scanner.redact(self._origin, direction=Direction.OUTWARD)
 
     def failure(self, kind: FailureKind, code: str, message: str, hint: str | None = None) -> HttpFailure:
-        """Return a failure that records whether the request was sent."""
+        """Create a failure that states whether the request was sent."""
         return HttpFailure(kind, code, message, request_sent=self.sent > 0, hint=hint)
 
     def _make_timeout_failure(self) -> HttpFailure:

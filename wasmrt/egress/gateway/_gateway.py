@@ -112,7 +112,7 @@ class EgressGateway:
         self.close()
 
     def _open_transport(self) -> Transport:
-        """Return the client, created on first use: a run without HTTP does not import h11 and ssl."""
+        """Return the client. It is created on first use, so that a run without HTTP does not import h11 and ssl."""
         with self._lock:
             if self._transport is None:
                 from wasmrt.egress.gateway._client import Client
@@ -168,7 +168,7 @@ class EgressGateway:
     ) -> tuple[tuple[str, ...], Decision]:
         """Resolve the host of `url` for a user, and return the allowed addresses and the decision.
 
-        A denial has no addresses. `ends_at`, in seconds of `time.monotonic`, is the latest end.
+        For a denial, there are no addresses. The lookup stops at `ends_at`, in seconds of `time.monotonic`.
         """
         shared = self._resolver_for_users
         resolver = self._resolver if shared is None else shared.for_user(user)
@@ -188,8 +188,8 @@ class EgressGateway:
     ) -> HttpResponse:
         """Send a request of the host, for example for a token. No guest writes the request or reads the response.
 
-        Only https is allowed. The same parser, address checks and TLS settings apply as for guests, and the response is
-        limited. Nothing is scanned, because such requests contain credentials on purpose.
+        Only https is allowed. The parser, the address checks and the TLS settings are those of guests' requests, and
+        the response's size is limited. Nothing is scanned, because such requests contain credentials on purpose.
 
         Raises:
             HttpFailure: the URL is not allowed, or the request failed.

@@ -58,7 +58,7 @@ def partial_header(headers: Headers) -> str | None:
 
 
 def remove_headers(headers: Headers, names: Iterable[str]) -> Headers:
-    """Return `headers` without the headers that are named in `names`, in any spelling."""
+    """Return `headers` without those named in `names`, in upper or lower case."""
     dropped = {fold_header(name) for name in names}
     return tuple((name, value) for name, value in headers if fold_header(name) not in dropped)
 
@@ -66,7 +66,7 @@ def remove_headers(headers: Headers, names: Iterable[str]) -> Headers:
 def wire_headers(
     headers: Headers, *, authority: str, method: str, body: bytes | None, identity: bool = False
 ) -> list[tuple[bytes, bytes]]:
-    """Return all headers in the order in which they are sent. `identity` requests a response without content coding.
+    """Build all headers of a request, in the order of sending. `identity` requests a response without content coding.
 
     Content-Length and Accept-Encoding are always set by the gateway, which also decodes responses.
     """
@@ -87,7 +87,7 @@ def wire_headers(
 
 
 def header_bytes(headers: Iterable[tuple[str, str]] | Iterable[tuple[bytes, bytes]]) -> int:
-    """Return the approximate size of a header section in bytes: names, values, and four for each line."""
+    """Return the approximate size of headers in bytes: their names and values, and four bytes for each header."""
     return sum(len(name) + len(value) + 4 for name, value in headers)
 
 
@@ -97,8 +97,8 @@ def visible_headers(
     """Return the headers of a response without framing headers.
 
     Login headers are removed too, unless `credentials` is true.
-    In a response to `HEAD` (`bodyless`), the length and coding of the body are the requested information, so they are
-    returned.
+    A response to `HEAD` (`bodyless`) keeps the headers with the length and coding of the body, because they are the
+    requested information.
     """
     hidden = FRAMING - {"content-length", "content-encoding"} if bodyless else FRAMING
     kept = []
@@ -112,7 +112,7 @@ def visible_headers(
 def is_sensitive(name: str) -> bool:
     """Return whether a header's name indicates credentials; guests do not see such response headers.
 
-    Doubtful names are treated as sensitive: `WWW-Authenticate` may contain a part of a handshake (RFC 4559 5), and
+    In doubt, a name counts as sensitive: `WWW-Authenticate` may contain a part of a handshake (RFC 4559 5), and
     `X-Vendor-Auth` may contain a token.
     """
     lowered = fold_header(name)

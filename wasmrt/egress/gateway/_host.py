@@ -30,7 +30,8 @@ CheckUrl = Callable[[str], object]
 class HostCall:
     """An `EgressCall` that the host makes for itself.
 
-    Its HTTP capability applies completely (allowlist, credentials, limits), but no budgets of a guest's call.
+    The call's HTTP capability applies completely (allowlist, credentials, limits). The budgets of a guest's call do not
+    apply.
     """
 
     tool: str
@@ -127,7 +128,8 @@ _PORT = re.compile(r"([^:\[\]]+|\[[^\[\]]+\]):(\d{1,5})")
 _MAX_REDIRECTS = 3
 _SECONDS = 60.0
 _MIN_RESPONSE_BYTES = 64 * KIB
-"""Smallest limit at the gateway, so that redirects and errors with a body are recognised before a smaller limit."""
+"""The gateway's limit for a response is never smaller. So redirects and errors with a body are recognised even if the
+caller's own limit is smaller."""
 _REGISTRY_HINT = "check the registry's address and your connection, or ask its operator"
 _REDIRECTS = (301, 302, 303, 307, 308)
 
@@ -144,7 +146,10 @@ def read_host(text: str) -> EndpointPattern:
 
 
 def decide_download(url: str, hosts: Iterable[str], section: str) -> Decision | None:
-    """Return the denial of a URL that a model wrote, or None if the operator allowed its host in `section`."""
+    """Return the denial of a URL that a model wrote, or None if the URL is allowed.
+
+    `hosts` are the hosts that the operator allowed in the configuration section `section`.
+    """
     decision = Capabilities.none().with_http(_make_capability(hosts)).explain_http("GET", url)
     if decision.allowed:
         return None
@@ -212,10 +217,10 @@ def send_for_user(
     max_bytes: int,
     on_read: Callable[[int], object] | None = None,
 ) -> HttpResponse:
-    """Send a request to a registry that a user named by its `origin`, and return the response without redirects.
+    """Send a request to the registry at `origin`, which a user named. Redirects are not followed.
 
-    Only GET is allowed to other hosts, which must be public. The body has no content coding, and is read only if the
-    status is 200; `on_read` gets the number of bytes read so far.
+    Other hosts must be public, and only GET is allowed for them. The body has no content coding, and is read only if
+    the status is 200; `on_read` gets the number of bytes read so far.
 
     Raises:
         SourceError: the request was denied or failed, or the body has more than `max_bytes`.
@@ -240,7 +245,7 @@ def send_for_user(
 def send_for_model(
     gateway: EgressGateway, request: HttpRequest, hosts: Iterable[str], *, name: str, user: str, max_bytes: int
 ) -> HttpResponse:
-    """Send a GET request to a registry that a model named, and return the response without redirects.
+    """Send a GET request to a registry that a model named. Redirects are not followed.
 
     Only the operator's `hosts` are allowed. The body is read as in `send_for_user`.
 
@@ -280,7 +285,7 @@ def _read_response(
 def _make_user_call(
     origin: str, methods: tuple[str, ...], *, name: str, user: str, max_bytes: int, timeout_seconds: float = _SECONDS
 ) -> HostCall:
-    """Return a call for requests to the host and port of `origin`, and for GET requests to public hosts."""
+    """Create a call that allows requests to the host and port of `origin`, and GET requests to public hosts."""
     parsed = parse_url(origin)
     own = EndpointPattern(parsed.host, methods=methods, ports=(parsed.port,))
     public = EndpointPattern.any_public_host().with_methods("GET")

@@ -1,4 +1,4 @@
-"""Responses, streams and exceptions for httpx and httpx2, of the library that the request comes from.
+"""Create responses, streams and exceptions of httpx or of httpx2, whichever library the request comes from.
 
 The two libraries cannot be mixed: each client asserts that a response has a stream from its own module.
 """
@@ -79,9 +79,9 @@ class Family:
         return self._module.Response(403, headers=headers, content=json.dumps({"error": error}).encode())
 
     def exception(self, failure: HttpFailure, *, in_body: bool = False) -> Exception | None:
-        """Return the library's exception for a network failure, and for a denial only if `in_body` is set, else None.
+        """Convert a network failure to the library's exception. Return None for a denial, unless `in_body` is set.
 
-        `in_body` means that the client is already reading the response, so that a denial cannot be sent as a response.
+        `in_body` means that the client is already reading the response. A denial must then be an exception too.
         """
         name = _EXCEPTIONS.get(failure.code)
         if failure.code == "timeout":

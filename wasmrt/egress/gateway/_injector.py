@@ -28,7 +28,7 @@ class Credential:
     mapping: CredentialMapping
     value: str
     hint_to_set: str
-    """The step with which the user sets the secret."""
+    """An instruction for the user to set the secret."""
 
     def iter_wire_forms(self) -> Iterator[tuple[str, str]]:
         """Yield a name and a value for every form of the secret that must be recognised in responses."""
@@ -57,8 +57,8 @@ class Injected:
 class CredentialInjector:
     """Injects the secrets of a grant into requests to one URL.
 
-    For each place in a request, the most specific mapping is used: the mapping with the longest path, then with the
-    longest host, then the first by name. So the same grant always results in the same request.
+    If several mappings fill the same place in a request, the most specific one is used: the one with the longest path,
+    then the one with the longest host, then the first by name. So the same grant always results in the same request.
     """
 
     def __init__(self, http: HttpCapability, url: ParsedUrl) -> None:
@@ -73,11 +73,11 @@ class CredentialInjector:
 
     @property
     def applies(self) -> bool:
-        """True if requests to the URL get a credential, provided that its secret is set."""
+        """True if requests to the URL get a credential, once the credential's secret is set."""
         return bool(self._placed)
 
     def query_problem(self) -> str | None:
-        """Return a problem if the guest has set the query parameter of a credential, else None."""
+        """Return a problem if the guest has set a query parameter that is the place of a credential, else None."""
         if self._url.query is None:
             return None
         written = query_names(self._url.query)  # of two parameters with the same name, some servers use the first

@@ -40,13 +40,13 @@ class HttpFailure(WasmrtError):  # noqa: N818 - the worlds call it a failure
 
 
 class Face(StrEnum):
-    """The kind of sender. The order of checks, the address checks, the TLS settings and the limits are the same."""
+    """The kind of sender. Both kinds have the same order of checks, address checks, TLS settings and limits."""
 
     GUEST = "guest"
-    """A guest. Its whole request is scanned. It can neither set headers of the injector nor see login headers."""
+    """A guest. The whole request is scanned. The guest cannot set headers of the injector, or see login headers."""
     HOST = "host"
-    """The host's own client. Its login headers may contain tokens, headers that the injector sets are replaced, and it
-    sees login headers of the response. Injected secrets are redacted from its responses too."""
+    """The host's own client. Login headers of the request may contain tokens; headers that the injector also sets are
+    replaced. The client sees login headers of the response. Injected secrets are redacted from the response too."""
 
 
 class WaitTimeouts(NamedTuple):
@@ -73,7 +73,7 @@ class HttpRequest:
     """Timeout of the complete exchange. The grant's timeout limits it."""
     wait_timeouts: WaitTimeouts = UNLIMITED_WAITS
     identity: bool = False
-    """Request the body without content coding, and refuse a coded one before it is read."""
+    """Request a body without content coding. A coded body is refused before it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +103,10 @@ class SecretsView(Protocol):
         """Return the secret, or raise `SecretNotFoundError` or `SecretExpiredError`."""
 
     def renewed(self, name: str) -> SecretValue | None:
-        """Return a new value of the secret after the server refused the stored one, or None if there is none."""
+        """Renew a secret whose stored value the server refused. Return the new value, or None if there is none."""
 
     def hint_to_set(self, name: str) -> str:
-        """Return the step with which the user sets a secret."""
+        """Return an instruction for the user to set a secret."""
 
 
 class EgressCall(Protocol):
@@ -152,7 +152,7 @@ class EgressCall(Protocol):
     def decide(self, decision: Decision) -> Decision:
         """Record a decision and return the recorded version.
 
-        It may differ, for example if the call is limited to fewer effects than its grant.
+        The recorded version may differ, for example if the call is limited to fewer effects than its grant.
 
         SECURITY: a decision may quote the guest's URL, which may contain a secret, so its text is redacted first.
         """

@@ -61,7 +61,7 @@ class SystemResolver:
         self._slots = Slots(MAX_DNS_LOOKUPS)
 
     def for_user(self, user: str) -> Resolver:
-        """Return a resolver whose lookups count towards the share of `user`."""
+        """Return a resolver whose lookups use up the share of `user`."""
         return _UserResolver(self._slots, user)
 
     def resolve(self, host: str, port: int, *, timeout_seconds: float) -> tuple[str, ...]:
@@ -132,7 +132,7 @@ def checked_addresses(
 ) -> tuple[tuple[str, ...], Decision]:
     """Resolve the host of `url` and check every address; return the addresses and the decision.
 
-    A denial has no addresses.
+    For a denial, there are no addresses.
 
     SECURITY: connections are made to the returned addresses; the name is not resolved a second time.
     """

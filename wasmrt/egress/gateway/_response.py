@@ -130,7 +130,7 @@ class Response:
         return report
 
     def _record(self, unscanned: str | None, secret: str | None) -> None:
-        """Record, each at most once, that a response was not completely scanned and that a secret was redacted."""
+        """Record that a response was not completely scanned, or that a secret was redacted; each fact at most once."""
         if unscanned == DECODE_LIMIT_RULE:
             unscanned = self._pass_unopened or unscanned
         for reason, rule in ((Reason.NOT_SCANNED, unscanned), (Reason.LEAK, secret)):
@@ -203,7 +203,7 @@ def _clean_headers(call: EgressCall, headers: Headers) -> Headers:
 
 
 def _headers_with_parts(call: EgressCall, headers: Headers) -> set[int]:
-    """Return the indexes of headers over which a secret is split: over their values, or over names and values."""
+    """Return the indexes of headers that together contain a secret, in their values or in their names and values."""
     found: set[int] = set()
     for pieces in ([value for _, value in headers], [name + value for name, value in headers]):
         ends = list(accumulate(map(len, pieces)))

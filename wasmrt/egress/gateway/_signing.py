@@ -27,7 +27,7 @@ class AwsKey(NamedTuple):
 
     @classmethod
     def read(cls, text: str) -> AwsKey | None:
-        """Parse the value of a secret, or return None if it does not have this form."""
+        """Parse the value of a secret. Return None if the value does not have this form."""
         parts = text.split(":", 2)
         usable = len(parts) > 1 and all(part.isascii() and part.isprintable() and part for part in parts)
         return cls(*parts) if usable else None
@@ -70,9 +70,10 @@ def aws_headers(location: CredentialLocation, key: AwsKey, request: SignedReques
 
 
 def hmac_headers(location: CredentialLocation, secret: str, request: SignedRequest) -> Headers:
-    """Return the header with the HMAC-SHA256 (RFC 2104) of the body, preceded by the time header if the time is signed.
+    """Return the header with the HMAC-SHA256 (RFC 2104) of the body.
 
-    If the time is signed, the signed text is the Unix time in seconds, a full stop, and the body.
+    If the time is signed, the time header comes first, and the signed text is the Unix time in seconds, a full stop,
+    and the body.
     """
     text, headers = request.body, []
     if location.timestamp_name:

@@ -72,8 +72,8 @@ class Slots:
     ) -> None:
         """Wait for a slot and take it.
 
-        `seconds` returns the longest time of a wait, or raises the error that ends it. `waking` is a context in which
-        the end of the call calls the given function.
+        `seconds` returns the maximum duration of a wait, or raises an error, which ends the wait. `waking(wake)` is a
+        context manager: if the call ends inside of the context, `wake` is called.
         """
         with self._lock:
             if user not in self._queues and self._shares.take(user):
@@ -89,12 +89,12 @@ class Slots:
             with self._lock:
                 queue.remove(turn)
                 if queue:
-                    queue[0].set()  # this call may have been woken for a slot that it does not take
+                    queue[0].set()  # this call may have been woken, but does not take the slot
                 else:
                     del self._queues[user]
 
     def release_slot(self, user: Hashable) -> None:
-        """Release a slot, and wake the first waiting call of each user, because the shares of all have changed."""
+        """Release a slot. Wake the first waiting call of each user, because the shares of all users have changed."""
         with self._lock:
             self._shares.release_slot(user)
             for queue in self._queues.values():

@@ -130,7 +130,7 @@ def _is_own_login(plan: PlannedRequest, match: LeakMatch) -> bool:
 
 
 def create_budget(plan: PlannedRequest) -> ExchangeBudget:
-    """Create the budget with the shortest of the timeouts of grant, guest and call, and with the grant's size limit."""
+    """Create the budget: the grant's size limit, and the shortest of the timeouts of grant, guest and call."""
     http, timeout = plan.http, plan.http.timeout_seconds
     if plan.request.timeout_seconds is not None:
         timeout = min(timeout, max(0.0, plan.request.timeout_seconds))
@@ -159,7 +159,7 @@ def inject_credentials(plan: PlannedRequest, renewed: Mapping[str, SecretValue] 
 
 
 def _watch(call: EgressCall, credential: Credential, form: str, value: str) -> None:
-    """Make the call's scanner watch for `value`, the form of a secret that has the name `form`."""
+    """Make the call's scanner watch for `value`, one form of a secret, under the name `form`."""
     call.watch(form, value)
     # SECURITY: a value that is too short to be recognised in a response is not sent.
     if len(value) < _SHORT_CHARS and not call.scanner.scan(value):
@@ -192,7 +192,7 @@ def record_refusal(
     *,
     subject: str = "",
 ) -> HttpFailure:
-    """Record a denial by the gateway and return the failure to raise."""
+    """Record that the gateway denies the request, and return the failure to raise."""
     return deny(call, Decision(False, reason, rule, hint, "http", subject), kind)
 
 

@@ -69,7 +69,7 @@ def read_unscanned_responses(entries: object) -> tuple[UnscannedResponses, ...]:
 
 
 def read_unscanned_hosts(names: object) -> tuple[str, ...]:
-    """Read host names, and return them as in a parsed URL.
+    """Read host names, and return them in the form of a parsed URL's host.
 
     Raises:
         ConfigurationError: `names` is not a list, or a name is invalid.

@@ -51,7 +51,7 @@ _ZLIB = frozenset(
 MAGIC = (GZIP, _ZIP, _BZIP2, _XZ, _LZIP, b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda")
 """The first bytes of formats that are usually at the start of a text."""
 _OF_MEMBERS = (GZIP, _BZIP2, _XZ)
-"""The first bytes of formats whose content is that of all members, one after the other."""
+"""The first bytes of formats with several members, whose contents are joined."""
 _HEADS = (*MAGIC, b"]\0\0", *CLOSED_MAGIC)
 """The first bytes of all formats but raw deflate."""
 _GZIP_EXTRA, _GZIP_NAME, _GZIP_COMMENT, _GZIP_CRC = 4, 8, 16, 2
@@ -60,8 +60,8 @@ _LZMA = (
     rb"]\x00\x00[\x00-\xff][\x00-\x08](?:\xff{8}|[\x00-\xff]{5}\x00{3})\x00"
     rb"|[\x00-\xe0]\x00[\x00-\xff]{2}[\x00-\x08]\xff{8}\x00"
 )
-"""An expression for the header of LZMA alone, with its default properties or without a size, and the first byte of its
-content."""
+"""An expression for the header of an `.lzma` file and the first byte of its content. The header must have the default
+properties, or state no size."""
 _TEXT = bytes(range(32, 127)) + b"\t\r\n"
 
 
@@ -166,7 +166,7 @@ def find_first_archive(data: bytes, start: int, *, from_beginning: bool) -> int:
 
 
 def is_archive(data: bytes) -> bool:
-    """Return whether a complete text begins like an archive, or is raw deflate of at least one short secret."""
+    """Return whether a complete text begins like an archive, or is raw deflate of at least `MIN_SECRET_CHARS` bytes."""
     if data[:2] in _ZLIB or data.startswith(_HEADS):
         return True
     return _may_be_deflate(data, STEP_OUT_BYTES, least=MIN_SECRET_CHARS)
@@ -178,7 +178,7 @@ def begins_archive(data: bytes, at: int) -> bool:
 
 
 def _may_be_deflate(head: bytes, most: int = MIN_SECRET_CHARS, *, least: int = 0) -> bool:
-    """Return whether raw deflate that begins like `head` has no error in its first `most` bytes of output.
+    """Return whether `head` can be the beginning of raw deflate, whose first `most` bytes of output have no error.
 
     The type of the first block, and the length of a stored block, are checked first (RFC 1951, 3.2.3 and 3.2.4).
     """
@@ -194,13 +194,13 @@ def _may_be_deflate(head: bytes, most: int = MIN_SECRET_CHARS, *, least: int = 0
 def _may_start(data: bytes, at: int) -> bool:
     """Return whether the bytes from `at` on may be the beginning of a deflate stream that continues after `data`.
 
-    A stream that is broken continues nowhere: a scan of `data` finds all its content.
+    A stream with an error does not continue, so a scan of `data` finds all its content.
     """
     return at == len(data) or _may_be_deflate(data[at : at + 4 * _FIRST_BYTES], STEP_OUT_BYTES)
 
 
 def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
-    """Return the start of the compressed bytes of the archive at `at`, or None if it cannot be decompressed."""
+    """Find the compressed bytes of the archive at `at`. Return None if the archive cannot be decompressed."""
     head = data[at : at + 6]
     if head[:2] in _ZLIB:
         return _StreamStart(at + 2, Inflate)
@@ -216,7 +216,7 @@ def _find_stream_start(data: bytes, at: int) -> _StreamStart | None:
 
 
 def _is_closed(data: bytes, at: int) -> bool:
-    """Return whether a valid header is at `at`, of content that cannot be decompressed."""
+    """Return whether `at` has a valid header of content that cannot be decompressed."""
     if data.startswith(_ZIP, at):
         return is_closed_zip_member(data, at)
     return _read_lzip_window(data[at : at + 6]) > 0 if data.startswith(_LZIP, at) else is_closed_header(data, at)
@@ -281,7 +281,10 @@ def _decompress(
 
 
 def _is_sound(data: bytes, start: int, content: bytes, stream: Stream) -> bool:
-    """Return whether deflate without a magic number is intact: at the end of zlib is a checksum, of others the end."""
+    """Return whether the content of zlib or raw deflate is intact; for other formats, return True.
+
+    zlib must be followed by its checksum. Raw deflate must have an end, at the end of the text.
+    """
     if data[start : start + 2] in _ZLIB:
         return data.find(zlib.adler32(content).to_bytes(4, "big"), start + 2) >= 0
     if isinstance(stream, Inflate) and data[start : start + 2] not in (GZIP[:2], _ZIP[:2]):

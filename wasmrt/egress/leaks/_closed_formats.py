@@ -77,7 +77,7 @@ def _is_zstd(data: bytes, at: int) -> bool:
 
 
 def _is_rar(head: bytes) -> bool:
-    """Return whether a main or encryption header follows the signature: of version 5, or of an earlier version."""
+    """Return whether a main or encryption header, of version 5 or of an earlier version, follows the signature."""
     if head[6:8] == b"\x01\0":  # CRC-32, size of one to three bytes, type
         at = 12
         while at < 14 and head[at : at + 1] >= b"\x80":
@@ -87,7 +87,7 @@ def _is_rar(head: bytes) -> bool:
 
 
 def _is_compress(head: bytes) -> bool:
-    """Return whether LZW codes follow a valid header: no code is larger than the table is when it is read."""
+    """Return whether LZW codes follow a valid header. A code is valid if the table already has an entry for it."""
     if len(head) < 5 or head[2] & 0x60 or not _CODE_BITS <= head[2] & 0x1F <= 16:
         return False
     bits, count = int.from_bytes(head[3:], "little"), (len(head) - 3) * 8 // _CODE_BITS

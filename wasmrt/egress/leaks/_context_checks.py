@@ -40,17 +40,17 @@ _CODE = (
     rb"|.*\.(?:com|org|net|io|py|js|json|ya?ml|txt|html|md|pem|key|crt)"
     rb"|NRBR-.*|NRJS-.*|pk_(?:live|test)_.*|pk\.eyJ.*|.*ANBgkqhkiG9w0BAQEFAAOC.*"
 )
-"""An expression for URLs, paths, variables, numbers, attributes, file names, keys that pages publish, and RSA's public
-keys (RFC 8017, appendix A.1)."""
+"""An expression for values that are not secret: URLs, paths, variables, numbers, attributes, file names, keys in public
+pages, and public keys of RSA (RFC 8017, appendix A.1)."""
 _QUERY_KEYS = rb"(?i)[?&;]keys?$"
 """A parameter of a page's link. Its name alone does not indicate a credential."""
 _GIGYA_SCRIPT = rb"(?i)/gigya\.js\?api_?key$"
 """The address of Gigya's script, with the key of a site, which its documentation puts into every page."""
 _NAMED_UUID = rb"(?i)[^-]-[0-9a-f]{8}-[0-9a-f]{4}-[35][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-"""A word and a UUID that is the hash of a name, and not random (RFC 9562, sections 5.3 and 5.5)."""
+"""A word and a UUID that is not random, because it is the hash of a name (RFC 9562, sections 5.3 and 5.5)."""
 _SEARCH_KEY = rb"[0-9a-f]{32}"
 _SEARCH_NEARBY = 120
-"""Number of bytes before and after a key of Algolia's search in which a page also names the index."""
+"""Number of bytes before and after a search key of Algolia in which the name of the index is expected."""
 _COMMON_PASSWORDS = frozenset(
     b"password passw0rd password1 password123 p@ssw0rd p@ssword pass1234 pass word secret test test123 test1234 admin"
     b" admin123 root guest user username changeit letmein qwerty 12345678 123456 none null true false string required"
@@ -115,7 +115,10 @@ def is_made_of_words(value: bytes) -> bool:
 
 
 def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether `data[start:end]` looks like a secret that is assigned to the name at `begin`."""
+    """Return whether `data[start:end]` looks like a secret that is assigned to the name before it.
+
+    `begin` is the start of the rule's keyword in this name.
+    """
     value = data[start:end].rstrip(b".,;")
     if not 8 <= len(value) <= _MOST_CHARS or data[end - 3 : end] == b"..." or not _ends_at_delimiter(data, start, end):
         return False
@@ -128,7 +131,7 @@ def looks_assigned(data: bytes, begin: int, start: int, end: int) -> bool:
     name, operator = _find_name(data, begin, start)
     spelled = data[begin:start].rstrip(b" \t\"'`=:>(").lower()
     if len(spelled) >= 8 and spelled in value.lower():
-        return False  # an entry in a table of names, which maps a name to a longer one
+        return False  # an entry of a table that maps a name to a longer name
     if len(name) > 80 or re.search(_INNOCENT_NAMES, name) or (operator in b",(" and not quoted):
         return False
     if re.search(_QUERY_KEYS, data[max(0, begin - 1) : begin] + name) and not quoted:
@@ -195,7 +198,7 @@ def _find_name(data: bytes, begin: int, start: int) -> tuple[bytes, bytes]:
 
 
 def is_password(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether a value in a place for passwords is neither a placeholder nor a variable."""
+    """Return whether a value that is written where a password belongs is neither a placeholder nor a variable."""
     del begin
     value = data[start:end]
     lowered = value.lower()
@@ -218,7 +221,7 @@ _SENTRY_PROJECT = rb"@(?:o[0-9]+\.ingest\.(?:us\.|de\.)?)?sentry\.io/[0-9]"
 
 
 def is_url_token(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether the user of a URL is a token, and not the key of a Sentry DSN, which Sentry calls public."""
+    """Return whether the user in a URL is a token. The key of a Sentry DSN is not, because it is public."""
     del begin
     value = data[start:end]
     if is_placeholder(value) or measure_entropy(value) < 3 or re.match(_SENTRY_PROJECT, data[end : end + 64]):
@@ -230,9 +233,9 @@ _PAGE_JWT = rb"(?i)collection-?meta(?:[\"']|&quot;)?\s*[:=]\s*(?:[\"']|&quot;)?\
 
 
 def is_secret_jwt(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether a value is a JWT that grants something.
+    """Return whether a value is a JWT that grants access.
 
-    Livefyre's `collectionMeta` only signs the title and address of a page, and is part of the page.
+    Livefyre's `collectionMeta` is not: this JWT is part of a page, and only signs the page's title and address.
     """
     before = data[max(0, begin - 40) : start]
     return CHECKS["jwt"](data[start:end]) and re.search(_PAGE_JWT, before) is None
@@ -334,13 +337,13 @@ def is_bare_key(data: bytes, begin: int, start: int, end: int) -> bool:
 
 
 def has_secret_name(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether a value with a digit has a name that does not stand for a published value, such as a site key."""
+    """Return whether a value contains a digit, and its name is not one for published values, such as a site key."""
     name, _ = _find_name(data, begin, start)
     return re.search(_INNOCENT_NAMES, name) is None and re.search(rb"[0-9]", data[start:end]) is not None
 
 
 def has_no_words(data: bytes, begin: int, start: int, end: int) -> bool:
-    """Return whether a value has letters in both cases and digits, and is not made of words as a path is."""
+    """Return whether a value has letters of both cases and digits, and does not consist of words, as a path does."""
     del begin
     value = data[start:end]
     return CHECKS["mixed"](value) and not is_made_of_words(value)

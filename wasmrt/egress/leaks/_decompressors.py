@@ -101,7 +101,7 @@ class BrokenError(Exception):
 
 
 class Stored:
-    """A reader of an uncompressed member of a known size. The text around it contains the member too."""
+    """A reader of an uncompressed member of a known size."""
 
     def __init__(self, size: int) -> None:
         self._left = size
@@ -120,9 +120,10 @@ class Stored:
 
 
 def _output_before_error(stream: Any, data: bytes, most: int) -> bytes:
-    """Return a stream's output before its error, which is in `data`. A failing step has no output, so search for it.
+    """Return the output of a stream before the error that is caused by `data`.
 
-    `stream` is None at the start. Most starts fail at once: their output is too short for a secret, and left out.
+    A failing step returns no output, so search for the most bytes of `data` that can be decompressed. `stream` is None
+    at the start of a stream. If it fails before a secret's length of output, return no output.
     """
     if stream is None:
         stream = zlib.decompressobj(-zlib.MAX_WBITS)
@@ -153,7 +154,7 @@ def open_xz() -> Stream:
 
 
 def open_lzma(properties: int, window: int) -> Stream:
-    """Open raw LZMA. `properties` are the numbers of the context, the position and the literal bits in one byte."""
+    """Open raw LZMA. `properties` is the properties byte of its header: the parameters lc, lp and pb in one number."""
     import lzma
 
     bits = {"lc": properties % 9, "lp": properties // 9 % 5, "pb": properties // 45}

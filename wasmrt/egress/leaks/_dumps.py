@@ -18,7 +18,7 @@ _COLUMNS = _OFFSET + rb"([0-9]{3,20}(?:[ \t]{1,8}[0-9]{3,20})*)[ \t]*(?:[ \t]{2}
 _WORDS = rb"((?:[0-9A-Fa-f]{2}){1,8}(?:(?: {1,3}|\t|-)(?:[0-9A-Fa-f]{2}){1,8})*)"
 _LEAST_BYTES = 2
 _MOST_OF_A_LINE = (16, 8, 32, 20)
-"""Possible numbers of bytes per line. They are tried in case the text column looks like additional bytes."""
+"""Usual numbers of bytes per line. Lines are also cut to them, in case the text column looks like more bytes."""
 
 
 @lru_cache(maxsize=1)
@@ -33,7 +33,7 @@ def _dump_expression() -> Any:
 
 @lru_cache(maxsize=1)
 def _compile_columns() -> tuple[Any, Any]:
-    """Compile an expression for the first line of a dump of numbers, and one for each line."""
+    """Compile an expression for the first line of a dump of numbers, and an expression for every line."""
     first = rb"(?m)^" + _MARGIN + rb"0{4,16}[:|>]?[ \t|]{1,8}[0-9]{3}"
     return compile_linear(first), compile_linear(rb"(?m)^" + _COLUMNS, captures=True)
 
@@ -49,7 +49,7 @@ def find_columns(data: bytes) -> Iterator[tuple[int, int, bytes]]:
     if (start := first.search(data)) is not None:
         lines = list(line.finditer(data, start.start()))
         if lines:
-            # With commas, the numbers do not look like another dump.
+            # Join with commas, so that the numbers do not look like a dump again.
             yield start.start(), lines[-1].end(), b",".join(b",".join(found[1].split()) for found in lines)
 
 

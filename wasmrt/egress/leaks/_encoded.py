@@ -23,7 +23,7 @@ _PEEK_BYTES = 64 * KIB
 _RUN = rb"[A-Za-z0-9+/_\-]{24,}(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{4,})*(?:\r?\n[ \t]*[A-Za-z0-9+/_\-]{2,3}=)?"
 _NUMBER = rb"(?:\b0[xX][0-9A-Fa-f]{1,2}|\b[0-9]{1,3})"
 _LIST = _NUMBER.replace(rb"\b", b"") + rb"(?:[ \t]?[,;.|/+:_\-]?[ \t\r\n]{0,16}" + _NUMBER + rb"){7,}"
-"""An expression for a list of bytes that a program printed as numbers."""
+"""An expression for a list of numbers, as programs print bytes."""
 _APART = rb"(?:[:.,;_=|/+#$\-]?[ \t\r\n]{0,16})"
 _PAIRS = rb"[0-9A-Fa-f]{2}(?:" + _APART + rb"[0-9A-Fa-f]{2}){7,}"
 """An expression for hexadecimal digits with separators between bytes, or between groups of bytes."""
@@ -37,14 +37,14 @@ _PREFILTER = Prefilter((
     r"[0-9A-Fa-fxX:.,;_=|/+#$\- \t\r\n]{16}",
     r"[0-9][0-9A-Fa-f]{3,15}[:|>]?[ \t|]{1,8}[0-9A-Fa-f]{2}",
 ))  # fmt: skip
-"""One of these expressions matches every text that `LEAST_ENCODED` matches, except a list of eight single digits, which
-contains no text."""
+"""If `LEAST_ENCODED` matches a text, at least one of these expressions matches too. The exception is a list of eight
+single digits, which contains no text."""
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
 _MARKED = bytes(120 if byte in _ALPHABET else 32 for byte in range(256))
 LEAST_RUN = 24
 """Minimum length of a run of encoded characters, unless a watched secret is short."""
 _LEAST_BINARY_RUN = 96
-"""Minimum length of a run that is decoded even if it does not begin with text, since it may contain text later."""
+"""From this length on, a run is decoded even if it does not begin with text, since text may follow later."""
 _BETWEEN = re.compile(rb"[,;.|/+:_\- \t\r\n]")
 _AS_BLANKS = bytes.maketrans(b",;.|/+:_-", b" " * 9)
 _PAIR_SEPARATORS = b":.,;_=|/+#$- \t\r\n"
@@ -57,7 +57,7 @@ _LEAST_TEXT = 6
 _CONTINUED = 4
 """Minimum number of characters in a line that continues a run."""
 _PROBE = 32
-"""Number of characters of a run that are decoded first. The rest of a short run is decoded only if they are text."""
+"""Number of characters of a run that are decoded first. A short run is decoded completely only if these are text."""
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]{16,}")
 _BASE32_RUN = re.compile(rb"[0-9A-Z]{12,}|[0-9a-z]{12,}")
 _AS_STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -98,7 +98,7 @@ class Decoded(NamedTuple):
     end: int
     data: bytes
     sound: bool
-    """False if the content is so random that the text was probably not encoded. Every long word is also some base64."""
+    """False if the content looks random. Then the text was probably not encoded: any long word is also some base64."""
 
 
 def decode(
@@ -107,7 +107,8 @@ def decode(
 ) -> Iterator[Decoded]:  # fmt: skip
     """Yield encoded content: archives, and with `runs` base64, base32, hex and lists of numbers.
 
-    Unless `every` is set, short runs, and lists of random bytes, are left out. `known_runs` are left out, too.
+    Short runs and lists that decode to random bytes are left out, unless `every` is set. `known_runs` are always left
+    out.
     """
     if runs:
         for found in _decode_readable(data, budget, least_run, every=every, known_runs=known_runs):
@@ -121,7 +122,11 @@ def decode(
 
 
 def _iter_narrow(data: bytes) -> Iterator[bytes]:
-    """Yield the text without zero bytes if it may be UTF-16 or UTF-32, and bytes that were encoded as characters."""
+    """Yield other readings of a text.
+
+    A text that may be UTF-16 or UTF-32 is read without zero bytes. A text whose characters may each stand for one byte
+    is read as these bytes.
+    """
     if b"\0" in data and (zeros := data.count(0)) < len(data) <= zeros * _MOST_OF_WIDE:
         yield data.translate(None, b"\0")
         body = data[2:] if data[:2] in _BYTE_ORDER_MARKS else data
@@ -162,7 +167,7 @@ def _decode_readable(
 
 
 def record_encoded(data: bytes, budget: DecodeBudget) -> None:
-    """Record the encoded content of a text at the depth limit, which is not searched."""
+    """Record the encoded content of a text at the depth limit. This content is not searched."""
     peek = DecodeBudget(left=_PEEK_BYTES, check=budget.check)
     for found in decode(data, peek):
         if found.sound and len(set(found.data)) > 1:  # one repeated character holds no secret, however it is decoded

@@ -124,7 +124,7 @@ class RuleEngine:
     def find(self, data: bytes, check: Check = no_check, budget: WorkBudget | None = None) -> Iterator[Finding]:
         """Yield the findings in a text, chunk by chunk.
 
-        `check` is called at every candidate, since a text full of candidates takes long. `budget` limits the work, and
+        `check` is called at every candidate, because a text full of candidates takes long. `budget` limits the work and
         records the parts of the text that were not searched completely.
         """
         large = len(data) >= _CHUNK_BYTES
@@ -145,7 +145,7 @@ class RuleEngine:
                 yield from self._search(scan, blocks, cost, start, end)
 
     def _find_candidates(self, scan: _Scan, start: int, end: int) -> tuple[list[tuple[int, set[int]]], int]:
-        """Return the rules that may match in each block and the cost of trying them, as far as the budget allows."""
+        """Return the rules to try in each block, and the cost of trying them. Stop if the cost is over the budget."""
         keywords = self._keywords
         blocks: list[tuple[int, set[int]]] = []
         cost = 0
@@ -161,7 +161,7 @@ class RuleEngine:
     def _search(
         self, scan: _Scan, blocks: list[tuple[int, set[int]]], cost: int, start: int, end: int
     ) -> Iterator[Finding]:
-        """Try the rules of one chunk as far as the budget allows, and after that find tokens by their prefixes."""
+        """Try the rules of one chunk. If the budget does not suffice, also find tokens by their prefixes."""
         found: list[Finding] = []
         if scan.budget.charge(cost):
             try:

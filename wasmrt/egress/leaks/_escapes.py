@@ -35,7 +35,7 @@ def is_plain(data: bytes) -> bool:
 
 
 def _holds_code_points(data: bytes) -> bool:
-    """Return whether a text contains `U+`. A search for two bytes is twenty times slower than for one."""
+    """Return whether a text contains `U+`. Searches for one byte come first, because they are twenty times faster."""
     return b"U" in data and b"+" in data and b"U+" in data
 
 
@@ -96,7 +96,7 @@ _PIECE_OF_ESCAPES = 8 * KIB
 _LONGEST_ESCAPE = 16
 """Maximum length of a single escape. A sequence of escapes may be longer."""
 _CROWDED = 32
-"""If more than one in this many bytes may start an escape, one expression is faster than a search for each byte."""
+"""If more than one byte in this many may start an escape, one expression is faster than a search for each such byte."""
 
 
 class Unescaped(NamedTuple):
@@ -169,7 +169,7 @@ _ASCII_FAMILIES = tuple(family for family in _FAMILIES if family.isascii())
 _ALPHABETS = (b"\xd0", b"\xd1", b"\xce")
 """First bytes of Cyrillic and Greek letters that look like Latin letters."""
 _COMMON = (b"%", b"\\", b"&")
-"""First bytes that usually start an escape. The other first bytes are common in other characters too."""
+"""First bytes that usually start an escape. The other first bytes are also common outside of escapes."""
 
 
 def iterate_unescaped(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iterator[Unescaped]:
@@ -192,7 +192,7 @@ def iterate_unescaped(data: bytes, *, apart: bool, budget: DecodeBudget) -> Iter
 
 
 def _holds_family(data: bytes, family: bytes) -> bool:
-    """Return whether the text has escapes of a family whose first byte is common in other characters too."""
+    """Return whether the text has escapes of a family whose first byte is also common outside of escapes."""
     if family == b"U":
         return _holds_code_points(data)
     if family in _ALPHABETS:  # letters of an alphabet only count in a word with Latin letters or digits
@@ -246,7 +246,10 @@ def _find_places(data: bytes, families: list[bytes], budget: DecodeBudget) -> It
 
 
 def _find_crowded_places(data: bytes, look: re.Pattern[bytes], budget: DecodeBudget) -> Iterator[tuple[int, int]]:
-    """Yield the start and end of each escape in a text with many escapes, piece by piece, with one expression."""
+    """Yield the start and end of each escape, in a text with many escapes.
+
+    One expression finds all escapes, in one piece of the text after the other.
+    """
     position = steps = 0
     while position < len(data):
         edge = position + _PIECE_OF_ESCAPES
@@ -311,7 +314,7 @@ def _decode_escape(escape: bytes) -> bytes:
         units = bytes.fromhex(escape[2:].replace(b"\\u", b"").decode())
         return units.decode("utf-32-be" if escape[1:2] == b"U" else "utf-16-be", "replace").encode()
     if escape[:2] == b"\\\\":
-        # Of a long run only one remains, so that decoding it takes few levels. A normal form has no backslashes.
+        # Of a long run of backslashes, one remains: decoding takes few levels, and the normal form has none anyway.
         return escape[: len(escape) // 2] if len(escape) <= _LONGEST_ESCAPE else b"\\"
     if escape[:1] == b"\\":
         return bytes(int(digits, 8) for digits in escape.split(b"\\")[1:])

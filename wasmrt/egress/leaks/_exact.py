@@ -39,13 +39,13 @@ _APART_LEVELS = 2
 _LEAST_START = 4
 """Minimum number of a secret's characters at a text's end that count as the start of the secret."""
 _SPREAD = 4
-"""Bytes at a text's end that are searched for a secret's start, per byte of the secret, as some may be ignored."""
+"""For each byte of a secret, this many bytes at a text's end are searched for its start: some bytes may be ignored."""
 _MOST_SPREAD_BYTES = 64 * KIB
+"""Maximum number of bytes searched for a secret's start, if most of them are ignored characters."""
 _SPREAD_MEMORY_BYTES = 16 << 20
-"""Maximum number of these bytes, if most of them are ignored characters."""
 _LEAST_SHORT_RUN = 12
 _BATCH_BYTES = 64 * KIB
-"""Size from which on pieces of decoded content are not searched together with further pieces."""
+"""A piece of decoded content of at least this size is not searched together with further pieces."""
 _MAX_CLEAN_RUNS = 1 << 16
 """Maximum number of runs of one text that are recorded as clean."""
 _SHORT_TEXT_BYTES = 16 * KIB
@@ -153,7 +153,7 @@ class ExactMatcher:
             known.clear()
 
     def possible_match_start(self, data: bytes) -> int:
-        """Return the start of a secret that may continue after `data`, or the length of `data` if there is none."""
+        """Find the start of a secret that may continue after `data`. Return the length of `data` if there is none."""
         patterns = self._prepared.build()
         whole = (*patterns.verbatim, *patterns.replaced)
         verbatim = tuple(Pattern(name, value.lower(), value) for name, value in whole)
@@ -315,7 +315,7 @@ def _find_texts(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes, chec
 def _find_in_normal_form(
     data: bytes, patterns: Sequence[Pattern], dropped: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    """Find each pattern in its required case. A text that differs only in case is not even a candidate."""
+    """Find each pattern in the case that it requires. A text that differs from the pattern in case is no candidate."""
     lower = data.translate(_LOWER, dropped)
     cased = data.translate(None, dropped) if any(pattern.exact for pattern in patterns) else b""
     places = _OffsetMap(data, dropped)
@@ -340,7 +340,7 @@ def _find_verbatim(data: bytes, name: str, secret: bytes, check: Check) -> Itera
 
 
 def _find_possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: bytes) -> int:
-    """Return where a pattern may start that continues after the text, or the length of the text if there is none."""
+    """Find the start of a pattern that may continue after the text. Return the text's length if there is none."""
     longest = max((len(pattern.text) for pattern in patterns), default=0)
     size = longest * _SPREAD
     tail = data[-size:] if longest else b""
@@ -363,7 +363,7 @@ def _find_possible_start(data: bytes, patterns: tuple[Pattern, ...], dropped: by
 
 
 class _OffsetMap:
-    """A map of offsets in the normal form to offsets in the text. It counts each block once, and caches two blocks."""
+    """A map from offsets in the normal form to offsets in the text. Blocks are counted once; two blocks are cached."""
 
     __slots__ = ("_before", "_data", "_dropped", "_first", "_last")
 

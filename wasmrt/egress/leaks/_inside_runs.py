@@ -15,7 +15,7 @@ from wasmrt.egress.leaks._linear import compile_linear
 from wasmrt.egress.leaks._model import PIECE_BYTES, DecodeBudget
 
 _TEXT = rb"|[\x20-\x7e]{12}"
-"""Twelve visible characters in a row are not a coincidence in decoded bytes."""
+"""Twelve visible characters, which are not a coincidence in decoded bytes."""
 _HEAD_BYTES = 64
 _HEX = re.compile(rb"[0-9A-Fa-f]{16,}")
 _AS_STANDARD = bytes.maketrans(b"-_", b"+/")
@@ -37,7 +37,7 @@ def _starts() -> Any:
 def decode_inside(
     data: bytes, runs: Sequence[tuple[int, int]], budget: DecodeBudget
 ) -> Iterator[tuple[int, int, bytes]]:
-    """Yield the places of runs, and their content from any offset at which an archive or some text begins."""
+    """Yield the places of runs, and their content, decoded from each offset at which an archive or text begins."""
     yield from _decode_parts(data, (_Part(*run, skipped) for run in runs for skipped in range(4)), _from_base64, budget)
     digits = (found.span() for run in runs for found in _HEX.finditer(data, *run))
     yield from _decode_parts(data, (_Part(*run, skipped) for run in digits for skipped in range(2)), _from_hex, budget)

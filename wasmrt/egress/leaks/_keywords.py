@@ -1,4 +1,4 @@
-"""Find the keywords of rules: with literals in the first short texts, with Hyperscan in large texts, else with RE2."""
+"""Find the keywords of rules: by literals in the first short texts, by Hyperscan in large texts, otherwise by RE2."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Prefilter:
         self._seen_bytes = 0
 
     def rules_out(self, data: bytes | memoryview) -> bool:
-        """Return True if a large text certainly contains no keyword, and False if it may or if it was not checked."""
+        """Return True if a large text certainly has no keyword; False if it may have one, or was not checked."""
         if not self._lock.acquire(blocking=False):
             return False  # another thread is scanning, or was scanning when this process was forked
         try:
@@ -97,9 +97,9 @@ def map_keywords(rules: Sequence[Rule]) -> dict[str, list[int]]:
 
 
 class FirstLook:
-    """A quick check of a process's first short texts. Every text with a keyword contains at least one of its literals.
+    """A quick check of a process's first short texts, by literals. A text with a keyword contains at least one literal.
 
-    It avoids loading RE2 and compiling the keywords, which takes 6 ms, a tenth of the time of `wasmrt run`.
+    The check avoids loading RE2 and compiling the keywords, which takes 6 ms, a tenth of the time of `wasmrt run`.
     """
 
     __slots__ = ("_cased", "_left", "_uncased")

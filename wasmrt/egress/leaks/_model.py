@@ -47,7 +47,7 @@ SECURITY: this rule blocks in both directions, so that unscanned content is with
 """
 
 SCAN_BUDGET_RULE = "scan-budget-exceeded"
-"""The rule id for text with more candidates than the work budget allows, in which only tokens were searched."""
+"""The rule id for text with more candidates than the work budget allows. It was only searched for tokens."""
 
 UNSCANNED_RULES = (SCAN_BUDGET_RULE, DECODE_LIMIT_RULE)
 
@@ -125,8 +125,8 @@ def report_of(matches: list[LeakMatch]) -> LeakReport:
 def list_redactions(matches: tuple[LeakMatch, ...]) -> list[tuple[int, int, str]]:
     """Return `(start, end, replacement)` for every match except warnings, sorted by place.
 
-    Adjacent and overlapping matches have one replacement, so that no part of a secret remains between them. It contains
-    the rule of a certain match if there is one, and of the longest match among several.
+    Adjacent and overlapping matches have one replacement, so that no part of a secret remains between them. The
+    replacement names the rule of one match: certain matches come first, then longer ones.
     """
     spans: list[tuple[int, int, str]] = []
     best: tuple[bool, int] = (False, 0)
@@ -172,9 +172,9 @@ _ESCAPE_BYTES = 32
 """The cost of one escape, in decoded bytes."""
 _ATTEMPT_BYTES = 64
 _LEAST_CLEAN_BYTES = 256
-"""Smaller contents are searched again, which takes less memory than recording them."""
+"""Content of fewer bytes is searched again each time, which takes less memory than recording it."""
 _DECODED_FOR_A_BYTE = 4
-"""Decoded bytes allowed for each byte of a large text. It also covers an escape at every second place."""
+"""Decoded bytes allowed for each byte of a large text. This number also covers an escape at every second byte."""
 
 
 class DecodeBudget:
@@ -210,17 +210,17 @@ class DecodeBudget:
         self._searched.add(_hash_content(content))
 
     def record_beyond(self, content: bytes) -> None:
-        """Record decoded content at the depth limit. It is covered if the same content is searched elsewhere."""
+        """Record decoded content at the depth limit, which is not searched unless the same content occurs elsewhere."""
         self._beyond.add(_hash_content(content))
 
     def record_clean(self, content: bytes, nesting: int, *, sound: bool) -> None:
-        """Record that a search of decoded content at this nesting found nothing."""
+        """Record that a search of decoded content, at the depth `nesting`, found nothing."""
         if len(content) >= _LEAST_CLEAN_BYTES:
             key = _hash_content(content), sound
             self._clean[key] = min(nesting, self._clean.get(key, nesting))
 
     def is_clean(self, content: bytes, nesting: int, *, sound: bool) -> bool:
-        """Return whether the same content was searched at least as deeply, and nothing was found.
+        """Return whether the same content was already searched, at least as deeply, and nothing was found.
 
         Texts that differ in a few escapes often contain the same archives.
         """
@@ -251,13 +251,13 @@ def _hash_content(content: bytes) -> bytes:
 
 
 _FIRST_BYTES = 14_000_000
-"""The work allowed for every text, in bytes that a rule reads. It is enough to apply all rules to the first 32 KiB, or
-for over a thousand false positives."""
+"""The work allowed for every text, in bytes that a rule reads. It suffices to apply all rules to the first 32 KiB, or
+to reject over a thousand false positives."""
 _BYTES_PER_BYTE = 3
 _FALSE_POSITIVE_BYTES, _INSIDE_WORD_BYTES = 8192, 3072
 """Cost of a false positive, in bytes that a rule reads. It is lower in the middle of a word, as in base64."""
 _LENGTH_SHARE = 48
-"""Additional cost of a false positive for each of its bytes."""
+"""Additional cost of a false positive, for each byte of its length."""
 _FIRST_WORDS = 4096
 _BYTES_PER_WORD = 2048
 _NEW_WORD_COST, MASK_COST = 8, 16
@@ -279,7 +279,7 @@ class WorkBudget:
         """Parts of the text in which not every rule was tried, because the budget was exhausted."""
 
     def refill(self, size: int) -> None:
-        """Add the budget for `size` more bytes of text."""
+        """Increase the budget for `size` more bytes of text."""
         self._left = min(_FIRST_BYTES, max(0, self._left) + size * _BYTES_PER_BYTE)
         self._words = min(_FIRST_WORDS, max(0, self._words) + size // _BYTES_PER_WORD)
 

@@ -69,7 +69,7 @@ def encode_as_letters_and_digits(raw: bytes) -> Iterator[bytes]:
     yield from (inside[::-1] for inside in base64_at_offsets(raw[::-1]))
     yield from base64_at_offsets(raw.decode("utf-8", "replace").encode("utf-16-be"))
     yield raw.translate(_ATBASH)
-    if (turned := raw.translate(_ROT5)) != raw:  # without digits, this is the secret, and its case counts
+    if (turned := raw.translate(_ROT5)) != raw:  # equal without digits; the secret itself is case-sensitive
         yield from (turned, turned.translate(_ROT13))
     yield swap_bytes(raw, 2)
     if len(raw) <= _MOST_AS_NUMBER:
@@ -91,7 +91,7 @@ def encode_as_visible_characters(raw: bytes) -> Iterator[bytes]:
     yield raw.translate(_ROT47)
     for inside in base64_at_offsets(raw):
         written = inside.translate(_AS_UUENCODE)
-        yield from (written, written.replace(b"`", b""))  # some programs write a blank for it
+        yield from (written, written.replace(b"`", b""))  # some programs write a blank instead of "`"
 
 
 def encode_as_bytes(raw: bytes) -> Iterator[bytes]:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _MIN_PATTERN = 8
 _MIN_ALNUM = 12
-"""A secret with fewer letters and digits is searched for together with its punctuation."""
+"""A secret with fewer letters and digits than this is searched for together with its punctuation."""
 _CASELESS_FROM = 16
 """From this length on, a match in another case is not a coincidence."""
 
@@ -51,9 +51,9 @@ class Pattern(NamedTuple):
     text: bytes
     """The encoded secret in lower case, without the bytes that the normal form drops."""
     cased: bytes | None
-    """`text` in the case of the secret, if the case distinguishes the secret from a word."""
+    """`text` in the original case, if the case distinguishes the secret from a word."""
     secret: bytes | None = None
-    """The complete secret, if `text` is the secret without dropped bytes. Dropped bytes may be at its ends."""
+    """The complete secret, if the pattern is not an encoding. Bytes that are dropped in `text` are included."""
 
     @property
     def exact(self) -> bytes | None:
@@ -75,8 +75,8 @@ class Patterns(NamedTuple):
     replaced: tuple[tuple[str, bytes], ...]
     """Names of secrets and their values with every byte replaced, to find in texts that are not ASCII."""
     spread: tuple[tuple[str, bytes, bytes], ...]
-    """Of the secrets in `verbatim`, the longer ones: name, value, and an expression that also matches separators in
-    the value."""
+    """The longer secrets of `verbatim`: name, value, and an expression that also matches the value with separators in
+    it."""
     hold_escapes: bool
     """True if decoding escapes would change a secret."""
 
@@ -140,7 +140,7 @@ class PartialPattern(NamedTuple):
     least: int
     may_be_word: bool
     cores: tuple[tuple[int, bytes], ...]
-    """Shorter parts, with their offsets. Every part of `least` characters contains one of them."""
+    """Short parts of `text`, with their offsets. Every part of `least` characters contains one of these cores."""
 
 
 def partial_patterns(secrets: Iterable[tuple[str, str]]) -> tuple[PartialPattern, ...]:
@@ -190,9 +190,9 @@ def _find_around(
 def _find_by_windows(
     data: bytes, position: int, pattern: PartialPattern, begin: int, core: bytes, check: Check
 ) -> Iterator[tuple[str, int, int]]:
-    """Yield the partial matches from `position` on in a text full of one core.
+    """Yield the partial matches from `position` on, in a text that contains one core very often.
 
-    Search for the core together with each of its possible surroundings.
+    Search for each part of `least` characters that contains the core.
     """
     low, high = max(0, begin + len(core) - pattern.least), min(begin, len(pattern.text) - pattern.least)
     for first in range(low, high + 1):
@@ -247,8 +247,8 @@ class MayMatch(NamedTuple):
 class PatternSet:
     """Automata that search the letters and digits of a text for a piece of each pattern, and for each core.
 
-    Building them takes 0.2 ms, and they make most passes over a text unnecessary. A pattern that occurs in any form of
-    a text also occurs in its letters and digits, as far as it consists of them.
+    Building them takes 0.2 ms, and they make most passes over a text unnecessary. If a pattern occurs in
+    any form of a text, the letters and digits of the pattern occur in the letters and digits of the text.
     """
 
     __slots__ = ("_cores", "_pieces")

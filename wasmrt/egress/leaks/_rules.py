@@ -96,7 +96,7 @@ def leading_literal(expression: str) -> str:
 
 
 def _write_keyword_expression(text: str, *, cased: bool) -> str:
-    """Convert a keyword to an expression: escape everything except character classes, which may have a repetition."""
+    """Convert a keyword to an expression: escape everything except character classes and their repetitions."""
     parts = _CLASS.split(text)
     units = sum(1 if part.startswith("[") else len(part) for part in parts)
     if units < _KEYWORD_MIN:
@@ -140,7 +140,7 @@ def _refuse_unknown(table: Mapping[str, Any], known: set[str], where: str) -> No
 
 
 def nearest_hint(word: str, known: Collection[str], otherwise: str) -> str:
-    """Return a hint that suggests the known word closest to an unknown one, otherwise the hint `otherwise`."""
+    """Return a hint that suggests the known word closest to `word`. If no known word is close, return `otherwise`."""
     # Names with the same first letter come first, because only a limited number is compared.
     nearest = did_you_mean(word, sorted(known, key=lambda name: (name[:1] != word[:1], name)))
     return f"did you mean {nearest}?" if nearest else otherwise

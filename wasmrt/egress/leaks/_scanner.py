@@ -179,7 +179,7 @@ class LeakScanner:
         return report_of(list(dict.fromkeys(matches)))
 
     def possible_match_start(self, data: bytes) -> int:
-        """Return the start of a watched secret that may continue after `data`, or the length of `data` if none does."""
+        """Find the start of a watched secret that may continue after `data`. Return `len(data)` if there is none."""
         return len(data) if self._exact is None else self._exact.possible_match_start(data)
 
     def _find_matches(
@@ -237,7 +237,7 @@ class LeakScanner:
 
 
 def _join_matches(matches: list[LeakMatch]) -> list[LeakMatch]:
-    """Join overlapping matches of one rule: a value across a block boundary, or a secret found in two encodings."""
+    """Join overlapping matches of a rule, such as a value across a block boundary, or a secret in two encodings."""
     latest: dict[str, int] = {}
     joined: list[LeakMatch] = []
     for match in sorted(matches, key=lambda m: (m.start, m.end)):
@@ -251,7 +251,7 @@ def _join_matches(matches: list[LeakMatch]) -> list[LeakMatch]:
 
 
 def _to_character_offsets(data: bytes, matches: list[LeakMatch]) -> list[LeakMatch]:
-    """Convert byte offsets to character offsets. A match that starts inside a character covers all of the character."""
+    """Convert byte offsets to character offsets. A match that starts inside a character is extended."""
     places = sorted({place for m in matches for place in (m.start, m.end)})
     characters: dict[int, int] = {}
     position = count = 0

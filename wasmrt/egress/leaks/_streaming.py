@@ -12,20 +12,21 @@ _MAGIC_BYTES = 16
 _CONTEXT_BYTES = 1024
 """Bytes before a piece that are scanned with it, since they may identify a value."""
 _LONG_BYTES = 64 * 1024
-"""In a line longer than this, a piece may end at a blank, at a safe distance from the last byte."""
+"""A line longer than this may be divided at a blank, at a safe distance from the last byte received."""
 _KEY_STARTS = (b"-----begin", b"putty-user-key-file-", b"$ansible_vault;")
 """The first words of multi-line secrets."""
 _KEY_END = b"-----end"
 _SOUND_BYTES = 1024
-"""Number of bytes after which a possible archive is treated as an archive."""
+"""Number of bytes after which bytes that may be an archive are treated as an archive."""
 
 
 class StreamingRedactor:
     """A redactor for a text that arrives in pieces. `feed` returns text once it is safe, and `finish` returns the rest.
 
     The text is returned line by line. Incomplete lines, a possible beginning of a watched secret, encoded lines that
-    may continue, incomplete multi-line keys, and everything after the start of an archive are held back. A custom rule
-    therefore only finds multi-line secrets that arrive together, and a completely encoded text is returned at its end.
+    may continue, incomplete multi-line keys, and everything after the start of an archive are held back. Therefore, a
+    custom rule finds a multi-line secret only if it arrives in one piece, and a text that is completely encoded is
+    returned at its end.
     """
 
     __slots__ = (

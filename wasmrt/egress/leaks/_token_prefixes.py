@@ -16,7 +16,8 @@ LONGEST_WORD = 2200
 """A length that no token format exceeds."""
 _MAX_KNOWN = 4096
 _MASK_EVERY = 4
-"""A known word is masked at every fourth occurrence; skipping each occurrence would take most of the time."""
+"""A known word is masked in the text at every fourth occurrence. Just skipping each occurrence would take most of the
+time."""
 _WORD = rb"0-9A-Za-z_\-.+/%~$!"
 _IN_WORDS = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-.+/%~$!")
 
@@ -24,8 +25,8 @@ _IN_WORDS = frozenset(b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST
 class TokenPrefixes:
     """A search for words that start with the prefix of a self-identifying token format.
 
-    Prefixes are only searched for at the start of words. So at most one word is active at any place, and the automaton
-    has no more states than all prefixes have characters.
+    Prefixes are only searched for at the start of words. So the automaton follows at most one
+    word at any place, and has no more states than the prefixes have characters.
     """
 
     __slots__ = ("_expression", "_rules")
@@ -90,7 +91,7 @@ class KnownWords:
 
 
 def _mask(text: bytes, start: int, end: int) -> bytes:
-    """Blank the word `text[start:end]` wherever it occurs between the same two characters."""
+    """Replace the word `text[start:end]` with blanks, wherever the same two characters surround it."""
     if not 0 < start < end < len(text):
         return text
     before, word, after = text[start - 1 : start], text[start:end], text[end : end + 1]

@@ -56,7 +56,7 @@ def has_sequence(value: bytes, length: int) -> bool:
     """Return whether `length` consecutive bytes count up or down by one, like `abcdef` and `98765`."""
     far = length - 1
     if far not in map(abs, map(sub, value[far:], value)):
-        return False  # no two bytes at this distance differ by it
+        return False  # the ends of such a sequence would differ by `far`
     steps = bytes(map(and_, map(sub, value[1:], value), repeat(255)))
     return b"\x01" * far in steps or b"\xff" * far in steps
 
@@ -145,12 +145,12 @@ def _is_basic_login(value: bytes) -> bool:
 
 
 def _is_mixed(value: bytes) -> bool:
-    """Return whether a value has both cases and a digit, like random base 62 of some length."""
+    """Return whether a value has letters of both cases and a digit, like random base 62 of some length."""
     return value.lower() != value != value.upper() and _has_digit(value)
 
 
 def _has_two_kinds(value: bytes) -> bool:
-    """Return whether a value has two of lower case, upper case and digits, unlike words and placeholders."""
+    """Return whether a value has at least two of lower case, upper case and digits, unlike words and placeholders."""
     return (value != value.upper()) + (value != value.lower()) + _has_digit(value) >= 2
 
 
@@ -178,7 +178,7 @@ def _read_mnemonic_words() -> frozenset[bytes]:
 
 
 def _is_mnemonic(value: bytes) -> bool:
-    """Return whether twelve words of BIP 39's list follow each other, at least eight of them different."""
+    """Return whether a value has twelve consecutive words of BIP 39's list, with at least eight different words."""
     words = re.findall(rb"[a-z]+", value)
     runs = [tuple(run) for listed, run in groupby(words, key=_read_mnemonic_words().__contains__) if listed]
     return any(len(run) >= _MNEMONIC_WORDS and len(set(run)) >= _LEAST_DIFFERENT_WORDS for run in runs)

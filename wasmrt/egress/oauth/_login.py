@@ -72,7 +72,7 @@ class LoopbackCallback:
         return self._state
 
     def expect(self, state: str) -> None:
-        """Replace the expected state, if the authorization request was made with a different state."""
+        """Expect `state` from now on. Call this if the authorization request contains this state."""
         self._state = state
 
     def wait(self, seconds: float) -> str:
@@ -200,7 +200,7 @@ def log_in(
 
 
 def _read_variable(environ: Mapping[str, str], name: str | None, ending: str) -> str | None:
-    """Return the value of the environment variable that a capability file requests, or None if it is not set.
+    """Return the value of an environment variable that a capability file requests, or None if it is not set.
 
     SECURITY: a tool chooses both the name of the variable and the server that receives the value. Only variables whose
     name ends in `ending` are read; otherwise a tool could request AWS_SECRET_ACCESS_KEY.

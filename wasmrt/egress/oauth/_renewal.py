@@ -98,7 +98,7 @@ class Waiting(Protocol):
     """The interface of a call that waits for a secret, such as `Lifetime`."""
 
     def remaining(self) -> float:
-        """Return the seconds until its deadline."""
+        """Return the seconds until the call's deadline."""
 
     def check(self) -> None:
         """Raise if the call has ended."""
@@ -129,7 +129,7 @@ class RenewingSecrets:
     """One user's secrets. OAuth tokens are renewed before they expire, and when a server refuses them.
 
     There is one instance per user and process. If several calls need the same token, one request on a separate thread
-    renews it. Each call waits until its own deadline, and none of them repeats the request.
+    renews it. Each call waits until its own deadline; no call repeats the request.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class RenewingSecrets:
         """Return the secret, renewed if it expires within a minute.
 
         `place` is the token URL of the granted login that sets the secret. A login from a different token URL is not
-        renewed: the grant no longer allows requests to that URL, and the refresh token must not be sent to the new one.
+        renewed: the grant no longer allows requests to that different URL, and `place` must not get its refresh token.
 
         Raises:
             SecretNotFoundError, SecretExpiredError: the secret is not set, or has expired and cannot be renewed.
@@ -167,7 +167,7 @@ class RenewingSecrets:
         """
         state = load_state(self._store, self._user, name)
         if state is not None and self._is_due(state) and _may_renew(state, place):
-            with suppress(SecretError):  # the old value may still be valid; otherwise the store raises below
+            with suppress(SecretError):  # the old value may still be valid; if not, `get` raises
                 return self._join_renewal(name, refused=False).wait(waiting)
         return self._store.get(self._user, name)
 
@@ -179,7 +179,7 @@ class RenewingSecrets:
         return state is not None and state.refresh_token is not None
 
     def hint_to_set(self, name: str) -> str:
-        """Return the step with which the user sets a secret."""
+        """Return an instruction for the user to set a secret."""
         return self._store.hint_to_set(self._user, name)
 
     def renewed(self, name: str, waiting: Waiting | None = None, place: str | None = None) -> Secret | None:
@@ -258,7 +258,7 @@ class SecretsWithin:
         return offload(lambda: self._secrets.renewed(name, self._waiting, self._places.get(name)))
 
     def hint_to_set(self, name: str) -> str:
-        """Return the step with which the user sets a secret."""
+        """Return an instruction for the user to set a secret."""
         return self._secrets.hint_to_set(name)
 
 
@@ -283,7 +283,7 @@ class Renewals:
 
 
 def token_renewer(gateway: Callable[[], EgressGateway]) -> Callable[[OAuthState], Tokens]:
-    """Return a function that requests new tokens. It calls `gateway` for each request, so the gateway may open late.
+    """Return a function that requests new tokens. The function calls `gateway` each time, so the gateway may open late.
 
     The function raises `OAuthError` if there is no refresh token, or if the endpoint refuses the refresh token.
     """

@@ -68,7 +68,7 @@ _KNOWN_ERRORS = frozenset((
 
 
 class OAuthError(SecretError):
-    """A login or token renewal failed. `code` is the server's error code if that is a known code."""
+    """A login or token renewal failed. `code` is the server's error code, if the code is known."""
 
     code = "oauth"
 

@@ -33,8 +33,8 @@ _BODYLESS = (204, 304)
 class ProgramProxy:
     """The proxy through which one run of a program reaches its granted hosts. `close` it after the run.
 
-    The host and port of a tunnel (CONNECT) are checked, resolved and connected as for a request through the gateway,
-    and the tunnel must carry TLS for that host. Plain HTTP requests are sent through the gateway, if an entry grants
+    For a tunnel (CONNECT), the host and port are checked and resolved like those of a request through the gateway, and
+    the tunnel must carry TLS for that host. Plain HTTP requests are sent through the gateway, if an entry grants
     http.
 
     Args:

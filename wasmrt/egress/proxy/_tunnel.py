@@ -27,7 +27,7 @@ from wasmrt.egress.proxy._request import Hello, NotAHelloError, RefusedError, re
 
 _CHUNK = 64 * 1024
 _ANY_METHOD = "GET"
-"""The method for checks. Entries cannot restrict the methods in a tunnel, because TLS hides the method."""
+"""The method for checks of a tunnel. An entry cannot restrict the methods in a tunnel, because TLS hides them."""
 Record = Callable[[Decision], None]
 
 
@@ -63,7 +63,7 @@ class Tunnel:
         raise RefusedError(502, "connect", f"no server accepts connections at {self._url.origin}")
 
     def join(self, client: socket.socket, server: socket.socket) -> None:
-        """Read the ClientHello, and relay bytes in both directions if it is for the granted host.
+        """Read the program's ClientHello. If it names the granted host, relay bytes in both directions.
 
         Raises:
             OSError: a connection failed.
@@ -191,7 +191,7 @@ class _Relay:
 
 
 def reword_for_program(decision: Decision) -> Decision:
-    """Reword a decision for programs, whose allowlist is the setting `network` instead of `http.allowlist`."""
+    """Reword a decision for a program: a program's allowlist is the setting `network`, not `http.allowlist`."""
     suggestion = decision.suggestion
     if isinstance(suggestion, Addition):
         suggestion = Step(f"an operator can grant it in network: {suggestion.entry}")

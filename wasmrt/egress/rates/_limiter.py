@@ -16,8 +16,8 @@ from wasmrt.egress.rates._window import WINDOWS, MemoryWindows, WindowStore
 class RateLimiter:
     """A rate limiter that counts requests per (user, tool) in the last minute and the last hour.
 
-    With `redis_url` (`redis://` or `rediss://`), processes and machines share the windows; otherwise they are in this
-    object. If Redis fails, requests are refused. With `unsafe_without_redis`, they are counted in this object instead.
+    With `redis_url` (`redis://` or `rediss://`), processes and machines share the windows. Otherwise, the windows are
+    in this object. If Redis fails, requests are refused, or, with `unsafe_without_redis`, counted in this object.
 
     Raises:
         ConfigurationError: the URL is not a Redis URL, or the packages of the `redis` extra are missing.
@@ -48,8 +48,8 @@ class RateLimiter:
     ) -> None:
         """Record one request of kind `what`, or refuse it. A refused request is not recorded.
 
-        `setting` receives the name of a window, `minute` or `hour`, and its limit; it returns a suggestion to raise the
-        limit, or an empty string if no setting raises it.
+        `setting` receives the name of a window, `minute` or `hour`, and the window's limit. It returns a suggestion to
+        raise the limit, or an empty string if no setting raises the limit.
 
         Raises:
             RateLimitedError: a window is full until `retry_after_seconds`.

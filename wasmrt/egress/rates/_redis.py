@@ -59,8 +59,8 @@ class RedisWindows:
     def record(self, key: str, limits: Limits) -> Window | None:
         """Count a request in both windows. If a window is full, return that window.
 
-        The hour is checked first, so that a refused request is not counted in the minute. It is still counted there if
-        another machine takes the last request of the hour at the same time, which is safe.
+        The hour is checked first, so that a request that the hour refuses is not counted in the minute. If another
+        machine takes the last request of the hour at the same time, it still counts in the minute, which is safe.
         """
         return self._use_redis(lambda: self._record(key, limits), lambda store: store.record(key, limits))
 

@@ -57,7 +57,7 @@ class DeferredSecrets:
         return self.chosen.exists(user, name)
 
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return the step with which a user sets a secret in this store, such as a command."""
+        """Return an instruction for setting a secret in this store, such as a command."""
         return self.chosen.hint_to_set(user, name)
 
     def check_writable(self, user: str, name: str) -> None:
@@ -126,7 +126,7 @@ def open_store_later(
     command: Sequence[str] = (),
     vault: Callable[[], SecretsStore] | None = None,
 ) -> SecretsStore:
-    """Return the same store as `open_store`. If that requires a search for a keyring, search on first use.
+    """Return the same store as `open_store`. If a keyring must be searched for, do this when the store is first used.
 
     Raises:
         ConfigurationError, SecretBackendError: see `open_store`.

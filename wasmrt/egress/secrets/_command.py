@@ -17,11 +17,13 @@ from wasmrt.egress.secrets._types import DEFAULT_USER, OAUTH_SUFFIX, Entry, Entr
 
 _NAME, _USER = "{name}", "{user}"
 _MAX_OUTPUT_BYTES = MAX_SECRET_BYTES + 2
-"""Bytes of a value and its line end."""
+"""Maximum size of the output: a value and the end of its line."""
 
 
 class CommandSecrets(EntryStore):
-    """A read-only store: a command prints the value of one secret, and an optional line end. No output means not set.
+    """A read-only store: a command prints the value of one secret. Without output, the secret is not set.
+
+    The output may end with a line end.
 
     The command is a list of arguments. `{name}` is replaced by the name of the secret and `{user}` by the user. If no
     argument contains `{user}`, only the user `local` has secrets. The command runs for every use of a secret.
@@ -128,12 +130,12 @@ def read_command_output(
 
 
 def _fill(argument: str, user: str, name: str) -> str:
-    """Replace the placeholders of an argument at once, so that a user's name cannot contain one."""
+    """Replace all placeholders of an argument in one step, so that a placeholder in a user's name is not replaced."""
     return name.join(part.replace(_USER, user) for part in argument.split(_NAME))
 
 
 def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes | None:
-    """Return the output of a program, at most one byte more than allowed, or None if it does not end in time."""
+    """Return a program's output, at most one byte more than allowed. Return None if it does not end in time."""
     assert process.stdout is not None
     found = b""
     with selectors.DefaultSelector() as selector:
@@ -150,7 +152,7 @@ def _read_output(process: subprocess.Popen[bytes], deadline: float) -> bytes | N
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a program that still runs, and the programs that it started."""
+    """If a program still runs, end it and the programs that it started."""
     if process.returncode is None:  # not reaped yet, so no other group can have this ID
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Logins for registries from Docker's `config.json`, which its credential helpers and other clients also use."""
+"""Logins for registries from Docker's `config.json`, which clients other than Docker also use."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _LOG_IN = "log in again: docker login HOST"
 
 
 def find_registry_login(host: str, environ: Mapping[str, str] = os.environ) -> Secret | None:
-    """Return the value of the Authorization header for a registry, or None if the file has no login for it.
+    """Return the value of the Authorization header for a registry, or None if Docker's file has no login for it.
 
-    `host` includes a port other than 443. The file is `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`.
+    `host` includes the port, unless it is 443. The file is `$DOCKER_CONFIG/config.json` or `~/.docker/config.json`.
 
     SECURITY: a login is only returned for the host and port under which the user stored it. The name of a helper is
     checked, because it becomes the name of a program.

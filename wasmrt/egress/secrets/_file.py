@@ -107,7 +107,7 @@ class FileSecrets(EntryStore):
 
     @contextlib.contextmanager
     def _lock_users(self) -> Iterator[_Users]:
-        """Read the file, let the caller change the secrets, and write the file. Other threads and processes wait."""
+        """Read the file, let the block change the secrets, and write the file. Other threads and processes wait."""
         with (
             self._lock,
             _set_error_path(self._path),
@@ -253,7 +253,7 @@ def _convert_os_errors(problem: str, path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _set_error_path(path: Path) -> Iterator[None]:
-    """Set the path of a raised error that does not have one."""
+    """Set the path of an error that the block raises, if the error does not have a path yet."""
     try:
         yield
     except SecretBackendError as error:

@@ -101,7 +101,7 @@ class SecretsStore(Protocol):
         """Return whether the secret is set and has not expired."""
 
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return the step with which a user sets a secret in this store, such as a command."""
+        """Return an instruction for setting a secret in this store, such as a command."""
 
     def check_writable(self, user: str, name: str) -> None:
         """Raise `SecretBackendError` if wasmrt cannot store the secret, because the store is read-only."""
@@ -110,7 +110,7 @@ class SecretsStore(Protocol):
 def replace_secret(
     store: SecretsStore, user: str, name: str, secret: Secret, *, expires_at: float | None = None
 ) -> None:
-    """Store a secret that the user provided, and delete the login that renewed the older value.
+    """Store a secret that the user provided. If the older value came from a login, delete the login.
 
     Raises:
         SecretError: the store cannot be read or written, or the name is invalid.
@@ -174,7 +174,7 @@ class UserSecrets:
         return None
 
     def hint_to_set(self, name: str) -> str:
-        """Return the step with which the user sets a secret."""
+        """Return an instruction for the user to set a secret."""
         return self.store.hint_to_set(self.user, name)
 
 
@@ -183,12 +183,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")  # RFC 7617, 2
 
 
 def check_usable(name: str, secret: Secret) -> str | None:
-    """Return None if a secret's value fits everywhere in a request, otherwise a sentence that lists where it fits.
+    """List the places in a request where a secret's value fits, in a sentence. Return None if it fits everywhere.
 
     SECURITY: the sentence contains the position and kind of an invalid character, but never the character.
 
     Raises:
-        SecretError: no place can contain the value, because it is too short to be recognised in a response.
+        SecretError: the value must not be sent at all, because it is too short to be recognised in a response.
     """
     value = secret.reveal()
     if len(value) < MIN_SECRET_CHARS:
@@ -268,9 +268,9 @@ class EntryStore(ABC):
     backend = ""
     """The name of the store in `BACKENDS`, or an empty string for other stores."""
     lists_names = True
-    """False if only single secrets can be read."""
+    """False if the names of the secrets cannot be listed."""
     read_only = ""
-    """The source of the secrets if wasmrt cannot change them, such as `Vault`, else an empty string."""
+    """The source of the secrets, such as `Vault`, if wasmrt cannot change them; otherwise an empty string."""
 
     def __init__(self, *, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -295,7 +295,7 @@ class EntryStore(ABC):
         self._write(user, name, Entry(secret, self._now(), expires_at))
 
     def remove(self, user: str, name: str) -> None:
-        """Delete the secret and the entry that renews it, or raise `SecretNotFoundError`."""
+        """Delete the secret and the entry with its refresh token, or raise `SecretNotFoundError`."""
         user, name = check_user(user), normalize_secret_name(name)
         if (self.read_only and self._read(user, name) is None) or not self._delete(user, name):
             raise SecretNotFoundError(f"the secret {name} is not set", hint="run wasmrt secret list to see the names")
@@ -317,7 +317,7 @@ class EntryStore(ABC):
         return entry is not None and not self._is_expired(entry)
 
     def hint_to_set(self, user: str, name: str) -> str:
-        """Return the step with which a user sets a secret in this store, such as a command."""
+        """Return an instruction for setting a secret in this store, such as a command."""
         return f"run: {set_command(user, name)}"
 
     def check_writable(self, user: str, name: str) -> None:

@@ -142,7 +142,7 @@ class Reader:
             raise self.malformed("a name that is not UTF-8") from None
 
     def count(self, byte: int) -> int:
-        """Count a byte in the bytes not read yet; this is as fast as reading memory."""
+        """Count the occurrences of `byte` in the bytes not read yet. This is as fast as reading memory."""
         return self._data.count(byte, self.at, self.end)
 
     def section(self) -> tuple[int, Reader]:
@@ -150,7 +150,7 @@ class Reader:
         return self.byte(), self.window(self.u32())
 
     def malformed(self, what: str) -> InvalidComponentError:
-        """Return the error for the malformed item `what` that was just read."""
+        """Create the error for the item that was just read. `what` describes the malformed item."""
         return InvalidComponentError(f"the component has {what} before byte {self.at}")
 
 
@@ -197,7 +197,7 @@ _PRIMITIVES = range(0x64, 0x80)
 
 
 def read_name(content: Reader) -> str:
-    """Read an `importname'` or `exportname'`; the form with options needs a feature that is off in the engine."""
+    """Read an `importname'` or `exportname'`. Names with options are refused: the engine does not enable them."""
     if content.byte() > 1:
         raise content.malformed("a name of an unknown form")
     return content.name()

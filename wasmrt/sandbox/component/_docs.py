@@ -23,14 +23,15 @@ OWN_DOCS_SECTION = "wasmrt-docs"
 """The name of a section with the same format, for docs that other readers of `package-docs` would reject."""
 
 Docs = Mapping[tuple[str, str], str]
-"""The doc comments of functions, by the names (interface, function)."""
+"""The doc comments of functions. The keys are pairs of an interface's and a function's name."""
 
 
 def doc_comments(component: bytes) -> dict[tuple[str, str], str]:
-    """Return the doc comment of each function, by the names (interface, function).
+    """Return the doc comment of each function. The keys are pairs of an interface's and a function's name.
 
-    The names have no versions. The name of an interface includes its package's name if the component's section of doc
-    comments states it; it is empty for a function at the top level. Sections that cannot be read are ignored.
+    The names have no versions. The name of an interface starts with the package's name if the section with the doc
+    comments states the package. The name is empty for a function at the top level. Sections that cannot be read are
+    ignored.
     """
     docs: dict[tuple[str, str], str] = {}
     with suppress(InvalidComponentError):
@@ -116,7 +117,7 @@ def _iter_custom_sections(component: bytes) -> Iterator[Reader]:
             kind, content = enclosing[-1].section()
             if kind == CUSTOM:
                 yield content
-            # In a core module, these IDs are used by other sections, and those do not start with the magic bytes.
+            # In a core module, other sections have these IDs, but their content does not start with the magic bytes.
             elif kind in (CORE_MODULE, COMPONENT) and content.take(len(HEADER)).startswith(MAGIC):
                 enclosing.append(content)
         except InvalidComponentError:

@@ -31,7 +31,7 @@ class ToolSpec:
     problems: tuple[str, ...] = ()
     schema_problem: str = ""
     capability_id: str = ""
-    """The ID of the tool in a call's context; empty if the component distinguishes its tools itself."""
+    """The ID of the tool in a call's context; empty if the component needs no ID to distinguish its tools."""
     output_schema: dict[str, Any] | None = None
     prompt: str = ""
     """A document for models, in Markdown."""

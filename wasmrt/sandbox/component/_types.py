@@ -171,8 +171,8 @@ class InterfaceType(NamedTuple):
 class ComponentType(NamedTuple):
     """Imports and exports of a component, as reported by the engine.
 
-    `functions` and `import_functions` are top-level functions; `export_other` and `import_other` are the names of items
-    that are neither interfaces nor functions.
+    `functions` and `import_functions` are functions at the top level. `export_other` and `import_other` are the names
+    of items that are neither interfaces nor functions.
     """
 
     imports: tuple[InterfaceType, ...]
@@ -195,7 +195,7 @@ def walk(kind: WitType) -> Iterator[WitType]:
 
 
 def has_unbounded_lift(kind: WitType) -> bool:
-    """Return whether `kind` contains a list for which the engine allocates each element separately during a lift."""
+    """Return whether `kind` contains a list whose elements the engine allocates one by one when it lifts the list."""
     elements = [inner.element for inner in walk(kind) if isinstance(inner, ListType)]
     return any(not isinstance(element, Primitive) or element.name == "string" for element in elements)
 

@@ -94,7 +94,7 @@ def exported_handler(exports: Iterable[str]) -> str | None:
 
 
 def schema_decides(name: str) -> bool:
-    """Return whether params must match the component's schema in the world with this name (or `GENERIC_WORLD`)."""
+    """Return whether params must match the component's schema. `name` is the name of its world, or `GENERIC_WORLD`."""
     return all(world.schema_decides for world in ALL_WORLDS if world.export == name)
 
 

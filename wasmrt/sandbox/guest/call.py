@@ -110,7 +110,7 @@ class GuestBudgets:
 
 Part = TypeVar("Part")
 LOG_OVERLAP_BYTES = 16 * KIB
-"""The number of bytes over the limit that a log entry keeps until it is scanned.
+"""The number of bytes over the size limit that a log entry keeps until the entry is scanned.
 
 The longest match of a leak rule has this length, so a match that crosses the limit is still found.
 """
@@ -129,7 +129,7 @@ def cut_log(message: str, beyond_bytes: int = 0) -> str:
 
 
 class GuestCall(GuestBudgets):
-    """The state of one call. Every import gets it as the parameter `ctx`. One guest uses it at a time."""
+    """The state of one call. Every import gets this object as the parameter `ctx`. One guest uses it at a time."""
 
     __slots__ = ("_at_end", "_parts", "clock", "log_entries_dropped", "logs", "services", "written_failure")
 
@@ -145,9 +145,9 @@ class GuestCall(GuestBudgets):
         self._at_end: list[Callable[[], None]] | None = None
 
     def part(self, make: Callable[[], Part]) -> Part:
-        """Return the object that `make` created for this call, creating it on first use.
+        """Return the object that `make` creates for this call. It is created once, on first use.
 
-        Imports store the state of a call in such objects.
+        Imports store their own state of a call in such objects.
         """
         if self._parts is None:
             self._parts = {}

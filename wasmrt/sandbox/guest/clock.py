@@ -58,7 +58,7 @@ class SystemClock:
 class LogicalClock:
     """A deterministic clock with seeded randomness. Its time advances only when a guest reads the clock or sleeps.
 
-    If `waits` is true, a sleep takes real time. A guest that waits for another process then does not run ahead of it.
+    If `waits` is true, a sleep takes real time. So a guest that waits for another process gives it time.
     """
 
     resolution_ns = 1_000_000

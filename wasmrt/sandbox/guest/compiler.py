@@ -1,4 +1,4 @@
-"""Compile components, with one cache in memory and one on disk.
+"""Compile components, with a cache in memory and a cache on disk.
 
 If several threads request the same component at once, it is compiled only once.
 """
@@ -20,8 +20,8 @@ MAX_COMPILES = 2
 class Compiler:
     """Compiles components, or returns them from a cache.
 
-    A component that does not fit the pooling allocator is compiled for a second engine, which allocates on demand. At
-    most `max_compiles` compilations run at once; a request for a cached component does not wait for them.
+    A component that is too large for the pooling allocator is compiled for a second engine, which allocates on demand.
+    At most `max_compiles` compilations run at once; a request for a cached component does not wait for them.
     """
 
     def __init__(

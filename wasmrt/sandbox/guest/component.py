@@ -112,7 +112,8 @@ class LinkedComponent:
             try:
                 sandbox.instantiate()
             except EngineFault as error:
-                # The component has started before, with these limits. If it called the host, it is not started twice.
+                # The component has started before with these limits, so the pool has no room. If this start already
+                # called the host, the component is not started again.
                 if error.code is None and call.failure is None and not call.host_calls:
                     raise _NoRoomError(error) from error
                 raise
@@ -249,7 +250,7 @@ def _make_late_error(lifetime: Lifetime, began: float) -> DeadlineExceededError:
 
 
 def _list_interfaces(component: ComponentType) -> tuple[HostInterface, ...]:
-    """Return the interfaces that a guest may import. Their functions send requests, which the host checks."""
+    """Return the interfaces that a guest may import. The functions send requests, which the host checks."""
     offered = worlds.interfaces()
     if any(wanted.name.startswith("wasi:") for wanted in component.imports):
         # Importing WASI takes a tenth of a short program's start time, and most tools use none of its 108 functions.

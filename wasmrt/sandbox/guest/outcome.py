@@ -52,8 +52,8 @@ _GUEST_KINDS: dict[str, ToolErrorKind] = {
 def end_cause(error: BaseException, budgets: GuestBudgets) -> BaseException:
     """Return the error that stopped a guest: the call's first failure if it has one, otherwise `error`.
 
-    An `EngineFault` or `LowerError` is converted to a `ToolError`. If the guest failed, aborted or exited after it
-    wrote a failure, that failure is the error, and becomes the call's failure.
+    An `EngineFault` or `LowerError` is converted to a `ToolError`. If the guest wrote a
+    failure before it failed, aborted or exited, the written failure is returned and becomes the call's failure.
     """
     cause = budgets.failure or error
     if isinstance(budgets, GuestCall) and budgets.written_failure is not None and _is_own_end(cause):
@@ -79,7 +79,7 @@ Functions without an error type cannot return a failure, so the wrappers of `was
 
 
 def take_written_failure(call: GuestCall, text: str | bytes) -> bool:
-    """Store the failure if `text` is a written failure, and return whether it is one. It does not belong in the log.
+    """If `text` is a written failure, store it and return True. Such a text does not belong in the log.
 
     SECURITY: like a returned failure, it is untrusted: its code gets a prefix, and the host scans and cuts its text.
     """

@@ -34,7 +34,7 @@ REFUSALS: dict[Reason, tuple[str, str, str]] = {
 
 
 def make_denial(request: Refuse) -> Decision:
-    """Return the decision to record."""
+    """Create the decision to record, for a denial that the guest's side reports."""
     capability, rule, hint = REFUSALS[request.reason]
     limit = request.limit
     return Decision(False, request.reason, rule.format(limit), hint.format(limit), capability, request.subject)

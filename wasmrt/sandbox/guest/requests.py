@@ -129,7 +129,7 @@ class WorkspaceList(NamedTuple):
 
 
 class WorkspaceStat(NamedTuple):
-    """Return the name, kind and size of a file or directory. The denial of a missing path is not recorded."""
+    """Return the name, kind and size of a file or directory. If the path is missing, the denial is not recorded."""
 
     path: str
 

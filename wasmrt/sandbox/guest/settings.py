@@ -102,26 +102,26 @@ DEFAULT_ISOLATION = Isolation.PROCESS if HAS_WORKERS else Isolation.IN_PROCESS
 WORKER_BYTES = 6 * MIB
 """Memory of an idle or waiting worker. 4 to 5.8 MiB were measured, not counting shared memory."""
 _CALL_BYTES = 384 * KIB
-"""Memory of a call in a shared worker, with its part of the worker. 110 to 270 KiB were measured."""
+"""Memory of a call in a shared worker, including the call's share of the worker. 110 to 270 KiB were measured."""
 _MEMORY_PART = 4
-"""Workers may use this fraction of the machine's memory."""
+"""Workers may use the machine's memory divided by this number."""
 _WORKER_DESCRIPTORS = 4
 """File descriptors that the host needs for a call on a thread: the worker's socket and process, a connection, and one
 for waits."""
 _CALL_DESCRIPTORS = 1.25
-"""File descriptors that the host needs for a call of an event loop: a connection, and part of a worker's."""
+"""File descriptors that the host needs for a call from an event loop: a connection, and a share of the worker's."""
 _OWN_DESCRIPTORS = 128
 _LEAST_CALLS = 64
 
 
 class Capacity(NamedTuple):
-    """The numbers of concurrent calls, and the reason for the first, as the end of a sentence."""
+    """Maximum numbers of concurrent calls. `reason` explains the number `calls`, as the end of a sentence."""
 
     calls: int
-    """Calls of event loops, which share workers."""
+    """Maximum number of calls from event loops. Such calls share workers."""
     reason: str
     workers: int
-    """Workers, and calls on threads, which need one each."""
+    """Maximum number of workers, and of calls on threads: each of them needs its own worker."""
 
 
 def find_capacity(isolation: Isolation) -> Capacity:

@@ -188,7 +188,7 @@ def end_group(process: subprocess.Popen[bytes]) -> int:
 
 
 def _wait_for_group(group: int) -> None:
-    """Wait until every process of a killed group has ended. Until then, a process may finish its last system call."""
+    """Wait until every process of a killed group has ended. A killed process first finishes its last system call."""
     until = time.monotonic() + _END_SECONDS
     while _has_living(group) and time.monotonic() < until:
         time.sleep(_END_POLL_SECONDS)

@@ -53,7 +53,10 @@ def _convert(schemas: Schemas, text: str) -> Any:
 
 
 def _convert_case(schemas: Schemas, text: str) -> Any:
-    """Return `{"tag": "none"}` for `"none"`, if a case without payload was sent as its name alone."""
+    """Convert the name of a case without payload to the case, such as `"none"` to `{"tag": "none"}`.
+
+    Return `_UNCHANGED` if `text` is not the name of such a case.
+    """
     named = {"type": "object", "properties": {"tag": {"type": "string", "const": text}}, "required": ["tag"]}
     branches = [branch for schema in schemas for choice in ("anyOf", "oneOf") for branch in schema.get(choice, ())]
     cases = [branch for branch in branches if isinstance(branch, dict) and branch | named == branch]
@@ -61,7 +64,10 @@ def _convert_case(schemas: Schemas, text: str) -> Any:
 
 
 def _iter_applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, Any]]:
-    """Yield each schema that certainly applies to `value`: all of allOf, and the only possible branch of a choice."""
+    """Yield each schema that certainly applies to `value`.
+
+    This includes all schemas in allOf, and the branch of a choice if no other branch of the choice can apply.
+    """
     for schema in schemas:
         if not isinstance(schema, dict):
             continue
@@ -74,7 +80,7 @@ def _iter_applying(schemas: Iterable[Any], value: Any) -> Iterator[Mapping[str, 
 
 
 def _may_be(branch: Any, value: Any) -> bool:
-    """Return whether `value` can belong to a branch, by its type and its discriminators."""
+    """Return whether `value` can belong to a branch: whether its type and its discriminators (constant fields) fit."""
     if not isinstance(branch, dict):
         return branch is True
     if isinstance(value, str):
@@ -92,7 +98,7 @@ def _may_be(branch: Any, value: Any) -> bool:
 
 
 def _has_tag(branch: Mapping[str, Any]) -> bool:
-    """Return whether the branch has a discriminator; a missing field is then an error, not a sign of another branch."""
+    """Return whether a branch has a discriminator. If so, a missing field is an error, not a sign of another one."""
     return any(_get_options(schema) is not None for schema in branch.get("properties", {}).values())
 
 

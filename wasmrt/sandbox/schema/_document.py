@@ -33,7 +33,7 @@ class SchemaError(Exception):
 
 
 def read_schema(schema: str | Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema unchanged after checking its size and depth, but not that it is a valid schema.
+    """Check a schema's size, depth and keywords, and return the schema unchanged. It may still be an invalid schema.
 
     Raises:
         SchemaError: the schema is not a JSON object, exceeds a limit, or uses an unsupported keyword.
@@ -87,7 +87,7 @@ def map_subschemas(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> d
 
 
 def check_document(schema: Any, depth: int = 1) -> None:
-    """Check that a schema uses no unsupported references and is not nested too deeply; `depth` is the schema's depth.
+    """Check that a schema uses no unsupported references and is not nested too deeply. The schema itself is at `depth`.
 
     Raises:
         SchemaError: the schema is refused.

@@ -1,7 +1,7 @@
 """Estimate the time that the patterns of a schema take: to compile, and for each character of a text.
 
-Patterns run on an engine without backtracking. Its time depends on the states of the automaton, which counted
-repetitions multiply, and compiling it on the classes of Unicode characters.
+Patterns run on an engine without backtracking. The time of matching depends on the number of states of the
+automaton, which counted repetitions multiply. The time of compiling depends on the classes of Unicode characters.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from wasmrt.sandbox.schema._document import subschemas
 
 _FEW_STATES = 64
-"""Up to this many states of a pattern, a character takes 5 ns; with more states, 5 ns and 1 ns for each state."""
+"""A pattern with at most this many states takes 5 ns for a character; a larger one takes 1 ns more for each state."""
 _REPEAT = re.compile(r"\{(\d{1,9})?(,)?(\d{1,9})?\}")
 _UNICODE_PROPERTY = re.compile(r"\\[pP]")
 _NOT_ASCII = re.compile(r"\A\[\^|\\[WDSs]|[^\x00-\x7f]")
@@ -60,7 +60,7 @@ def _estimate_atom_ns(atom: str) -> int:
 
 
 def _sum_of_atoms(pattern: str, cost: Callable[[str], int]) -> int:
-    """Return the total cost of a pattern's characters, escapes and classes, as often as they are repeated."""
+    """Return the total cost of a pattern's characters, escapes and classes. Repeated ones count for each repetition."""
     totals, last, at = [0], 0, 0
     while at < len(pattern):
         char = pattern[at]

@@ -56,7 +56,7 @@ def params_problem(errors: Iterable[ValidationError], schema: Mapping[str, Any])
 
 
 def oversized_problem(params: Any, schema: Mapping[str, Any], fits: Callable[[dict[str, Any], Any], bool]) -> str:
-    """Describe only the errors of the top level. Used for params for which collecting all errors would be too slow."""
+    """Describe only errors at the top level of the params. Used if collecting all errors would be too slow."""
     if not isinstance(params, dict):
         return f"expected an object, got {describe(params)}"
     required, properties = schema.get("required", ()), schema.get("properties", {})
@@ -125,7 +125,7 @@ def _describe_unknown(error: ValidationError, schema: Mapping[str, Any]) -> str:
 
 
 def _list_unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> str:
-    """List the fields that the schema `owner` does not allow, the first of them with the most similar known field."""
+    """List the fields that the schema `owner` does not allow. Suggest similar known fields for the first few."""
     known, has_patterns = _list_fields(owner, applied)
     plural = "" if len(unknown) == 1 else "s"
     listed = [names([name]) + nearest(name, known) for name in unknown[:MAX_PROBLEMS]]
@@ -141,8 +141,8 @@ def _list_unknown_fields(unknown: list[str], owner: Any, applied: int = 0) -> st
 def _list_fields(owner: Any, applied: int) -> tuple[list[str], bool]:
     """Return the fields that a schema lists, and whether it also has patterns.
 
-    Fields of schemas in allOf, anyOf, oneOf, if, then and else are included down to `applied` levels.
-    The keyword `additionalProperties` does not consider such fields.
+    Fields of schemas in allOf, anyOf, oneOf, if, then and else are included, down to `applied` levels. Use 0 for errors
+    of the keyword `additionalProperties`, which does not consider such fields.
     """
     if not isinstance(owner, dict):
         return [], False

@@ -35,9 +35,9 @@ from wasmrt.sandbox.schema._work import (
 )
 
 _PATTERN_BYTES = 128 * KIB
-"""Size of a compiled pattern: enough for `[a-z]{1000}`, but not for nested repetitions."""
+"""Maximum size of a compiled pattern: enough for `[a-z]{1000}`, but not for nested repetitions."""
 _FEW_PATTERNS_BYTES = 8 * _PATTERN_BYTES
-"""Size of a compiled pattern in a schema with few patterns: enough for `[^/\\s]{1,100}/[^/\\s]{1,100}`."""
+"""Maximum size of a compiled pattern in a schema with few patterns: enough for `[^/\\s]{1,100}/[^/\\s]{1,100}`."""
 _ALL_PATTERNS_BYTES = 16 * _FEW_PATTERNS_BYTES
 _MAX_TRIED_PATTERNS = 32
 _HINT = "send params that match the tool's schema; wasmrt inspect shows it"
@@ -112,7 +112,7 @@ class Validator:
         raise InvalidParametersError(problem, hint=_HINT)
 
     def accept(self, params: Any) -> Any:
-        """Return the params if they match the schema, otherwise the result of `coerce` if that matches.
+        """Return the params if they match the schema; otherwise the result of `coerce`, if this result matches.
 
         Raises:
             InvalidParametersError, InvalidComponentError: see `check`.

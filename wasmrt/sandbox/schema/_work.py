@@ -41,17 +41,18 @@ _COERCED_CHARACTERS = 100
 _MAX_VALUES = 1_000_000
 _BITS_64 = 2**63
 _SMALL, _LARGE = 1e-30, 1e19
-"""A float outside of this range, or an integer of more than 64 bits, is compared by slow exact arithmetic."""
+"""Floats outside of this range, and integers of more than 64 bits, are compared by slow exact arithmetic."""
 
 # Nanoseconds of one part for one value.
 _PART, _KEYWORD, _SLOW_KEYWORD = 20, 15, 60
 _STEP = 80
-"""Added for each step of the walk, which is slower than the check: it ends after 250,000 steps, in half a second."""
+"""Nanoseconds added for each step of `_walk_ns`, which is slower than the check. So the walk ends after 250,000 steps,
+which take half a second."""
 _TEXT_NS = {"contentEncoding": 2, "contentMediaType": 30}
 
 
 class Cost(NamedTuple):
-    """Nanoseconds of parts of a schema."""
+    """The nanoseconds that checking parts of a schema takes."""
 
     value: float = 0
     """Nanoseconds per value."""
@@ -106,7 +107,7 @@ def _get_ns(cost: Cost, size: Size) -> float:
 
 
 def _walk_ns(schema: Any, params: Any) -> float:
-    """Return the nanoseconds of a check, from the parts that apply to each value; stop when they are over the limit."""
+    """Estimate the nanoseconds of a check from the parts that apply to each value. Stop when the limit is exceeded."""
     known: dict[int, Cost] = {}
     total, waiting = 0.0, [(schema, params, 1)]
     while waiting and total <= MAX_CHECK_NS:
@@ -124,7 +125,7 @@ def _walk_ns(schema: Any, params: Any) -> float:
 
 
 def _iter_applications(schema: dict[str, Any], value: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield each subschema with each value that it may be applied to. A choice may end before its last branch."""
+    """Yield each subschema with each value that it may be applied to. A check may skip branches of a choice."""
     for keyword, name, inner in _iter_places(schema):
         if keyword in _SAME_VALUE:
             yield inner, value
@@ -164,9 +165,10 @@ def can_collect_errors(weight: Weight, size: Size) -> bool:
 
 
 def has_small_errors(schema: Any, value: Any) -> bool:
-    """Return whether each error of a check is about a value of at most `MAX_ERROR_VALUES` values, which it copies.
+    """Return whether each error of a check copies at most `MAX_ERROR_VALUES` values.
 
-    Keywords other than the usual ones for objects and arrays count as errors of a large value.
+    An error copies the value that it is about, with all values inside it. If a large value has a schema with other
+    keywords than the usual ones for objects and arrays, return False.
 
     Raises:
         ValueError: the value is no JSON data: it is nested too deep, or has over a million values.
@@ -244,7 +246,7 @@ def _get_size(values: list[Any]) -> Size:
 
 
 def _get_extreme_factor(number: int | float) -> int:
-    """Return 0 for a number that is compared quickly, otherwise a factor of the time that comparing it takes."""
+    """Return 0 for a number that is compared quickly, otherwise a factor by which comparing the number takes longer."""
     if isinstance(number, float):
         return int(number != 0 and not _SMALL < abs(number) < _LARGE)
     if -_BITS_64 <= number < _BITS_64:
@@ -259,7 +261,7 @@ _SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else",
 
 _EVALUATED_AGAIN = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _AGAIN = 3
-"""By keyword: how often the parts of a schema with this keyword are evaluated."""
+"""How often the parts of a schema are evaluated, for each keyword of `_EVALUATED_AGAIN` in the schema."""
 
 
 def _iter_applied(schema: Any) -> Iterator[tuple[str, Any]]:
@@ -299,7 +301,7 @@ def _iter_own_costs(schema: Any) -> Iterator[Cost]:
 
 def _iter_enum_costs(listed: list[Any]) -> Iterator[Cost]:
     kinds = {type(value) for value in listed}
-    if kinds == {str}:  # found by its hash
+    if kinds == {str}:  # a string is looked up by its hash
         yield Cost(_SLOW_KEYWORD)
     elif kinds == {int} and not any(map(_get_extreme_factor, listed)):
         yield Cost(value=_SLOW_KEYWORD, fraction=1_300 * len(listed), extreme=13_000 * len(listed))

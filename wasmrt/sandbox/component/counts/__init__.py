@@ -1,7 +1,8 @@
 """Count the definitions that determine the compiler's work, and check the counts against limits before compilation.
 
-A component of a few kilobytes can make the compiler use gigabytes, either by instances that instantiate further
-instances or by locals that are alive in loops. Counting takes time linear in the component's size: nothing is expanded.
+A component of a few kilobytes can make the compiler use gigabytes, either with instances that instantiate further
+instances, or with locals that are alive in loops. Counting takes time linear in the component's size, because nothing
+is expanded.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ _HINT = "instantiate fewer components, and avoid components that instantiate oth
 
 
 class Totals(NamedTuple):
-    """The counts of an instantiation, including nested instantiations."""
+    """The counts of one instantiation of a component, including nested instantiations."""
 
     definitions: int
     core_instances: int
@@ -72,7 +72,7 @@ class _Frame:
 
 
 class Expansion:
-    """Counts the definitions of a component, those of nested components once for each instance.
+    """Counts the definitions of a component. Those of a nested component count once for each of its instances.
 
     Raises:
         InvalidComponentError: a definition refers to a missing definition, or instantiates an imported component.

@@ -81,7 +81,7 @@ def _count(code: bytes) -> Control:
 
 
 def _skip_special(code: bytes, opcode: int, at: int) -> tuple[int, int]:
-    """Skip the immediates of a rare instruction, except the last ones if they are LEB128 numbers.
+    """Skip the immediates of a rare instruction. Trailing immediates that are LEB128 numbers are not skipped.
 
     Return the offset after the skipped immediates, and the number of LEB128 immediates that follow.
     """

@@ -76,7 +76,7 @@ class _Function(NamedTuple):
     values: int
     """The number of locals, including params. The compiler passes every value that is alive in a block to the block."""
     widest: int
-    """The most params and results together of any function type in the module. No call or block transfers more."""
+    """The largest number of params plus results of a function type. No call or block transfers more values."""
     loops: int
     """The number of loops. Every live value enters a loop's block twice."""
     blocks: int

@@ -36,8 +36,9 @@ _names: dict[bytes, tuple[ctypes.Array[ctypes.c_char], int]] = {}
 class CallArena:
     """Memory that Python owns for the lifetime of a store. Small values use one block, which is reused.
 
-    The engine copies parameters and never frees them, so each name of a field or case is allocated only once, for all
-    calls. The block starts with fixed places for the store's instance, the called function, and one 64-bit number.
+    The engine copies parameters and never frees them. Therefore each name of a field or case is allocated only once,
+    for all calls. The block starts with fixed places for the store's instance, the called function, and one 64-bit
+    number.
     """
 
     __slots__ = ("_base", "_block", "_end", "_kept", "_top", "_window", "context", "func", "instance", "number")

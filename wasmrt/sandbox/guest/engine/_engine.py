@@ -101,7 +101,7 @@ class Engine:
             self._guests += 1
 
     def count_ended_guest(self) -> None:
-        """Give back the room of a guest."""
+        """Count a guest that has ended, so that its room in the pool is free."""
         with self._room:
             self._guests -= 1
             self._ended += 1
@@ -111,7 +111,7 @@ class Engine:
     def wait_for_room(self, ended: int, lifetime: Lifetime) -> bool:
         """Wait until more than `ended` guests have ended, or until the lifetime ends.
 
-        Return False if no guest runs that could give back its room.
+        Return False if the wait is useless, because no guest is running whose end would free room.
         """
         with lifetime.cancelled.waking(self._wake_waiting), self._room:
             self._waiting += 1

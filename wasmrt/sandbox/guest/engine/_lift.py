@@ -22,7 +22,8 @@ from wasmrt.sandbox.guest.engine._traps import fault
 Lifter = Callable[[int, int], Any]
 
 calls: dict[int, GuestBudgets] = {}
-"""The running calls, by the number in the data slot of their store. Callbacks and lifters get only the store."""
+"""The running calls, by a number that is stored in the data slot of the call's store. Callbacks and lifters get only
+the store."""
 
 _string_at = ctypes.string_at
 _vector_at = _ffi.Vector.from_address  # faster than reading bytes and unpacking them

@@ -101,10 +101,10 @@ def _stop() -> int:
 
 
 class Suspended:
-    """The guest of a fiber that waits for the host: `pending` is the host function that it has called.
+    """A guest on a fiber that waits for the host. `pending` is the call of a host function that the guest waits for.
 
-    `flag` is what the engine polls: an empty C string until the host function has returned. `dropped` has the
-    destructors to run, with their values.
+    The engine polls `flag`, which is an empty C string until the host function has returned. `dropped` has the
+    destructors to run, with their arguments.
     """
 
     __slots__ = ("dropped", "flag", "flag_at", "pending")
@@ -125,7 +125,7 @@ def _note(
     import_id: int, context: int, _type: int, args: int, count: int, results: int, _results: int, error_at: int,
     continuation_at: int,
 ) -> None:  # fmt: skip
-    """Note the call of a host function. The function itself must not run on the fiber, whose stack is small."""
+    """Note a call of a host function, to make it later: the fiber's stack is too small for the function."""
     handle = _ffi.context_get_data(context) or 0
     call = calls.get(handle)
     if call is None:

@@ -1,8 +1,9 @@
 """Make lowerers: functions that write a Python value as a wasmtime_component_val_t of a WIT type.
 
-A lowerer takes `(value, address, arena)`. The arena determines the owner of the memory: Python for parameters of an
-export (`CallArena`), the engine for results of an import (`OwnedArena`). If a value does not fit its type, the lowerer
-raises `LowerError`, and the value is never passed to the engine.
+A lowerer takes `(value, address, arena)`. The arena determines the owner of the memory. Python owns the parameters of
+an export (`CallArena`), and the engine owns the results of an import (`OwnedArena`).
+
+If a value does not fit its type, the lowerer raises `LowerError`, and the value is never passed to the engine.
 """
 
 from __future__ import annotations

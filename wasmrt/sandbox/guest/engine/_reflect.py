@@ -18,7 +18,8 @@ MAX_TYPE_DEPTH = 32
 MAX_TYPE_NODES = 20_000
 """The maximum number of parts of all types of a component, including the names in its interfaces."""
 MAX_RESOURCES = 256
-"""The maximum number of resources: each use of a resource is compared with all. A WASI guest has 30."""
+"""The maximum number of resources. It is limited because each use of a resource is compared with all resources. A WASI
+guest has 30."""
 _ITEM_INSTANCE, _ITEM_FUNC, _ITEM_RESOURCE, _ITEM_TYPE = 1, 3, 4, 6
 _LIST, _RECORD, _TUPLE, _VARIANT, _ENUM, _OPTION, _RESULT, _FLAGS, _OWN, _BORROW = range(13, 23)
 

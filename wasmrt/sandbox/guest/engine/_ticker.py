@@ -17,7 +17,7 @@ class Ticking(Protocol):
 
 
 class Ticker:
-    """Controls the thread that advances an engine's epoch. It sleeps after a tick without guest code.
+    """Controls the thread that advances an engine's epoch. After a tick at which no guest ran, the thread sleeps.
 
     The ticker has only a weak reference to its engine, and the thread ends when the engine is garbage-collected.
     """

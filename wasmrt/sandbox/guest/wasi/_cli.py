@@ -19,7 +19,7 @@ from wasmrt.sandbox.guest.wasi._io import BytesStream, Handles, InputStream, Out
 
 
 class Printed(OutputStream):
-    """The standard output or error of a program. Its bytes become part of the result, within the output limit."""
+    """The standard output or standard error of a program. Its bytes become part of the call's result."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -91,7 +91,7 @@ def log_printed(call: GuestCall, stream: Printed, level: LogLevel) -> None:
 class Captured(OutputStream):
     """A standard stream whose lines become log entries. Output beyond the limit is dropped and counted.
 
-    An unfinished line is logged at once, and its entry is replaced when the line grows. Therefore nothing has to be
+    An unfinished line is logged at once, and its log entry is replaced when the line grows. Therefore nothing has to be
     flushed when the call ends.
     """
 

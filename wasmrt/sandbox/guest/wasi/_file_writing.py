@@ -1,8 +1,8 @@
 """Files that a guest writes. Their content is buffered and sent to the host when they are closed, synced or renamed.
 
 A file therefore has either its old content or the complete new content. If the guest traps, files that it had not
-closed are unchanged. All descriptors of a file share its buffer. The host decides whether a file may be written when
-the guest opens it, so that the guest gets the error there.
+closed are unchanged. All descriptors of a file share its buffer. When the guest opens a
+file for writing, the host decides whether it may be written, so the guest gets a denial as the error of opening.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class FileOutput(OutputStream):
 
 
 def open_written(ctx: GuestCall, path: str, how: frozenset[str], existing: Written | None, read: bytes) -> Written:
-    """Open a file for writing; return `existing` if it is open already, otherwise a file with the content `read`."""
+    """Open a file for writing. Return `existing` if it is already open, else a file with the content `read`."""
     file = existing
     if file is None:
         files = ctx.part(WrittenFiles)

@@ -114,7 +114,7 @@ def list_folder(ctx: GuestCall, folder: Folder) -> Listing | Err:
 def refuse_write(ctx: GuestCall, path: str) -> Err:
     """Deny writing to a path, and return an error code.
 
-    The host records the denial. If the call may not write files, the record includes the line that would allow it.
+    The host records the denial. If the call may write no files, the record includes the line that would allow it.
     """
     if path and not ctx.services.max_write_bytes:
         try:

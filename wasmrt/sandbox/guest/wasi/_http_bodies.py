@@ -1,4 +1,4 @@
-"""Bodies of `wasi:http@0.2`. Guests' bodies are limited as they are written, others are received as they are read."""
+"""Bodies of `wasi:http@0.2`. Bodies that guests write are limited; other bodies are received as guests read them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def charge(ctx: GuestCall, size: int) -> None:
 
 
 class Body:
-    """A body that the guest writes: at most `limit` bytes, exactly `declared` if that is set."""
+    """A body that the guest writes: at most `limit` bytes, or exactly `declared` bytes if `declared` is set."""
 
     def __init__(self, limit: int, declared: int | None = None, *, is_response: bool = False) -> None:
         self.content = bytearray()
@@ -171,7 +171,7 @@ class OpenResponses:
         self._open: list[Receiving] = []
 
     def add(self, ctx: GuestCall, response: Receiving) -> None:
-        """Add a response. If the guest has too many unfinished responses, receive its whole body now.
+        """Add a response. If the guest now has too many unfinished responses, receive the whole body of this one.
 
         Raises:
             HostFailure: receiving the body failed.

@@ -58,7 +58,7 @@ def is_token(text: str) -> bool:
 
 
 def declared_length(fields: Fields) -> int | None:
-    """Return the `content-length` in `fields`, or None if it is missing or malformed. The host rejects the latter."""
+    """Return the `content-length` in `fields`, or None if it is missing, or malformed and thus rejected by the host."""
     lengths = {value for value in fields.named("content-length") if value.isdigit() and len(value) < 20}
     return int(lengths.pop()) if len(lengths) == 1 else None
 
@@ -73,7 +73,7 @@ def from_list(ctx: GuestCall, entries: list[Entry]) -> Ok | Err:
 
 
 def check_fields(ctx: GuestCall, entries: list[Entry]) -> Fields | Err:
-    """Return new fields, or the error of an invalid or forbidden entry.
+    """Create fields from `entries`, or return the error of an invalid or forbidden entry.
 
     Raises:
         BudgetExceededError: there are too many entries, or they are too large.

@@ -58,7 +58,7 @@ class Options:
     def seconds(self) -> float | None:
         """The timeout of the complete exchange: the sum of all timeouts that are set.
 
-        It is None if the first-byte timeout is not set, because the other timeouts do not limit the time to a response.
+        Without a first-byte timeout, it is None, because the other timeouts do not limit the time until a response.
         """
         if self.timeouts.get("first-byte-timeout") is None:
             return None
@@ -136,7 +136,7 @@ class Response:
 
 
 class Future(Pollable):
-    """A future response. It is ready as soon as the request can be sent."""
+    """A future response. It counts as ready as soon as the request can be sent."""
 
     __slots__ = ("request", "seconds", "taken", "url")
 

@@ -47,7 +47,7 @@ class ResponseOut:
 
 
 class Exchange(NamedTuple):
-    """A request and the place for its response, with the guest's handles."""
+    """The guest's handles of a request and of its response, and the `result` that the guest sets."""
 
     request: int
     out: int

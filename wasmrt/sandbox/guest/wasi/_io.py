@@ -77,7 +77,7 @@ class Pollables(Handles):
 
 
 def drop_handle(ctx: GuestCall, rep: int) -> None:
-    """Drop a resource in `Handles`; the destructor of most resources."""
+    """Drop a resource in `Handles`. This function is the destructor of most resources."""
     ctx.part(Handles).drop(rep)
 
 
@@ -167,7 +167,7 @@ def skip(ctx: GuestCall, rep: int, count: int) -> Ok | Err:
 
 
 def write(ctx: GuestCall, rep: int, data: bytes) -> Ok | Err:
-    """Write at most one chunk; more violates the contract of `check-write` and is a stream error."""
+    """Write at most one chunk. More data is a stream error, because `check-write` permits only one chunk."""
     if len(data) > MAX_STREAM_CHUNK_BYTES:
         return make_stream_error(ctx, IoError(f"a write may have {MAX_STREAM_CHUNK_BYTES} bytes, see check-write"))
     return ctx.part(Handles).get(rep, OutputStream).write(ctx, data)
@@ -190,7 +190,7 @@ def _debug_string(ctx: GuestCall, rep: int) -> str:
 
 
 def _wait(ctx: GuestCall, pollables: list[Pollable]) -> list[int]:
-    """Sleep until a pollable is due, or the deadline; return the indexes of all that are due."""
+    """Sleep until a pollable is due, and return the indexes of all that are due. The deadline ends the sleep."""
     while True:
         now = ctx.clock.monotonic_ns()
         ready = [index for index, pollable in enumerate(pollables) if pollable.due() <= now]

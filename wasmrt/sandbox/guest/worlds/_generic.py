@@ -19,7 +19,7 @@ from wasmrt.sandbox.schema.wit import exported_functions, failure_text, function
 
 @dataclass(frozen=True, slots=True)
 class GenericWorld:
-    """A component that was not written for wasmrt. Its description comes from its types and doc comments."""
+    """A component that was not written for wasmrt. It is described by its types and doc comments."""
 
     exports: dict[str, Export]
     specs: tuple[ToolSpec, ...]
@@ -38,7 +38,7 @@ class GenericWorld:
 
 
 def generic_world(linker: Linker, data: bytes) -> GenericWorld | None:
-    """Return the world of a component, or None if none of its functions can be called with JSON.
+    """Return the world of a component, or None if no function of the component can be called with JSON.
 
     Doc comments are read from `data`, the component's bytes.
     """

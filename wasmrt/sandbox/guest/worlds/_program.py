@@ -22,7 +22,7 @@ from wasmrt.sandbox.guest.wasi import Printed, Program, ProgramFolder, log_print
 WORKSPACE = "workspace"
 """The context key for the folder where the program sees the workspace."""
 WRITABLE = "writable"
-"""The context key that maps writable folders to workspace paths; if present, the workspace folder is read-only."""
+"""The context key for a map of writable folders to workspace paths. If present, the workspace folder is read-only."""
 _RUN, _SIGNATURE = "run", "func() -> result"
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -147,7 +147,7 @@ def _log(call: GuestCall, stdout: Printed, stderr: Printed) -> None:
 
 
 def _exit_message(code: int, stdout: Printed, stderr: Printed) -> str:
-    """Return the exit code with the last lines of standard error; if it is empty, with those of standard output."""
+    """Return the exit code with the last lines of standard error, or of standard output if that is empty."""
     output = last_lines(stderr.text, PROGRAM_TAIL_CHARS) or last_lines(stdout.text, PROGRAM_TAIL_CHARS)
     ended = f"the program ended with exit code {code}"
     return f"{ended}: {output}" if output else ended

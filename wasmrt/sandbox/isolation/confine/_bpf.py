@@ -32,9 +32,10 @@ def errno_action(number: int) -> int:
 
 
 class Check(NamedTuple):
-    """A condition on one argument of a system call: half of it, masked, must be one of `values`, or none if `negated`.
+    """A condition on one half (32 bits) of an argument of a system call.
 
-    The kernel uses the lower 32 bits of most arguments and ignores the upper half; `upper` checks the upper half.
+    The half, masked with `mask`, must be one of `values`; if `negated`, it must be none of them. The lower half is
+    checked, because the kernel ignores the upper half of most arguments. With `upper`, the upper half is checked.
     """
 
     argument: int
@@ -93,7 +94,7 @@ def assemble(rules: Mapping[int, Rule], *, default: int, unknown: int, first_unk
 def _split_spans(
     rules: Mapping[int, Rule], default: int, unknown: int, first_unknown: int
 ) -> list[tuple[int, list[Instruction]]]:
-    """Split the number range into spans with the same code; return pairs of first number and code."""
+    """Split the call numbers into spans with the same code; return the first number and the code of each span."""
     spans: list[tuple[int, list[Instruction]]] = []
     following = 0
 
@@ -135,7 +136,7 @@ def _assemble_rule(rule: Rule, default: int) -> list[Instruction]:
 
 
 def _assemble_clause(clause: Clause) -> list[Instruction]:
-    """Return code that allows the call if every check matches, and otherwise continues after the clause."""
+    """Assemble code that allows the call if every check matches, and otherwise continues after the clause."""
     code: list[Instruction] = [(_RETURN, 0, 0, ALLOW)]
     for check in reversed(clause):
         loading: list[Instruction] = [(_LOAD, 0, 0, _ARGUMENTS + 8 * check.argument + 4 * check.upper)]

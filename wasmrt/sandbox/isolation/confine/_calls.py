@@ -78,7 +78,7 @@ WORKER_GROUPS: dict[str, Group] = {
 def compile_filter(
     groups: tuple[Group, ...], *, default: int, unknown: int, report: int | None = None, machine: str = MACHINE
 ) -> bytes:
-    """Return the filter that allows the calls that `groups` allow.
+    """Compile a filter that allows the calls in `groups`.
 
     Args:
         groups: If two groups have a rule for the same call, the call is allowed if either rule allows it.
@@ -122,7 +122,7 @@ _MSG_FASTOPEN = 0x20000000
 
 
 def _make_creating_clauses(flags: int, mode: int) -> tuple[Clause, ...]:
-    """Return clauses for an open call that creates no file, or no set-user-ID file."""
+    """Create clauses that allow an open call if it creates no file, or if the new file is not set-user-ID."""
     return (without(flags, _O_CREATES),), (without(mode, _SET_ID),)
 
 

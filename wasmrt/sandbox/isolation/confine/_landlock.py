@@ -1,7 +1,7 @@
 """Landlock: restrict the files that a process may read, write and execute, and the TCP ports it may connect to.
 
 Source: linux/landlock.h, landlock(7). Needs no privileges; everything not granted is denied for this process and its
-children. Landlock does not cover changes of modes, owners, times and attributes, `stat`, UDP, or path-based sockets.
+children. Landlock does not cover `stat`, changes of modes, owners, times and attributes, UDP, or path-based sockets.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Create a separate network namespace that only contains one loopback port, the outlet to wasmrt's proxy.
 
-The port's listening socket is sent to the parent over a Unix socket. The parent accepts connections on it from outside
-the namespace; no process outside the namespace can connect to the port.
+The port's listening socket is sent to the parent over a Unix socket. The parent is outside of the namespace, and
+accepts connections on this socket. No process outside of the namespace can connect to the port.
 """
 
 from __future__ import annotations

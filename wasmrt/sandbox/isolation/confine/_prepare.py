@@ -15,7 +15,7 @@ from wasmrt.sandbox.isolation.confine._syscalls import SUPPORTED
 from wasmrt.sandbox.isolation.confine.kinds import Confinement
 
 Mode = Literal["enforce", "errno", "log"]
-"""The response to a disallowed call: the confinement's action, EPERM, or EPERM and a report of the call's number."""
+"""The response to a disallowed call: the confinement's action; EPERM; or EPERM, with a report of the call's number."""
 
 _FILES = frozenset(() if ON_MACOS else ("landlock",))
 

@@ -106,7 +106,7 @@ def own_status(status: int) -> OwnStatus:
 
 
 def processes_of_this_user() -> int:
-    """Count the tasks that RLIMIT_NPROC counts: all threads of this real user ID."""
+    """Count the tasks that RLIMIT_NPROC limits: all threads of this real user ID."""
     user, count = os.getuid(), 0
     for process in os.scandir("/proc"):
         if process.name.isdigit():
@@ -153,7 +153,10 @@ def enter_namespaces(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _test_user_namespace() -> bool:
-    """Test a user namespace in a child process: a process that may not map its ID in one cannot leave it."""
+    """Test in a child process whether user namespaces work.
+
+    A process that has entered one cannot leave it, even if it may not map its user ID there.
+    """
     child = os.fork()
     if child == 0:
         try:

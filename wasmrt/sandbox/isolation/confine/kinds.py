@@ -28,13 +28,13 @@ class ProcessLimits:
     """Resource limits of a process (setrlimit(2)); None means unchanged. Core files and locked memory are always 0."""
 
     data_bytes: int | None = None
-    """Maximum private writable memory (RLIMIT_DATA). For a worker, this is added to its memory when it is confined."""
+    """Maximum private writable memory (RLIMIT_DATA). For a worker, the memory in use when it is confined is added."""
     cpu_seconds: int | None = None
-    """CPU time; the process is then killed with SIGKILL."""
+    """CPU time, after which the process is killed with SIGKILL."""
     new_processes: int | None = None
-    """Tasks that may be started. The kernel counts all tasks of the user, except root's; 0 is exact except for root."""
+    """Tasks that may be started. The kernel counts all tasks of the user, so only 0 is exact. Root has no limit."""
     file_bytes: int | None = None
-    """Maximum size of a file that it writes."""
+    """Maximum size of a file that the process writes."""
     descriptors: int | None = None
     """Maximum number of open descriptors."""
 
@@ -48,16 +48,16 @@ class Confinement:
         calls: Groups of allowed system calls; see `_calls.py`.
         kills: Whether any other call kills the process; otherwise it fails with EPERM.
         read: Paths that may be read recursively, if they exist. Each start may grant more.
-        write: Paths that may be written recursively, likewise.
-        execute: Paths that may be executed recursively, likewise.
-        network: Whether it may open TCP and UDP sockets for IPv4 and IPv6.
+        write: The same for paths that may be written recursively.
+        execute: The same for paths that may be executed recursively.
+        network: Whether the process may open TCP and UDP sockets for IPv4 and IPv6.
         limits: Resource limits.
         keep: Descriptors that stay open, in addition to the standard streams.
         streams: Whether the standard streams are kept; otherwise they become /dev/null.
         environment: Names of the environment variables that are kept.
-        parent_death: Whether it is killed when the thread that started it ends (PR_SET_PDEATHSIG).
-        session: Whether it starts a new session and process group, so that all its processes can be killed.
-        namespaces: Namespaces to enter if the machine allows it: user, ipc, uts, and net unless it has network access.
+        parent_death: Whether the process is killed when the thread that started it ends (PR_SET_PDEATHSIG).
+        session: Whether the process starts a new session and process group, so that all its processes can be killed.
+        namespaces: Namespaces to enter if the machine allows it: user, ipc, uts, and, without network access, net.
     """
 
     kind: Kind

@@ -21,7 +21,7 @@ _OPTIONAL = {"namespaces", OUTLET_LAYER}
 
 
 class Layer(NamedTuple):
-    """A layer of confinement. `name` is the value for `required`."""
+    """A layer of confinement. `name` is its name in the setting `required` of a start (`Specifics`)."""
 
     name: str
     standing: bool

@@ -36,7 +36,7 @@ def main() -> NoReturn:
     """Confine this process with the plan in the first argument, then execute the remaining arguments."""
     text, *argv = sys.argv[1:]
     for number in (signal.SIGPIPE, signal.SIGXFSZ):
-        signal.signal(number, signal.SIG_DFL)  # Python ignores them, and the program would inherit that
+        signal.signal(number, signal.SIG_DFL)  # Python ignores these signals, and the program would too
     try:
         Prepared(decode(text)).apply()
     except ConfineError as error:

@@ -1,7 +1,7 @@
-"""Requests to a process that forks others: answered in order, with waits bounded by the call's lifetime.
+"""Requests to a process that forks other processes. Answers arrive in order; a wait ends with the call's lifetime.
 
-Python runs signal handlers on the main thread, between any two instructions, so work that they must not interrupt runs
-on a separate thread.
+Python runs signal handlers on the main thread, between any two instructions. Work that signal handlers must not
+interrupt therefore runs on a separate thread.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _run(work: Callable[[], _T], *, waits: bool) -> _T:
 
 
 class _OnItsOwnThread(Generic[_T]):
-    """Runs a function on a separate thread. With `waits`, the caller always waits for a function that has started."""
+    """Runs a function on a separate thread. With `waits`, the caller waits for it even if a signal handler raises."""
 
     def __init__(self, work: Callable[[], _T], *, waits: bool) -> None:
         self._work = work
@@ -92,7 +92,7 @@ class _OnItsOwnThread(Generic[_T]):
             self._over.set()
 
     def _let_end(self) -> None:
-        """Wait for work that has started, and prevent other work from starting, even if signal handlers raise."""
+        """Wait for the work if it has started, else prevent its start. Do this even if signal handlers raise."""
         while True:
             try:
                 with self._gate:
@@ -114,7 +114,7 @@ def unlimited_lifetime() -> Lifetime:
 
 
 class Turns:
-    """A lock that callers get in the order of their requests. A wait for it ends with the caller's lifetime.
+    """A lock that callers get in the order of their requests. A wait for the lock ends with the caller's lifetime.
 
     The lock is reentrant, for signal handlers that make calls.
     """
@@ -163,8 +163,8 @@ class _Turn(EndEvent):
 class Control:
     """The host's end of the socket of a zygote or a template. Used by one thread at a time.
 
-    If a caller did not wait for an answer, the next request skips the answer, and ends a process that was forked for
-    that caller. `first` is the kind of the first frame from the process.
+    If a caller stopped waiting for an answer, the next request skips this answer. If a process was forked for that
+    caller, the process is ended. `first` is the kind of the first frame from the process.
     """
 
     def __init__(self, end: socket.socket, first: Kind, patience: float) -> None:
@@ -219,7 +219,7 @@ class Control:
     def ask(
         self, kind: Kind, head: dict[str, Any], descriptors: Sequence[int], expected: Kind, lifetime: Lifetime
     ) -> Frame:
-        """Send a request and wait for its answer. First reap the processes that `leave` recorded.
+        """Reap the processes that `leave` recorded, then send a request and wait for its answer.
 
         Raises:
             GoneError: there is no answer.
@@ -245,7 +245,7 @@ class Control:
         return self.number(Kind.REAP, {"pid": pid}, (), Kind.ENDED, "status", lifetime)
 
     def leave(self, pid: int) -> None:
-        """Record that the next request must wait for a process that was or will be ended. Safe from any thread."""
+        """Record a process that was or will be ended. The next request waits for its end. Safe from any thread."""
         self._ended.append(pid)
 
     def close(self) -> None:

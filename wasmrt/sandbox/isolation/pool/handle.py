@@ -175,7 +175,7 @@ class Worker:
         channel.begin()
         try:
             channel.send(Kind.CALL, head, encoded, more)
-        except ClosedError as error:  # a call is only begun after it was read to its end
+        except ClosedError as error:  # a worker starts a call only after reading all of it
             raise WorkerGoneError("the worker has already exited", idle=False) from error
         frame = channel.receive(most)
         if frame.kind == Kind.BYE:
@@ -210,7 +210,7 @@ class Worker:
         self.channel.close()
 
     def __del__(self) -> None:
-        # A signal handler may have kept the owner from returning it to the pool.
+        # A signal handler may have prevented the owner from returning this worker to the pool.
         if hasattr(self, "_handle"):
             self.kill()
 
@@ -226,7 +226,7 @@ def _encode_utf8(text: str) -> bytes:
 
 
 class _Watch:
-    """Ends the host's waits when the call has ended; the worker then has `GRACE_SECONDS` to send its last frame."""
+    """Ends the host's waits for a worker. When the call ends, the worker has `GRACE_SECONDS` to send its last frame."""
 
     __slots__ = ("_channel", "_lifetime", "_over")
 
@@ -241,7 +241,7 @@ class _Watch:
         self.check()
 
     def wait_once(self, events: int) -> None:
-        """Wait like `wait`, but let the caller look for a frame before the call is checked again."""
+        """Wait like `wait`, but do not check the call after the wait, so that the caller can look for a frame first."""
         self.check()
         lifetime = self._lifetime
         if self._over:
@@ -250,7 +250,7 @@ class _Watch:
             self._channel.await_ready(events, lifetime.remaining(), lifetime.cancelled)
 
     def check(self) -> None:
-        """Cancel the worker if the call has ended. Raise the call's error `GRACE_SECONDS` later."""
+        """If the call has ended, cancel it in the worker; raise the call's error once `GRACE_SECONDS` have passed."""
         error = self._lifetime.interruption()
         if error is None:
             return
@@ -318,7 +318,7 @@ def _read_spec(head: Head) -> ToolSpec:
 
 
 def make_crash_error(status: int) -> WorkerCrashedError:
-    """Return the error of a call whose worker ended during it."""
+    """Create the error of a call whose worker ended before the call did."""
     number = status & 0x7F
     if number:
         try:

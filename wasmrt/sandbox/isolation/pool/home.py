@@ -35,7 +35,7 @@ from wasmrt.sandbox.isolation.wire import Channel, ClosedError, Kind, ProtocolEr
 from wasmrt.sandbox.isolation.wire.calls import read_error
 
 MAX_PROGRAMS = 32
-"""Maximum number of components with processes, which take about 20 MiB each. Calls of others start them again."""
+"""Maximum number of components that have processes (about 20 MiB each). A call of another component starts its own."""
 KEPT_PROGRAMS = 256
 COMPILE_SECONDS = 120.0
 MAX_ARTIFACT_BYTES = 1024 * MIB
@@ -68,7 +68,7 @@ class WorkerHome:
             try:
                 return self._load(key, data)
             except InvalidComponentError:
-                pass  # over the pool's limits, or invalid: the other engine finds out
+                pass  # the component is over the pool's limits, or invalid: the second attempt finds out
         return self._load(key._replace(engine=self._engine._replace(allocator=Allocator.ON_DEMAND)), data)
 
     def close(self) -> None:

@@ -22,7 +22,7 @@ START_SECONDS = 30.0
 
 
 class Zygote:
-    """One zygote process, started at once and used when it is first needed. Threads may share it.
+    """One zygote process. It starts when this object is created, and is waited for on first use. Threads may share it.
 
     SECURITY: each component has its own. Processes forked from one zygote have the same address layout, so a component
     that escaped the engine would know the addresses in the workers of all others.
@@ -57,7 +57,7 @@ class Zygote:
     def end(self, pid: int, lifetime: Lifetime) -> int:
         """End a child and everything it forked. Return its `waitpid` status, or 0 if the status is not known in time.
 
-        Close the child's socket before, so that the child ends even if this wait is cut short.
+        Close the child's socket before calling this, so that the child ends even if the wait is cut short.
         """
         return run_unbroken(lambda: self._end(pid, lifetime)) if self.is_ours else 0
 
@@ -74,7 +74,7 @@ class Zygote:
                 spawn.kill(self._pid)
 
     def leave(self) -> None:
-        """Close this end in a forked process, so that the zygote notices when its owner has ended."""
+        """Close this end of the socket in a forked process, so that the zygote notices when its owner has ended."""
         self._control.close()
 
     def _end(self, pid: int, lifetime: Lifetime) -> int:

@@ -1,7 +1,7 @@
 """A worker that runs many calls at once, of one user, for the tasks of one scheduler.
 
 A task of the scheduler, the pump, reads the worker's frames and passes each to its call by its number. A number is
-random and known only to the worker.
+random, and known only to the worker and the host.
 
 SECURITY: all calls of a worker have the same component and user. A hostile worker can confuse the calls it runs, but
 every request is decided under the grant of the call whose number it has. If a worker violates the protocol, or does
@@ -27,7 +27,7 @@ from wasmrt.sandbox.isolation.wire import NO_EXCHANGE, ClosedError, Frame, Kind,
 from wasmrt.sandbox.isolation.wire.requests import CALL_ENDED
 
 LATE_SECONDS = 0.5
-"""Time in which a worker has to end a guest whose call has ended. Otherwise it is killed, with its other calls."""
+"""Time in which a worker must end a guest whose call has ended. Otherwise the worker is killed, with all its calls."""
 _PUMP_SECONDS = 60.0
 _MAX_FRAMES = 16
 _KEPT_LANES = 8
@@ -41,7 +41,7 @@ def _never(_events: int = 0) -> None:
 
 
 class Lane:
-    """The frames of one call: has the methods of a `Channel` that a call uses."""
+    """The frames of one call. A lane has those methods of a `Channel` that a call uses."""
 
     def __init__(self, lease: Lease, task: Task, *, is_first: bool) -> None:
         self.is_first = is_first
@@ -109,7 +109,7 @@ class Lane:
         self._task.wake()
 
     def close(self, *, is_well: bool) -> None:
-        """End the call's use of the worker, which takes further calls only if the guest ended well.
+        """End the call's use of the worker. The worker takes further calls only if the guest ended well.
 
         A guest that may still run has `LATE_SECONDS` to end.
         """
@@ -123,7 +123,7 @@ class Lane:
 
 
 class Lease:
-    """A worker's end of many calls. `on_end` is called when no call is left, or the worker has failed."""
+    """Many calls that share one worker. `on_end` is called when no call is left, or the worker has failed."""
 
     def __init__(self, worker: Worker, most_lanes: int, on_end: Callable[[Lease], None], *, is_new: bool) -> None:
         self.worker = worker
@@ -242,7 +242,7 @@ class Lease:
         self._flush()
 
     def _most(self, number: int, kind: int) -> int:
-        """Return the maximum size of a frame."""
+        """Return the maximum size of a frame, from its call's number and its kind."""
         if (kind == Kind.BYE) == (number == NO_EXCHANGE):
             lane = self._lanes.get(number)
             if lane is not None:

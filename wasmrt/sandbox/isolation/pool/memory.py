@@ -49,7 +49,7 @@ def socket_pair() -> tuple[socket.socket, socket.socket]:
 
 _SEALS = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 _TRIES = 10
-"""Attempts, each with a new memfd: if a page of a memfd is pinned, the kernel refuses to seal it after 0.15 s."""
+"""Attempts, each with a new memfd. If a page of a memfd is pinned, the kernel tries 0.15 s, then refuses to seal it."""
 
 
 def sealed_memory(data: bytes | memoryview) -> int:

@@ -27,7 +27,7 @@ from wasmrt.sandbox.isolation.wire import ClosedError, ProtocolError
 
 DESCRIBE_SECONDS = 15.0
 MAX_UNCALLED = 4
-"""Idle workers kept after describing their component: of many loaded tools, few are called at once."""
+"""Maximum number of idle workers that only described their component: of many loaded tools, few are called at once."""
 MAX_CALLS = 10_000
 """Maximum number of calls of one worker before it is replaced."""
 _ENDED_WELL = frozenset({"GuestError", "GuestExitError", "InvalidParametersError"})
@@ -110,7 +110,7 @@ class Program:
                 if error.idle and is_new:
                     early = ProtocolError("it was new, but ended as if it had been idle too long")
                     raise self._crash(worker, early, call.lifetime) from error
-                continue  # it did not receive the call
+                continue  # the worker did not receive the call
             except ToolError as error:
                 whole = type(error).__name__ in _ENDED_WELL and call.failure is None
                 raise
@@ -207,9 +207,9 @@ class Program:
             return description
 
     def _keep_for_first_user(self, worker: Worker, description: Description, lifetime: Lifetime) -> None:
-        """Keep the worker idle for the first user: it has described the component, but served no user.
+        """Keep a worker that has described the component, but has served no user, for the component's first user.
 
-        If the worker may have trapped, or has ended, it is retired instead.
+        Retire the worker instead if it may have trapped, or has ended.
         """
         if not any(spec.problems for spec in description.specs.values()):
             with suppress(WasmrtError):
@@ -223,7 +223,7 @@ class Program:
         if kept := self._take_idle_worker(user):
             return kept, False
         with self._starting.hold(lifetime):
-            if kept := self._take_idle_worker(user):  # it became idle while this call waited for its turn
+            if kept := self._take_idle_worker(user):  # a worker became idle while this call waited for its turn
                 return kept, False
             worker = self._fork_worker(lifetime)
         self._adopt(worker, lifetime)
@@ -246,12 +246,12 @@ class Program:
         template = self._load_template(lifetime)
         try:
             return template.fork(lifetime)
-        except GoneError:  # it was killed, perhaps with the zygote
+        except GoneError:  # the template was killed, perhaps with its zygote
             self._forget(template)
             return self._load_template(lifetime).fork(lifetime)
 
     def _load_template(self, lifetime: Lifetime, zygote: Zygote | None = None, data: bytes = b"") -> Template:
-        """Return the template once it has loaded the component. The wait ends with `lifetime`.
+        """Wait until the template has loaded the component, and return the template. The wait ends with `lifetime`.
 
         The first time, pass the zygote that compiled the component, and `data`, from which its world is detected.
         """
@@ -263,7 +263,7 @@ class Program:
         try:
             template.load(lifetime)
         except WasmrtError:
-            if not lifetime.is_over:  # otherwise loading itself did not fail
+            if not lifetime.is_over:  # otherwise only the wait has ended, and loading continues
                 self._forget(template)
             raise
         return template
@@ -282,7 +282,7 @@ class Program:
 
 
 class _Running:
-    """Counts the running calls: `with` this object, during each of them."""
+    """Counts the running calls. Each call runs in a `with` block of this object."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self.count = 0
@@ -298,7 +298,7 @@ class _Running:
 
 
 def _find_lane(leases: Sequence[Lease], task: Task) -> Lane | None:
-    for lease in reversed(leases):  # the last one has most room
+    for lease in reversed(leases):  # the last lease has the most room
         if lease.has_room:
             return lease.open_lane(task)
     return None
@@ -307,7 +307,7 @@ def _find_lane(leases: Sequence[Lease], task: Task) -> Lane | None:
 class IdleWorkers:
     """Idle workers, each for one component and at most one user, and the components that have a template.
 
-    The numbers of both are limited. The least recently used is ended first.
+    The number of idle workers and the number of components are limited. The least recently used is ended first.
     """
 
     def __init__(self, max_workers: int, max_programs: int) -> None:
@@ -347,7 +347,7 @@ class IdleWorkers:
             over[0].retire(over[2])
 
     def drop(self, program: Program) -> list[Worker]:
-        """Forget a component's template and kill its workers; return them, for the caller to wait for."""
+        """Forget a component's template and kill its workers. The caller must wait for the returned workers."""
         with self._lock:
             self._programs.pop(id(program), None)
             gone = [worker for owner, _, worker in self._idle if owner is program]
@@ -357,7 +357,7 @@ class IdleWorkers:
         return gone
 
     def loaded(self, program: Program, lifetime: Lifetime) -> None:
-        """Record that a component has a template; if there are too many, unload those without calls."""
+        """Record that a component has a template. If too many components have one, unload some that run no call."""
         with self._lock:
             self._programs[id(program)] = program
             others = [other for other in self._programs.values() if other is not program]

@@ -45,7 +45,7 @@ class Server:
             head, tail = write_failure(failure)
         except ProtocolError:
             raise
-        except BaseException as error:  # it ends the call; the worker only learns that the call has ended
+        except BaseException as error:  # this error ends the call; the worker is only told that the call has ended
             call.fail(error)
             head, tail = CALL_ENDED, b""
         else:

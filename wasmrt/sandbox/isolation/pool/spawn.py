@@ -43,7 +43,7 @@ def start() -> tuple[int, socket.socket]:
 
 
 def kill(pid: int) -> None:
-    """End a zygote and wait for it, unless other code has reaped it: its PID may then be another process's."""
+    """End a zygote and wait for it. If other code has reaped it, do nothing: another process may have its PID."""
     with suppress(ChildProcessError):
         if os.waitpid(pid, os.WNOHANG) == (0, 0):
             os.kill(pid, signal.SIGKILL)
@@ -71,7 +71,7 @@ def _spawn_process(end: int) -> int:
 
 
 def _list_bytecode_options() -> list[str]:
-    """Return the options with which a second interpreter uses the bytecode cache of this interpreter.
+    """Return the options that make a second interpreter use the bytecode cache of this interpreter.
 
     Without them, modules that only workers import would be compiled for each runtime.
     """

@@ -134,9 +134,9 @@ class Frame(NamedTuple):
 class Channel:
     """One end of a stream socket. Used by one thread at a time.
 
-    After the seconds set with `patient`, `waiting` is called with the awaited `poll` events. Usually it waits for these
-    events or for the call's end. `between` is called between the pieces of a frame. An exception of either ends the
-    wait. If the frame fits the buffer, the wait can be repeated.
+    A read or write blocks for the seconds set with `patient`. After that, `waiting` is called with the awaited `poll`
+    events, and usually waits for them or for the call's end. `between` is called between the pieces of a frame. If
+    `waiting` or `between` raises, the wait ends; it can be repeated if the frame fits the buffer.
 
     `number` is the number of the exchange. It is sent in each frame and expected in each frame received.
     """
@@ -153,7 +153,7 @@ class Channel:
         self._start = self._end = 0
 
     def patient(self, seconds: float) -> Channel:
-        """Set the time after which `waiting` is called."""
+        """Set how long a read or write blocks before `waiting` is called."""
         value = _TIMEVAL.pack(int(seconds), int(seconds % 1 * 1e6))
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, value)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, value)
@@ -187,7 +187,7 @@ class Channel:
         self.number = int.from_bytes(os.urandom(8), "little") | 1
 
     def receive(self, most: int, *, joins: bool = False) -> Frame:
-        """Wait for a frame of at most `most` bytes. A worker joins the exchange that the host's frame starts.
+        """Wait for a frame of at most `most` bytes. With `joins` (in a worker), take over the number of its exchange.
 
         Raises:
             ClosedError: the other end was closed.
@@ -322,7 +322,7 @@ def pack_frame(
 
 
 def _flags() -> int:
-    """Return the flags of a read or write: in a task, it must not block the thread, not even for a short time."""
+    """Return the flags of a read or write. In a task, it must not block the thread, not even for a short time."""
     return 0 if current_task() is None else socket.MSG_DONTWAIT
 
 

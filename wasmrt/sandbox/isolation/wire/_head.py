@@ -9,7 +9,7 @@ from wasmrt.core.limits import KIB
 from wasmrt.sandbox.component import printable
 
 MAX_TEXT = 32 * KIB
-"""Default maximum of characters of a string in a head. The host accepts no longer string."""
+"""Maximum number of characters of a string in a head, unless a field has another limit."""
 
 
 class ProtocolError(WasmrtError):

@@ -61,7 +61,7 @@ class CallHead(NamedTuple):
     max_request_bytes: int
     max_write_bytes: int
     params_bytes: int
-    """The length of the params in the frame's tail; the context follows them."""
+    """The size of the params in the frame's tail. The context follows the params."""
     has_context: bool
     has_workspace: bool
     is_shared: bool
@@ -95,7 +95,7 @@ def pack_counts(call: GuestCall) -> bytes:
 
 
 def take_counts(call: GuestCall, counts: bytes) -> None:
-    """Store the usage that a worker reports in its call.
+    """Store in `call` the usage that a worker reports.
 
     Raises:
         ProtocolError: the counts are malformed or impossible.

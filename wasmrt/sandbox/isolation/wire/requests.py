@@ -21,7 +21,7 @@ MAX_PROGRESS_TEXT = 6 * MAX_LOG_ENTRY_BYTES
 _MAX_SENT_HEADERS = 1024
 _MAX_HEADER_TEXT = 2 * MAX_HEADER_BYTES
 _MAX_READ_HEADERS = 4096
-"""Limits the work of reading. The gateway's own limit is far lower, and its decision is recorded."""
+"""Maximum number of headers that are read. The gateway has a far lower limit, and records its denials."""
 _MAX_TEXTS = {"message": MAX_PROGRESS_TEXT, "subject": 1000}
 """Maximum characters of the fields whose limit differs from `MAX_TEXT`."""
 _REFUSALS = {str(reason): reason for reason in REFUSALS}

@@ -39,11 +39,11 @@ OWN = 3
 """The descriptor of the process's socket."""
 _OK, _BROKEN = 0, 70
 _kept: list[socket.socket] = []
-"""Sockets kept until the process ends, because its filter may kill it for closing one."""
+"""Sockets kept until the process ends, because the process's filter may kill it for closing a socket."""
 
 
 def spawn(body: Callable[[], None]) -> int:
-    """Fork a child that runs `body` and ends; return its PID."""
+    """Fork a child that runs `body` and then ends; return the child's PID."""
     pid = os.fork()
     if pid:
         return pid
@@ -60,7 +60,7 @@ def spawn(body: Callable[[], None]) -> int:
 def end_group(pid: int) -> int:
     """End a child and everything it forked; return its `waitpid` status."""
     with suppress(ProcessLookupError, PermissionError):
-        os.killpg(pid, signal.SIGKILL)  # its PID is valid, also as its group's, until it was waited for
+        os.killpg(pid, signal.SIGKILL)  # the PID and group ID are not reused until the child is waited for
     return status_of(pid)
 
 
@@ -83,7 +83,7 @@ def own_socket(descriptor: int) -> socket.socket:
 
 
 WORKER_ROOM_BYTES = 384 * MIB
-"""Memory in addition to the guest's: for the work of engine and interpreter on values."""
+"""Memory for the work of engine and interpreter on values, in addition to the guest's memory."""
 _LIST_ROOM_BYTES = 72 * MAX_LIST_BYTES
 """Memory for the longest list of bytes that a guest receives. The engine allocates 32 bytes per element, twice."""
 EVERY_LAYER = (*CORE, "capabilities", "descriptors", "landlock", "limits")
@@ -123,12 +123,12 @@ class TemplateSeal:
         check_code_pages(self._maps)
 
     def measure(self, *keep: int) -> None:
-        """Measure the memory that workers start with; `keep` are descriptors they need."""
+        """Measure the memory that workers start with; `keep` are descriptors that the workers need."""
         self._in_use = own_status(self._status).data_bytes
         self._kept = keep
 
     def seal_worker(self, before: Callable[[], None]) -> None:
-        """Seal a worker that was just forked; `before` is called while it can still start threads."""
+        """Seal a worker that was just forked. `before` is called while the worker can still start threads."""
         self._worker.apply(before, data_in_use=self._in_use, keep=self._kept)
 
 

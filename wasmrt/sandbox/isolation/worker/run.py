@@ -57,12 +57,12 @@ class RemoteServices:
         """
         head, tail = write_request(request, self.max_request_bytes, self.max_write_bytes)
         self._task.send(Kind.IMPORT, head, tail)
-        # After a cancellation, too, the reply follows.
+        # The host sends the reply even after a cancellation.
         return request.read_reply(read_reply(self._ticker.paused(self._task.receive)))
 
 
 IDLE_SECONDS = 60
-"""A worker without calls for this time exits. It reports that first, so that no call is lost."""
+"""A worker without calls for this time exits. It first tells the host, so that no call is lost."""
 
 
 class _StreamingCall(GuestCall):
@@ -164,7 +164,7 @@ class RunWorker:
         if validator is None:
             validator = self._validators[tool] = Validator(self._component.description.specs[tool].schema)
         try:
-            params = parse_json(text)  # the host has bounded its values
+            params = parse_json(text)  # the host has checked the size of the params
         except JsonError as error:
             raise InvalidParametersError(f"params are {error}", hint="pass a JSON object") from error
         try:

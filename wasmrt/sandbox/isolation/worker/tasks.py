@@ -23,9 +23,9 @@ MAX_FRAME_BYTES = 2**31 - 1
 
 
 class CallTask(greenlet):  # type: ignore[misc]  # greenlet has no types
-    """One call at a time. `number` is the number of its frames.
+    """The greenlet of one call at a time. `number` is the number in the call's frames.
 
-    It is used for one call after the other, because a new greenlet maps memory for its frames.
+    A task is reused for one call after the other, because each new greenlet has to map memory for Python frames.
     """
 
     is_shared = True
@@ -79,7 +79,7 @@ class CallTask(greenlet):  # type: ignore[misc]  # greenlet has no types
 
 
 class LoneCall:
-    """A call that has the worker for itself: it reads the channel. Has the methods of `CallTask`."""
+    """A call that has the worker for itself, and reads the channel itself. It has the methods of `CallTask`."""
 
     is_shared = False
 
@@ -91,7 +91,7 @@ class LoneCall:
 
     @property
     def is_cancelled(self) -> bool:
-        """True if the host has cancelled the call: while a guest runs, it sends no other frame."""
+        """True if the host has cancelled the call. While a guest runs, the host sends no other frame."""
         return bool(self._poll.poll(0))
 
     def receive(self) -> Frame:
@@ -140,7 +140,7 @@ class CallTasks:
         self._resume(task)
 
     def deliver(self, frame: Frame) -> None:
-        """Pass an answer or a cancellation to its call. A late cancellation has none."""
+        """Pass an answer or a cancellation to its call. A late cancellation is ignored, because its call has ended."""
         task = self._running.get(self.channel.number)
         if frame.kind == Kind.CANCEL:
             if task is not None:
@@ -154,9 +154,9 @@ class CallTasks:
             raise ProtocolError("the host sent a frame that belongs to no call")
 
     def run_ready(self) -> bool:
-        """Resume each ready call once, and each whose sleep has ended; return whether a frame can be read now.
+        """Resume each ready call and each call whose sleep has ended, once. Return whether a frame can be read now.
 
-        If not, wait for a frame or for the end of a sleep.
+        If only sleeping calls are left, first wait for a frame or for the end of a sleep.
         """
         now = time.monotonic() if self._sleeping else 0.0
         while self._sleeping and self._sleeping[0][0] <= now:
@@ -171,7 +171,7 @@ class CallTasks:
         return bool(self._poll.poll(left * 1000 + (0.5 if left else 0)))
 
     def wake_at(self, at: float, task: CallTask) -> None:
-        """Wake a sleeping call at a time."""
+        """Wake a sleeping call at the time `at`."""
         self._sleeps += 1
         heapq.heappush(self._sleeping, (at, self._sleeps, task))
 

@@ -36,7 +36,7 @@ _PYTHON_TYPES: dict[str, type | tuple[type, ...]] = {
 
 
 def clean(schema: Any, *, openai: bool) -> Any:
-    """Return a reference-free schema in the form that all providers support, or with `openai` in OpenAI's form."""
+    """Convert a reference-free schema to the form that all providers support, or, with `openai`, to OpenAI's form."""
     if schema is True:
         return {}
     if not isinstance(schema, dict):
@@ -68,7 +68,7 @@ def _replace_flag_bounds(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _clean_array(schema: dict[str, Any], *, openai: bool) -> dict[str, Any]:
-    """Set `items` of an array. Without `prefixItems` (for `openai`), describe a tuple's items in its description."""
+    """Set `items` of an array. OpenAI has no `prefixItems`: with `openai`, the description lists a tuple's items."""
     kind = schema.get("type")
     if "array" not in (kind if isinstance(kind, list) else [kind]) and "prefixItems" not in schema:
         return schema
@@ -132,7 +132,7 @@ def _split_types(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _select_type(kind: str, schema: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return the part of a schema that applies to one type; None if its enum has no value of the type."""
+    """Return the part of a schema that applies to one type; None if the schema's enum has no value of this type."""
     own = {key: value for key, value in schema.items() if key in _TYPED.get(kind, ())}
     if "enum" in schema:
         own["enum"] = [option for option in schema["enum"] if _is(kind, option)]
@@ -148,7 +148,7 @@ def _is(kind: str, value: Any) -> bool:
 
 
 def _drop_unsupported_names(part: dict[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
-    """Move properties whose names providers do not support to the description; a call can still send them."""
+    """Move properties with unsupported names to the description. A call can still send these properties."""
     properties = part.get("properties")
     if not isinstance(properties, dict):
         return part

@@ -80,7 +80,7 @@ def _combine_both(left: Any, right: Any) -> Any:
 
 
 def _combine_forms(forms: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the properties of all forms; a property accepts the values that any of the forms accepts."""
+    """Combine the properties of all forms. A property accepts each value that at least one of the forms accepts."""
     properties: dict[str, list[Any]] = {}
     for form in forms:
         for name, schema in form["properties"].items():

@@ -66,7 +66,10 @@ def _make_union(found: dict[str, Any], branches: list[dict[str, Any]]) -> dict[s
 
 
 def _as_json_text(found: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema for an object without listed properties as JSON text, which a call converts back to an object."""
+    """Return the schema of a string that replaces an object without listed properties.
+
+    The string is the object as JSON text, and a call converts it back to the object.
+    """
     description = " ".join(filter(None, (found.get("description"), "An object, as JSON text.")))
     kept = {key: found[key] for key in ("title", "nullable") if key in found}
     return kept | {"type": "STRING", "description": description}

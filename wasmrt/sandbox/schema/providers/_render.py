@@ -1,8 +1,8 @@
 """Render a tool for a model provider: OpenAI, Anthropic, Gemini or MCP.
 
 For all providers the top level is a plain object, without oneOf, anyOf, allOf, enum or not, and the parts are cleaned.
-A rendered schema may be less precise than the tool's schema, but does not forbid ordinary calls. Calls are checked
-against the tool's own schema.
+A rendered schema may be less precise than the tool's own schema, but does not forbid ordinary calls. Calls are
+checked against the tool's own schema.
 """
 
 from __future__ import annotations

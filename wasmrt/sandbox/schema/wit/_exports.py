@@ -17,7 +17,8 @@ _SET_UP = {
     ("", "init", ("shim", "script", "entry-path", "disable-gc")): "componentize-qjs",
     ("exports", "init", ("app-name", "symbols", "stub-wasi")): "componentize-py",
 }
-"""Functions that a toolchain calls during the build and leaves in the component: interface, function and params."""
+"""Functions that a toolchain calls during the build, and that remain in the component. The keys are the interface, the
+function and its params."""
 
 
 @dataclass(frozen=True, slots=True)

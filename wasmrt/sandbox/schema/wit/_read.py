@@ -139,7 +139,7 @@ def _make_fields_reader(fields: tuple[tuple[str, wit.WitType], ...]) -> Reader:
 
 
 def _make_payload_reader(name: str, kind: wit.WitType | None, make: Callable[..., Any]) -> Reader:
-    """Return the reader of a tagged object, for one case."""
+    """Create the function that reads the tagged object of one case of a variant or result."""
     read_payload = None if kind is None else _make_reader(kind)
     optional = isinstance(kind, wit.OptionType)
 

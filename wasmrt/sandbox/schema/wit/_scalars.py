@@ -15,7 +15,7 @@ _as_f32 = Struct("=f").pack
 
 
 class MisfitError(Exception):
-    """A value does not fit its type. Callers prepend to `path` as the exception propagates."""
+    """A value does not fit its type. While the exception propagates, each caller prepends its field to `path`."""
 
     def __init__(self, message: str, *path: str | int) -> None:
         super().__init__(message)
