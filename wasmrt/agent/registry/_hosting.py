@@ -81,7 +81,7 @@ def end_trace(view: ToolView, name: str, *, user: str) -> None:
 
 
 def end_with_call(registry: ToolRegistry) -> None:
-    """Declare that the process ends after one call. Users are then not offered access for the session."""
+    """Declare that the process ends after one call. Users can then not choose to grant access for the session."""
     registry._services.lasting = False
 
 
