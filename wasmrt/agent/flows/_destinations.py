@@ -100,7 +100,7 @@ class Outgoing:
     destinations: tuple[Destination, ...]
     bodies: tuple[str, ...]
     controls: tuple[Destination, ...] = ()
-    """All other short values: numbers, and texts that are not prose. Any of them can decide what the call does."""
+    """Short values that are not destinations: numbers, and texts that are not prose. They can decide what happens."""
     names: tuple[str, ...] = ()
     """The names of object members that the caller chose, and numbers. They can carry data, too."""
     guessed_all: bool = False

@@ -59,7 +59,7 @@ class Flow:
     labels: frozenset[Label]
     destinations: tuple[Traced, ...]
     controls: tuple[Traced, ...] = ()
-    """All other short values."""
+    """The short values that are neither destinations nor content."""
     carried: tuple[Traced, ...] = ()
     """Links and addresses inside the content."""
     stated: bool = False
@@ -166,7 +166,7 @@ class FlowTrace:
         self._known.add(mark for each in values if (mark := known_mark(each)) and normalize_value(each) not in repeated)
 
     def add_labels_elsewhere(self, labels: frozenset[Label]) -> None:
-        """Add the labels of content that is not here, so that any value may be in it."""
+        """Add the labels of content that only other hosts have. Any value may occur in such content."""
         with self._lock:
             self._labels |= labels
             self._untrusted.blind |= Label.UNTRUSTED in labels
@@ -295,7 +295,8 @@ class FlowTrace:
     ) -> tuple[Traced, ...]:
         """Return the addresses inside outgoing text, up to one more than the limit.
 
-        If nothing untrusted contains them, these are omitted: numbers, and email addresses that are private text.
+        Some addresses are omitted if their provenance is `UNSAID`: account and telephone numbers, and email addresses
+        that are private text.
         """
         found: dict[str, Traced] = {}
         for value, form in find_addresses(text):

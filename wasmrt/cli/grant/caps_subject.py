@@ -30,7 +30,7 @@ class Subject(NamedTuple):
 
     @property
     def granted(self) -> CapabilityFile:
-        """The grant of an installed tool, else the request."""
+        """The grant if the argument names an installed or bundled tool; otherwise the requested capabilities."""
         if self.tool is None or self.tool.origin == "file":
             return self.asked
         return replace(self.asked, capabilities=self.tool.grant)

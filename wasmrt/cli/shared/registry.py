@@ -73,7 +73,7 @@ class TypedCallApprover:
 
 
 class _NoTerminalApprover(DenyApprover):
-    """Denies requests of a command without a terminal, and notes how to be asked."""
+    """Denies requests of a command without a terminal. The note says how the user can be asked."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Deny the request."""
