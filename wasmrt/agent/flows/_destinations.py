@@ -357,7 +357,7 @@ _PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
 
 
 def carries_text(destination: Destination) -> bool:
-    """Return whether another conversation that reads a destination, such as the name of a file, can read text in it."""
+    """Return whether a destination, such as the name of a file, can carry text to a conversation that reads it."""
     if destination.kind is Kind.PATH:
         return not all(map(_PLAIN_NAME.fullmatch, str(destination.value).split("/")))
     return destination.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)

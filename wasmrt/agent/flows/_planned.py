@@ -43,8 +43,8 @@ class _Text:
     def has(self, value: Any, place: Place) -> bool:
         """Return whether a value is in the text, and no other candidate is, except for choices that the plan allows.
 
-        If the place has a maximum, the candidates are the numbers from 0 to the maximum. Otherwise, they are addresses
-        if the value is an address, or codes if it is a code.
+        If the place has a maximum, the candidates are the numbers from 0 to the maximum. Otherwise, they are the
+        addresses in the text if the value is an address, or the codes if the value is a code.
         """
         if place.maximum is not None:
             found = find_likely_numbers(make_skeleton(self._text))

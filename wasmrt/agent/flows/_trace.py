@@ -133,8 +133,8 @@ class FlowTrace:
         `ids` are the names of parameters, of this or any other tool, that accept identifiers from this result.
         `vouched` are the names of object members in the result that the operator trusts, because only the service
         itself writes them. `asked` are the params of the call that returned the result. If `computed` is true, the
-        result follows from these params, and none of its other values is known. If `lapses` is true and the trace had
-        no private or no untrusted content of this kind before, earlier approvals no longer apply.
+        result follows from these params, and none of its other values is known. If `lapses` is true, and the
+        result is private or untrusted and the trace had no such content before, earlier approvals no longer apply.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
@@ -295,8 +295,7 @@ class FlowTrace:
     ) -> tuple[Traced, ...]:
         """Return the addresses inside outgoing text, up to one more than the limit.
 
-        Some addresses are omitted if their provenance is `UNSAID`: account and telephone numbers, and email addresses
-        that are private text.
+        If their provenance is `UNSAID`, these are omitted: numbers, and email addresses that are private text.
         """
         found: dict[str, Traced] = {}
         for value, form in find_addresses(text):

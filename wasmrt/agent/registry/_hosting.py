@@ -86,7 +86,7 @@ def end_with_call(registry: ToolRegistry) -> None:
 
 
 def absent_tools(registry: ToolRegistry) -> Mapping[str, str]:
-    """Return the bundled tools that are unavailable, each with the step that makes it available."""
+    """Return the bundled tools that are unavailable, each with what a user can do to make it available."""
     return registry._services.store.absent
 
 

@@ -313,7 +313,7 @@ class ToolStore:
         return entry
 
     def step_for(self, name: str) -> str | None:
-        """Return the step that would make an unavailable tool available; None if no unavailable tool has this name."""
+        """Return what a user can do to make an unavailable tool available; None if no such tool has this name."""
         meant = spelling(name)
         return next((step for absent, step in self.absent.items() if spelling(absent) == meant), None)
 

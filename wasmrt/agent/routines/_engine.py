@@ -67,13 +67,13 @@ class RoutineEngine:
     """Runs the routines of a store, either with the embedding program's runner or as jobs.
 
     Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages, and
-    `system_event` those of structured events. `notify` receives each run that needs attention or has failed; it sends
-    the text to `notify_user` and `notify_channel` of the routine's definition.
+    `system_event` those of structured events. `notify` is called with each run that needs attention or has failed.
+    It has to send the text to `notify_user` and `notify_channel` of the routine's definition.
 
     SECURITY: no user is present while a routine runs. A call that requires approval waits in the queue, or is denied.
 
     Raises:
-        ConfigurationError: the approver of the tools is neither a queue nor a denial.
+        ConfigurationError: the approver of the tools is neither a `QueueApprover` nor a `DenyApprover`.
     """
 
     def __init__(
