@@ -314,7 +314,7 @@ class Approvals:
         return ApprovalAnswer(approved=False, note=note, timed_out=True)
 
     async def _with_new_hosts(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Return the request with its new hosts; without a store, none are known to be new."""
+        """Return the request with its new hosts. Without a store, no host counts as new."""
         if self._store is None or not network_hosts(request.params, request.effects):
             return request
         try:

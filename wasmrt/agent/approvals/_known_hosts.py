@@ -18,7 +18,8 @@ _COUNT = "SELECT count(*) FROM counter WHERE name LIKE 'host %'"
 class KnownHosts:
     """Counters in the approvals database, one for each user, tool and host.
 
-    Their names are digests: the database does not keep the parameters of answered requests, so not their hosts either.
+    The names of the counters are digests. The database does not keep the parameters of answered requests, and must
+    therefore not keep the hosts in these parameters either.
     """
 
     def __init__(self, database: Store) -> None:

@@ -41,7 +41,10 @@ class Parked:
         return self.request.id
 
     def expects(self, nonce: str) -> bool:
-        """Return whether a question is unanswered: the latest one of this process, or one of another process."""
+        """Return whether `nonce` is the ID of an unanswered question.
+
+        That is the latest question of this process. If this process has sent none, it is any question of another one.
+        """
         return nonce == self.nonce or (self.elsewhere and not self.nonce)
 
     @property
@@ -54,7 +57,7 @@ class ParkedRequests:
     """The parked requests of one process, for use by one event loop.
 
     Two requests are identical if they have the same binding and trace, and were parked for the same client. In a store
-    of several hosts, each host can continue the requests of clients without a connection.
+    that several hosts share, each host can continue a request that is not bound to a client's connection.
     """
 
     def __init__(self, store: ApprovalStore) -> None:
@@ -65,7 +68,8 @@ class ParkedRequests:
     async def park(self, request: ApprovalRequest, connection: str) -> Parked:
         """Return the identical parked request, or else add this request to the store.
 
-        `connection` identifies the connection of its client. If it is empty, the client's name does.
+        `connection` identifies the connection of the request's client. If `connection` is empty, the name of the client
+        is compared instead.
 
         Raises:
             ApprovalError: the store cannot be used, or its queue is full.
@@ -144,7 +148,7 @@ class ParkedRequests:
         return found is not None and found.state is State.PENDING
 
     async def withdraw(self, parked: Parked) -> None:
-        """End a request whose call was cancelled, unless the same call can continue it on another host.
+        """End a request whose call was cancelled. A request that another host may continue stays in the store.
 
         Raises:
             ApprovalError: the store cannot be written.
@@ -164,7 +168,7 @@ class ParkedRequests:
             await run_uncancelled(self._store.withdraw, parked.id, DISCONNECTED)
 
     def close(self) -> None:
-        """Withdraw the parked requests whose answers no other process could assign to calls."""
+        """Withdraw the parked requests that no other host can continue: nobody could use their answers."""
         for parked in [each for each in self._parked.values() if not each.shared]:
             with suppress(ApprovalError):
                 self._store.withdraw(parked.id, DISCONNECTED)

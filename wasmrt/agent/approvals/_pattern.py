@@ -37,7 +37,8 @@ class Widening:
     They are any JSON value, strings that start with `text` and continue without shell syntax, or paths below `text`.
 
     Raises:
-        ConfigurationError: `text` is empty or not a folder, or would match more values than one expects.
+        ConfigurationError: `text` is empty although the kind needs a text, is not a folder as the kind requires, or
+            would match more values than the user expects, for example other hosts.
     """
 
     kind: Wide

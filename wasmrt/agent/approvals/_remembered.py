@@ -109,7 +109,7 @@ class Remembered:
 
 
 class Answers:
-    """The remembered answers, at most one for each tool and parameters to which an answer is bound. Not thread-safe."""
+    """The remembered answers. At most one answer has a given binding (see `Remembered.binding`). Not thread-safe."""
 
     def __init__(self, answers: Iterable[Remembered] = (), *, limit: int = MAX_REMEMBERED_ANSWERS) -> None:
         self._limit = limit
@@ -272,7 +272,7 @@ class SharedMirror:
         return answers.find(request)
 
     def version(self) -> tuple[int, ...]:
-        """Return numbers that differ after every change: the finished and running transactions of the server."""
+        """Return numbers that differ after every change. They show which transactions of the server have finished."""
         with self._database.reading() as db:
             snapshot: str = db.execute("SELECT CAST(pg_current_snapshot() AS TEXT)").fetchone()[0]
             return tuple(map(int, snapshot.replace(",", ":").strip(":").split(":")))

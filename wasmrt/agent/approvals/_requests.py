@@ -124,7 +124,7 @@ class RequestTable(Generic[R]):
         return self.end(db, "withdrawn", chosen, *values)
 
     def _list_dead_owners(self, db: Connection) -> list[str]:
-        """Return the processes that have ended, or whose lease has, and to which open requests belong."""
+        """Return the owners of open requests (processes) that have ended, or whose lease has ended."""
         table = self._kind.table
         sql = f"SELECT DISTINCT owner FROM {table} WHERE ({self._kind.expiring}) AND owner != ''"  # noqa: S608 - constants
         owners = [row[0] for row in db.execute(sql)]

@@ -115,8 +115,8 @@ def choose(store: ApprovalStore, request_id: str, choice: Choice, *, user: str, 
         by: The name of the approver.
 
     Raises:
-        ConfigurationError: `choice` widens a parameter, but that is invalid, or its scope is not `always`. Nothing was
-            changed.
+        ConfigurationError: `choice` widens a parameter in an invalid way, or widens one although its scope is not
+            `always`. Nothing was changed.
         ApprovalError: see `ApprovalStore.answer`; nothing was changed.
     """
     if choice.widened and choice.scope is not ApprovalScope.ALWAYS:

@@ -73,12 +73,12 @@ class SessionAnswers:
 
 
 def _sorted(binding: tuple[Any, ...]) -> list[object]:
-    """Return the parts of a binding; a set has no order of its own."""
+    """Return the parts of a binding, with each set as a sorted list, so that equal bindings have equal texts."""
     return [sorted(map(str, part)) if isinstance(part, frozenset) else part for part in binding]
 
 
 def _hash(*parts: str) -> str:
-    """Return a hash of texts that may contain characters which a database does not store."""
+    """Return a hash of texts. The database stores the hash, because it cannot store some characters of such texts."""
     return blake3(json.dumps(parts).encode()).hexdigest()
 
 

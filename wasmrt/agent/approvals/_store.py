@@ -190,7 +190,7 @@ class ApprovalStore(RequestStore[QueuedRequest]):
             self._announce_new(request)
 
     def join(self, request: ApprovalRequest) -> ApprovalRequest:
-        """Add a request that any process may continue, or return the open one of the same conversation and content.
+        """Add a request that any process may continue. If an equal one of the same conversation is open, return that.
 
         SECURITY: the returned request differs from the given one only in its ID, its call and its times.
 

@@ -121,7 +121,7 @@ def _is_claim(request: ApprovalRequest, detail: Detail) -> bool:
 
 
 def _find_planned_effects(request: ApprovalRequest) -> frozenset[Effect]:
-    """Return the effects of the calls that a proposed plan would approve; none for other requests."""
+    """Return the effects of the calls that a proposed plan would approve. For other requests, return no effects."""
     try:
         return Plan.of(request.params["plan"]).effects if request.tool == PROPOSE_PLAN else frozenset()
     except (ConfigurationError, KeyError):

@@ -35,7 +35,7 @@ class Targets:
     method: str = ""
     """The HTTP method in upper case; empty if the call names none."""
     hosts: tuple[str, ...] = ()
-    """The hosts of URLs, with ports other than the default; a URL that cannot be parsed unambiguously, as a whole."""
+    """The hosts of URLs, each with its port if that is not the default. An ambiguous URL is listed as a whole."""
     urls: tuple[str, ...] = ()
     recipients: tuple[str, ...] = ()
     """Mail addresses."""
@@ -74,10 +74,10 @@ def network_hosts(params: Mapping[str, Any], effects: Iterable[Effect]) -> tuple
 
 
 def get_host(url: str) -> str:
-    """Return the host of a URL, with its port unless that is the default.
+    """Return the host of a URL, followed by its port if that is not the default port.
 
-    SECURITY: programs read some URLs differently. Such a URL is returned as a whole, so that none of its parts is
-    mistaken for its host.
+    SECURITY: different programs find different hosts in some URLs. Such a URL is returned as a whole, so that none of
+    its parts is mistaken for its host.
     """
     try:
         return parse_url(url).authority

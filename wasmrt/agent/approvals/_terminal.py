@@ -31,7 +31,7 @@ from wasmrt.core.strict_json import JsonError, check_text, read_json
 from wasmrt.core.terminal import printable, to_single_line
 
 _TERMINAL = threading.Lock()
-"""The lock that shows only one request at a time: whichever thread has it may use the terminal."""
+"""Only the thread that holds this lock may use the terminal, so that one request is shown at a time."""
 _LOOK_SECONDS = 0.1
 _MAX_LINE_BYTES = 4096
 _MAX_MISTAKES = 5

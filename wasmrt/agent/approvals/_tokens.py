@@ -30,8 +30,8 @@ class Clock:
     """A clock in Unix milliseconds that never goes back, for all hosts that share a store.
 
     The latest time is stored. If the wall clock is set back, time continues from the stored value, measured with
-    CLOCK_BOOTTIME, which cannot be set. If the wall clock of a host is set ahead, time stays ahead, so that tokens
-    expire early rather than late.
+    CLOCK_BOOTTIME, which cannot be set. If the wall clock of a host is set ahead and later corrected, this clock does
+    not go back. Tokens may then expire too early, but never too late.
 
     Args:
         wall: Returns Unix seconds.

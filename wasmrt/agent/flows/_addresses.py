@@ -120,7 +120,10 @@ def _iter_matches(text: str) -> Iterator[tuple[str, Form]]:
 
 
 def _list_codes(value: str) -> list[str]:
-    """Return an account number in groups, also without its last groups: these may be words of the text."""
+    """Return the readings of an account number in groups: complete, and without its last groups.
+
+    The last groups may be words that follow the number in the text.
+    """
     groups = re.split(r"([ -])", value) if value[:1].isalpha() else [value]
     found = ["".join(groups[:end]) for end in range(len(groups), 0, -2)]
     return [each for each in found if sum(char.isdigit() for char in each) >= _MIN_CODE]

@@ -16,11 +16,12 @@ _BITS = 64
 
 
 class ChunkedText:
-    """A growing text, with a table of the chunks that contain each sequence of four bytes at a multiple of four.
+    """A growing text that is divided into chunks, with a table that shows which chunks have a sequence of four bytes.
 
-    A string in the text contains such sequences, at one of four distances from its beginning. The table shows in which
-    chunks they occur together, and only these are searched. Different sequences can share an entry of the table, and
-    different chunks a bit, so that the size of the table is fixed: then, more chunks are searched.
+    The table has only the sequences whose position in the text is a multiple of four. A string in the text contains
+    such sequences, at one of four distances from its beginning. Only the chunks in which all of them occur are
+    searched. The size of the table is fixed: different sequences can share an entry of the table, and different chunks
+    can share a bit of an entry. Some chunks are therefore searched unnecessarily.
     """
 
     def __init__(self) -> None:

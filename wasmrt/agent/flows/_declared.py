@@ -34,7 +34,7 @@ _PUBLISHER = re.compile(
 _NOTES = frozenset(("description", "title", "examples", "$schema", "$id", "$comment"))
 """Keywords of JSON Schema that do not change which params are valid."""
 _NAMES = frozenset(("properties", "patternProperties", "$defs", "definitions"))
-"""Keywords whose members have names that the author chose, such as `description`."""
+"""Keywords whose members have names that the schema's author chose. Such a name can equal a keyword: `description`."""
 
 
 def _read_digests(value: Any) -> frozenset[str]:

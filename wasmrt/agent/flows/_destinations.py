@@ -100,7 +100,7 @@ class Outgoing:
     destinations: tuple[Destination, ...]
     bodies: tuple[str, ...]
     controls: tuple[Destination, ...] = ()
-    """All other short values: numbers, and texts that are not prose. Any of them can decide what the call does."""
+    """Short values that are not destinations: numbers, and texts that are not prose. They can decide what happens."""
     names: tuple[str, ...] = ()
     """The names of object members that the caller chose, and numbers. They can carry data, too."""
     guessed_all: bool = False
@@ -357,7 +357,7 @@ _PLAIN_NAME = re.compile(r"[\w.-]{0,40}")
 
 
 def carries_text(destination: Destination) -> bool:
-    """Return whether another conversation that reads a destination, such as the name of a file, can read text in it."""
+    """Return whether a destination, such as the name of a file, can carry text to a conversation that reads it."""
     if destination.kind is Kind.PATH:
         return not all(map(_PLAIN_NAME.fullmatch, str(destination.value).split("/")))
     return destination.kind in (Kind.NAME, Kind.ADDRESS, Kind.URL)

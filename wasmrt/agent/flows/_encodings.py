@@ -124,4 +124,7 @@ _DECODERS: tuple[tuple[re.Pattern[str], tuple[Callable[[str], bytes], ...], byte
     (_GROUPS, (_from_codes, _from_pairs), _letters_table(string.hexdigits + "xX:, ;-"), b"x" * 17),
     (_BITS, (_from_bits,), _letters_table("01 "), b"x" * 48),
 )
-"""Patterns with their decoders. Each match has a run of certain letters of at least this length, found faster."""
+"""Each pattern with its decoders, and with a faster check that is made first.
+
+The table replaces each letter of the pattern's matches with `x`. A text without the run of `x` has no match.
+"""

@@ -112,7 +112,7 @@ _AT_OR_DOT = re.compile(f"{AT_WORD}|{DOT_WORD}")
 _SPELLED = frozenset(make_skeleton(f"{_AT_WORDS} {_DOT_WORDS}").split())
 _SPELLED_BYTES = frozenset(word.encode() for word in _SPELLED)
 _IRREGULAR = (*make_skeleton(" ".join(_UNSPACED)).split(), *(word for word in _SPELLED if not word.isalnum()))
-"""Words of which the boundaries are not those of `_WORD`."""
+"""Words whose boundaries `_WORD` does not find."""
 
 
 def _has_escape(text: str) -> bool:
@@ -137,10 +137,11 @@ def decode_escapes(text: str, *, quoted_printable: bool = True) -> str:
 
 
 def split_blocks(text: str) -> Iterator[tuple[str, str]]:
-    """Yield short blocks of a text, each alone, and with the beginning of the next block.
+    """Divide a text into short blocks. Yield each block twice: alone, and with the beginning of the next block.
 
-    SECURITY: an expression is one C call that holds the GIL, so each is applied to one block. A block ends at white
-    space, or else between two encoded words, or else, in a longer run of letters, at a whole number of encoded bytes.
+    SECURITY: matching a regular expression is one C call that holds the GIL. Expressions are therefore applied to
+    single blocks. A block ends at white space if possible, else between two encoded words. In a longer run of letters,
+    a block ends at a whole number of encoded bytes.
     """
     start, length = 0, len(text)
     while length - start > 2 * _BLOCK_CHARS:

@@ -125,7 +125,7 @@ class FlowMap:
         return self._reading_pairs * sum(1 for reach in self.reaches if reach.sends and not reach.asks)
 
     def changes(self) -> tuple[Change, ...]:
-        """Return one change for each tool that sends without approval; it closes all paths to the tool."""
+        """Return one change for each tool that sends without approval. The change closes all paths to that tool."""
         return tuple(
             Change(reach.tool, self._reading_pairs)
             for reach in self.reaches

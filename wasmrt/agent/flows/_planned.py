@@ -41,7 +41,11 @@ class _Text:
         self._text = text
 
     def has(self, value: Any, place: Place) -> bool:
-        """Return whether the text has no other number up to the maximum or, without one, no other address or code."""
+        """Return whether a value is in the text, and no other candidate is, except for choices that the plan allows.
+
+        If the place has a maximum, the candidates are the numbers from 0 to the maximum. Otherwise, they are the
+        addresses in the text if the value is an address, or the codes if the value is a code.
+        """
         if place.maximum is not None:
             found = find_likely_numbers(make_skeleton(self._text))
             within = {each for each in found if 0 <= float(each) <= place.maximum}
@@ -72,8 +76,9 @@ class _Text:
 
         After a colon, the value is the next word, or the rest of the line.
 
-        SECURITY: any occurrence can be injected. All must have the value, or all attributes must be candidates that the
-        plan allows. A text with both forms is unclear.
+        SECURITY: any occurrence of the label can be injected. After a colon, every occurrence must have the value. If
+        attributes have different values, the plan must allow a choice among them. If the text has both forms, no value
+        is found.
         """
         label = rf"(?<!\w){re.escape(place.member)}"
         rests = self._find(rf"{label}[ \t]*:\s+(?=(\S[^\n]{{0,1000}}))")
@@ -167,7 +172,7 @@ def _iter_parts(value: Any) -> Iterator[Any]:
 
 
 def _is_part_of_account(each: str, account: str) -> bool:
-    """Return whether an address is an IBAN with fewer or more groups than `account`: its end in a text is unclear."""
+    """Return whether `each` is the IBAN `account` with fewer or more groups: in a text, an IBAN's end is unclear."""
     if _IBAN.fullmatch(account) is None:
         return False
     return account.startswith(each) or (each.startswith(account) and _IBAN.fullmatch(each) is not None)

@@ -17,7 +17,7 @@ from wasmrt.core.limits import MAX_FLOW_BYTES
 _BYTES = 4
 _MASK = 0xFFFFFFFF
 _MAX_UNMERGED, _MAX_SEARCHED = 64, 8
-"""Maximum number of lists that wait to be merged, and that a search reads without merging them."""
+"""Maximum numbers of lists that are not merged, after an addition and in a search. More lists are merged."""
 
 
 class Marks:

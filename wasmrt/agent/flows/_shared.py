@@ -36,8 +36,9 @@ _SHARED = frozenset({Label.UNTRUSTED, Label.PRIVATE})
 class SharedLabels:
     """The labels that hosts share. Thread-safe.
 
-    SECURITY: for a host, the content of other hosts is unknown. Once they have untrusted or private content in a trace,
-    each value that is not found in the host's own content counts as found there, so that more calls require approval.
+    SECURITY: a host does not know the content of other hosts. Once other hosts have untrusted or private content in a
+    trace, each value that is not found in the host's own content counts as found in the content of the other hosts, so
+    that more calls require approval.
     """
 
     def __init__(self, place: Postgres) -> None:

@@ -59,7 +59,7 @@ class Flow:
     labels: frozenset[Label]
     destinations: tuple[Traced, ...]
     controls: tuple[Traced, ...] = ()
-    """All other short values."""
+    """The short values that are neither destinations nor content."""
     carried: tuple[Traced, ...] = ()
     """Links and addresses inside the content."""
     stated: bool = False
@@ -133,8 +133,8 @@ class FlowTrace:
         `ids` are the names of parameters, of this or any other tool, that accept identifiers from this result.
         `vouched` are the names of object members in the result that the operator trusts, because only the service
         itself writes them. `asked` are the params of the call that returned the result. If `computed` is true, the
-        result follows from these params, and none of its other values is known. If `lapses` is true and the trace had
-        no private or no untrusted content of this kind before, earlier approvals no longer apply.
+        result follows from these params, and none of its other values is known. If `lapses` is true, and the
+        result is private or untrusted and the trace had no such content before, earlier approvals no longer apply.
         """
         given = read_labels(labels)
         text = "\n".join(flow_texts(result))
@@ -166,7 +166,7 @@ class FlowTrace:
         self._known.add(mark for each in values if (mark := known_mark(each)) and normalize_value(each) not in repeated)
 
     def add_labels_elsewhere(self, labels: frozenset[Label]) -> None:
-        """Add the labels of content that is not here, so that any value may be in it."""
+        """Add the labels of content that only other hosts have. Any value may occur in such content."""
         with self._lock:
             self._labels |= labels
             self._untrusted.blind |= Label.UNTRUSTED in labels
@@ -295,7 +295,7 @@ class FlowTrace:
     ) -> tuple[Traced, ...]:
         """Return the addresses inside outgoing text, up to one more than the limit.
 
-        If nothing untrusted contains them, these are omitted: numbers, and email addresses that are private text.
+        If their provenance is `UNSAID`, these are omitted: numbers, and email addresses that are private text.
         """
         found: dict[str, Traced] = {}
         for value, form in find_addresses(text):

@@ -114,7 +114,7 @@ class _Lines:
 
 @contextmanager
 def _deliver_messages(job: JobContext, path: Path) -> Iterator[None]:
-    """Append the messages to a job to a file while the block runs."""
+    """While the block runs, append each message that arrives for the job to a file."""
     ended = threading.Event()
     thread = threading.Thread(target=_deliver, args=(job, path, ended), name="wasmrt-job-inbox", daemon=True)
     thread.start()

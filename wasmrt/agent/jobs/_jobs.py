@@ -212,7 +212,7 @@ class Jobs:
     def move(
         self, job_id: str, state: JobState, *, user: str = "local", reason: str, unless_ended: bool = False
     ) -> Job:
-        """Change a job's state: `submitted` and `accepted` are set by the program after its review.
+        """Change a job's state. The program sets `submitted` and `accepted` after it has reviewed the job's result.
 
         With `unless_ended`, a job whose run has ended is returned unchanged.
 

@@ -25,14 +25,14 @@ MAX_ITERATIONS = 500
 MAX_TITLE_CHARS = 256
 MAX_DESCRIPTION_CHARS = 64 * KIB
 MAX_CONTEXT_CHARS = 320 * KIB
-"""Text for a model that is not the task itself: for a routine, 16 documents, an event and the previous result."""
+"""Maximum length of the text that is added to a task. A routine adds 16 documents, an event and its last result."""
 MAX_PROMPT_CHARS = 32 * KIB
 MAX_PENDING_PROMPTS = 64
 MAX_EVENTS_PER_JOB = 10_000
 MAX_EVENT_CHARS = 16 * KIB
 MAX_OUTPUT_CHARS = 256 * KIB
 MAX_JOBS_PER_USER = 1_000
-"""Jobs that are stored. Beyond it, the oldest finished jobs of the user are deleted."""
+"""Maximum number of stored jobs of a user. If there are more, the user's oldest finished jobs are deleted."""
 SANDBOX = "sandbox"
 """The mode of jobs that run a confined command in a project folder."""
 EVENT_TYPES = ("message", "tool_use", "tool_result", "status", "result", "turn_result")

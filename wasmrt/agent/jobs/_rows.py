@@ -77,7 +77,7 @@ def fail(db: Connection, job_id: str, before: JobState, reason: str) -> None:
 
 
 def reason_not_to_run(row: Any, resumable: bool) -> str:
-    """Return the reason why a job without a process fails instead of running again, or an empty string."""
+    """Return the reason why a job whose process has ended cannot be run; an empty string if it can be run."""
     if row["narrowed"]:  # SECURITY: the view of its creator ended with the process, and another view could allow more
         return f"{ENDED_REASON}, and the restrictions of its tools are unknown"
     if row["state"] != JobState.STUCK:

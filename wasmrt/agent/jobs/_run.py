@@ -76,7 +76,7 @@ class Run:
 
     @property
     def trace_id(self) -> str:
-        """The trace of the job's calls. A run that continues a job has its own, which no earlier run can close."""
+        """The trace of the job's calls. A run that continues a job has a new one, so that no earlier run closes it."""
         number = f"-{self._job.repairs}" if self._job.repairs else ""
         return f"job-{self._job.id}{number}"
 
@@ -211,7 +211,7 @@ class Run:
         self._store.move(self._job.id, state, reason, owner=self.owner, result=final)
 
     def _describe(self, error: BaseException) -> str:
-        """Return the reason of a failure: for the deadline, the time limit; otherwise the error's own text."""
+        """Return the reason of a failure: the time limit if the run exceeded its deadline, else the error's text."""
         if self.lifetime.is_over and not self.lifetime.cancelled.is_set():
             return f"timed out after {self.lifetime.deadline - self.lifetime.started:.0f} s"
         return describe_error(error)
@@ -248,7 +248,7 @@ def describe_error(error: BaseException) -> str:
 
 
 def _derive_text_labels(conversation: Iterable[str] | None) -> set[str]:
-    """Return the labels of text from a conversation. After trusted and untrusted content, the text is untrusted."""
+    """Return the labels of text that a conversation with these labels wrote. `untrusted` overrides `trusted`."""
     labels = set(conversation or ())
     return labels - {Label.TRUSTED} if Label.UNTRUSTED in labels else labels
 

@@ -98,9 +98,9 @@ class AgentRunner(Protocol):
 
 @runtime_checkable
 class ResumableRunner(AgentRunner, Protocol):
-    """A runner that can continue a job whose process has ended. Without it, such a job fails.
+    """A runner that can continue a job whose process has ended. With any other runner, such a job fails.
 
-    SECURITY: repeating a run from its start would repeat its side effects, so only a runner that can continue does it.
+    SECURITY: a run is never repeated from its start, because that would repeat its side effects.
     """
 
     def resume(self, task: JobTask, job: JobContext) -> JobResult | str | Awaitable[JobResult | str]:

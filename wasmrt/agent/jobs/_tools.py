@@ -36,7 +36,7 @@ _MODES = (SANDBOX, "worker", "claude_code", _ACP)
 """`worker` is another name of `sandbox`."""
 _SANDBOX_SECONDS, _SECONDS = 660.0, 30.0
 _MARGIN_SECONDS = 1.0
-"""The part of a call's time that is left for the answer after a wait."""
+"""A call that waits for a job stops waiting this long before its deadline, so that it can still return its answer."""
 _MAX_LISTED = 100
 _MAX_EVENTS = 1000
 _ID = {"type": "string", "description": "Full UUID or 4+ char prefix"}

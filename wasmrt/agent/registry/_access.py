@@ -88,7 +88,7 @@ def add_granted(state: CallState) -> str:
 
 
 def redeem_granted(state: CallState) -> None:
-    """Use up the one-time access of a call right before it runs, and record all granted access that applies.
+    """Use up the one-time access of a call right before it runs. Record a decision for all granted access that applies.
 
     Raises:
         NotAuthorizedError: another call has already used the one-time access.

@@ -1,9 +1,9 @@
 """Run the calls of one turn. Calls that only read run concurrently, all others in order. Each denial affects one call.
 
 A call that reads data of a kind, for example files, runs after the earlier calls that can change data of this kind, and
-before the later ones. Calls that require no approval run first, unless they read what an earlier call that requires
-approval can change. Approved calls then run in the given order, as soon as all calls before them have ended or were
-denied. So the results do not depend on the order in which approvals arrive.
+before the later ones. Calls that require no approval run first. A call has to wait, however, if it reads what an
+earlier call can change and that earlier call requires approval. Approved calls then run in the given order, as soon as
+all calls before them have ended or were denied. So the results do not depend on the order in which approvals arrive.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ def _list_changed_kinds(state: CallState) -> frozenset[str]:
 
 
 def _is_reading(state: CallState) -> bool:
-    """Return whether a call only reads. A call that runs a program never counts, because the program may do more."""
+    """Return whether a call only reads. False for a call that runs a program, because the program may do more."""
     return state.traits.tier(state.effects) == "read-only" and not runs_programs(state.known)
 
 

@@ -38,9 +38,9 @@ class DefinitionTexts:
             self._former.setdefault(name, UntrustedText(_MAX_BYTES)).add(_join_texts(entry))
 
     def find(self, entries: Iterable[RegisteredTool], value: object, *, called: RegisteredTool) -> str:
-        """Return the name of a tool whose definition contains a destination, or an empty string.
+        """Return the name of a tool whose definition contains `value`, a call's destination; else an empty string.
 
-        The called tool's own definition is not searched: its author receives the call in any case.
+        The definition of the tool `called` is not searched, because the tool's author receives the call in any case.
         """
         foreign = [entry for entry in entries if entry.source not in OWN_SOURCES and entry.name != called.name]
         with self._lock:

@@ -98,8 +98,9 @@ def check_flow(state: CallState) -> Decision | str:
 def _decide_planned(state: CallState, planned: PlannedCall, *, automation: bool) -> FlowFinding | None:
     """Decide by the flow rules for a call that fits a plan.
 
-    SECURITY: rules that deny calls still apply, and rules about private text and links in texts of the model. For them,
-    a destination with a fixed value counts as named by the user.
+    SECURITY: rules that deny calls still apply. If the plan allows texts of the model, the rules about links in these
+    texts apply, too, and the rules about private text in them unless the plan allows private text. A destination whose
+    value the plan fixes counts as named by the user for these rules, but not for the rules that deny calls.
     """
     assert state.flow is not None
     covered = frozenset(str(value).casefold() for value in planned.values)
@@ -170,7 +171,7 @@ def approval_destinations(state: CallState) -> tuple[str, ...]:
 
 
 def record_approval(state: CallState) -> None:
-    """Record the destinations of an approved call. For this tool, they are known in the trace from now on."""
+    """Record the destinations of an approved call. In later calls of the same tool in this trace, they are known."""
     trace = state.services.traces.find(state.request.user, state.request.trace)
     if trace is None or state.flow is None:
         return
@@ -230,7 +231,7 @@ def record_result(state: CallState, result: Any, declared: Iterable[str] | None 
 
 
 def _has_stated_labels(state: CallState) -> bool:
-    """Return whether the labels of results are fixed by the operator's rules, or by a tool of the program itself."""
+    """Return whether the operator's rules, a data file, or a tool of the program itself fixes the labels of results."""
     own = state.known.source in OWN_SOURCES and state.tool.own.labels is not None
     return own or _find_declared_labels(state) is not None
 
@@ -339,8 +340,8 @@ def take_plan_step(state: CallState) -> bool:
 def record_plan_result(state: CallState, result: Any) -> None:
     """Add the result of a planned call as a source of values for later steps.
 
-    SECURITY: the result of a tool that only transforms its params is a choice of the model, and no source. Without
-    params, there is no choice: such a tool returns the time, for example.
+    SECURITY: the model chooses the params, and so also the result of a tool that only transforms its params. Such a
+    result is not a source of values. A result is a source if the call had no params, for example the current time.
     """
     plans = state.services.traces.plans(state.request.user, state.request.trace)
     chosen = only_transforms(state.effects) and bool(state.params)

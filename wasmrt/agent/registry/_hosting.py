@@ -81,12 +81,12 @@ def end_trace(view: ToolView, name: str, *, user: str) -> None:
 
 
 def end_with_call(registry: ToolRegistry) -> None:
-    """Declare that the process ends after one call. Users are then not offered access for the session."""
+    """Declare that the process ends after one call. Users can then not choose to grant access for the session."""
     registry._services.lasting = False
 
 
 def absent_tools(registry: ToolRegistry) -> Mapping[str, str]:
-    """Return the bundled tools that are unavailable, each with the step that makes it available."""
+    """Return the bundled tools that are unavailable, each with what a user can do to make it available."""
     return registry._services.store.absent
 
 

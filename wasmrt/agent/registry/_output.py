@@ -77,7 +77,7 @@ def _remove_secrets(state: CallState, output: ToolOutput, text: str) -> ToolOutp
 
 
 def _clean_raw(detector: LeakDetector, raw: object) -> str:
-    """Return the raw text that a function set itself, without secrets."""
+    """Remove secrets from the raw text of an output. The tool's function set this text itself."""
     if not isinstance(raw, str):
         raise GuestOutputError(f"raw must be a string, got {type(raw).__name__}", hint="set raw to text, or to None")
     if len(raw) > MAX_TOOL_OUTPUT_BYTES:

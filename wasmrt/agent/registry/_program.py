@@ -44,7 +44,7 @@ from wasmrt.sandbox.guest.replies import HostFailure
 _OVER = (CancelledError, RuntimeClosedError)
 """Errors of a call that end the whole program."""
 _FOR_GOOD = (GuestError, TrapError, LimitError)
-"""Errors that the same program would cause again, so that its recorded results are useless."""
+"""Errors that would occur again if the same program ran again. The recorded results of its calls are then useless."""
 
 
 class Steps(NamedTuple):
@@ -297,7 +297,7 @@ class _Calls:
 
     @staticmethod
     def _build_failure(asked: str, failure: ToolError) -> Answered:
-        """Return the record of a failed call. Its text is the text for models, because a model wrote the program."""
+        """Return the record of a failed call. It has the error text for models, because a model wrote the program."""
         return Answered(asked, None, str(FailureKind.OPERATION_FAILED), failure.code, failure.for_model())
 
     def _suspension_error(self, inner: CallState, failure: ToolError) -> RunSuspendedError:
@@ -320,7 +320,10 @@ class _NeedsApprovalError(Exception):
 
 
 def _approver_of(outer: CallState) -> Approver | None:
-    """Return the approver of the program's call, or None if that approver answers only for this one call."""
+    """Return the approver for the calls that a program makes: the approver of the call that runs the program.
+
+    Return None if that approver may answer only for the call that runs the program.
+    """
     return None if getattr(outer.request.approver, "for_one_call", False) else outer.request.approver
 
 

@@ -313,7 +313,7 @@ class ToolStore:
         return entry
 
     def step_for(self, name: str) -> str | None:
-        """Return the step that would make an unavailable tool available; None if no unavailable tool has this name."""
+        """Return what a user can do to make an unavailable tool available; None if no such tool has this name."""
         meant = spelling(name)
         return next((step for absent, step in self.absent.items() if spelling(absent) == meant), None)
 
@@ -372,8 +372,7 @@ class RegistryServices:
     """The store of access requests; None if access requests are off."""
     refresh: Callable[[], object] | None = None
     follow: Callable[[], None] | None = None
-    """Applies the changes of a catalog that hosts share, before each call."""
-    """Updates the tools to the current catalog; None if the tools do not depend on a catalog."""
+    """Called before each call: updates the tools to the current catalog. None if no catalog lists the tools."""
     session: str = field(default_factory=lambda: secrets.token_hex(8))
     """A random ID of this process's session."""
     lasting: bool = True

@@ -18,7 +18,7 @@ if typing.TYPE_CHECKING:
 _MAX_SHOWN_PROBLEMS = 3
 _MAX_LISTED_PROBLEMS = 1_000
 _MAX_VALUES = 110_000
-"""Each invalid value becomes an error of 250 bytes, in one C call."""
+"""Maximum number of values. One C call creates an error of 250 bytes for each value that is invalid."""
 _HINT = "send the params of the tool's schema"
 
 

@@ -54,7 +54,10 @@ class CallObserver(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """The job or running tool that makes the calls of a view, whatever is passed as user and trace to its methods."""
+    """The job or running tool that makes the calls of a view.
+
+    Its user and trace are used for these calls, even if other ones are passed to the methods of the view.
+    """
 
     user: str
     trace: str

@@ -77,7 +77,7 @@ def runs_programs(entry: RegisteredTool) -> bool:
 
 
 def is_for_programs(entry: RegisteredTool) -> bool:
-    """Return whether programs and jobs may call a tool: not if it runs programs, or declares to change tools."""
+    """Return whether programs and jobs may call a tool. Tools that run programs or change tools are excluded."""
     traits = entry.tool.traits
     changes = traits.declared and Effect.MODIFY_TOOLS in traits.effects and traits.effects != EVERY_EFFECT
     return entry.tool.in_programs and not changes
@@ -194,8 +194,8 @@ def check_confirmation(state: CallState) -> Step:
 def check_unattended(state: CallState) -> Step:
     """Decide whether another tool may invoke this tool. No approval can be requested for such a call.
 
-    The effects of this tool are among the effects of the invoking tool, whose call was approved if necessary. This tool
-    is denied if the operator's rules or its own package require approval.
+    The invoking tool has all effects of this tool, and the call of the invoking tool was approved if that was
+    necessary. The call of this tool is denied if the operator's rules or the package of this tool require approval.
     """
     policy, name = state.services.policy, state.known.name
     rule = policy.find_permission(state.known.names)
@@ -264,7 +264,7 @@ def unknown_tool_error(state: CallState) -> UnknownToolError:
 
 
 def _choose_decision(decision: Decision | None, otherwise: str) -> Step:
-    """Return the decision, or the text if there is no decision. A denial is falsy, so `or` would drop it."""
+    """Return `decision`, or `otherwise` if it is None. An expression with `or` would drop denials: they are falsy."""
     return otherwise if decision is None else decision
 
 

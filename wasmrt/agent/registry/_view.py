@@ -266,8 +266,8 @@ class ToolView:
         """Run the tool calls of one turn, and return their answers in the same order.
 
         Read-only calls run concurrently, other calls in the given order. A call that reads files, memory or the network
-        runs after the earlier calls that change them. A failed or denied call does not stop the others, and calls that
-        require approval delay only such reads.
+        runs after the earlier calls that change them. A failed or denied call does not stop the others. A call that
+        waits for approval delays only later calls that read what it can change.
         """
         return run_blocking(self.aexecute_many(calls, user=user, trace=trace, data=data))
 

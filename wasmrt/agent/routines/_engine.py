@@ -67,13 +67,13 @@ class RoutineEngine:
     """Runs the routines of a store, either with the embedding program's runner or as jobs.
 
     Call `tick` regularly, or `serve` in a separate thread. `event` starts the routines of a channel's messages, and
-    `system_event` those of structured events. `notify` receives each run that needs attention or has failed; it sends
-    the text to `notify_user` and `notify_channel` of the routine's definition.
+    `system_event` those of structured events. `notify` is called with each run that needs attention or has failed.
+    It has to send the text to `notify_user` and `notify_channel` of the routine's definition.
 
     SECURITY: no user is present while a routine runs. A call that requires approval waits in the queue, or is denied.
 
     Raises:
-        ConfigurationError: the approver of the tools is neither a queue nor a denial.
+        ConfigurationError: the approver of the tools is neither a `QueueApprover` nor a `DenyApprover`.
     """
 
     def __init__(
@@ -306,7 +306,7 @@ class RoutineEngine:
         return JobResult(job.output, success=job.state not in (JobState.FAILED, JobState.CANCELLED))
 
     def _call_runner(self, task: JobTask, job: RoutineContext) -> JobResult:
-        """Call the runner, at most twice more if its service failed and no tool was called."""
+        """Call the runner. If it fails with a retryable error and no tool was called, call it again, at most twice."""
         assert self._runner is not None
         for attempt in range(_RETRIES + 1):
             try:
@@ -320,7 +320,7 @@ class RoutineEngine:
         raise AssertionError
 
     def _read_documents(self, routine: Routine, trace: Trace) -> list[str]:
-        """Return the texts of the routine's documents. They are read as a call, which labels the trace."""
+        """Return the texts of the routine's documents. A tool call reads them, so that the trace gets their labels."""
         view, documents = self._tools.read_only(), []
         for path in routine.definition.context_paths:
             result = view.execute("read_file", {"path": path}, user=routine.user, trace=trace.name).result
@@ -335,7 +335,7 @@ def _label_prompt(routine: Routine, trace: Trace) -> None:
     """Add the prompt to the trace.
 
     SECURITY: only a prompt that a user approved counts as the user's text. Any other prompt has the labels of the
-    conversation that wrote it, and is untrusted if these are unknown.
+    conversation that wrote it, and is untrusted if these labels are unknown.
     """
     if routine.approved:
         trace.add_user_message(routine.definition.prompt)

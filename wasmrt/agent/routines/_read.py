@@ -110,7 +110,7 @@ def check_definition(found: Definition) -> Definition:
 
 
 def find_hidden_text(prompt: str) -> str | None:
-    """Return the reason why a prompt is refused: it has control tokens of models or invisible text. Else None.
+    """Return the reason to refuse a prompt with control tokens of models or invisible text; None for other prompts.
 
     SECURITY: a routine runs again and again without a user who reads its prompt.
     """

@@ -46,7 +46,7 @@ def seconds_of_cooldown(routine: Routine, now_ms: int) -> int:
 
 
 def check_limits(db: Connection, routine: Routine, cooling: int) -> None:
-    """Raise the reason why a routine cannot be started now."""
+    """Check that a routine can be started now, and raise a `FireRefusedError` with the reason if not."""
     name = routine.name
     if not routine.enabled:
         hint = f"resume it: wasmrt routines resume {quote(name)}"

@@ -1,8 +1,8 @@
 """RoutineStore: routines, runs and claims in a private SQLite file, or in a database that hosts share.
 
 SECURITY: a slot (a scheduled time, a webhook request, an event) is claimed in the transaction that inserts its run. The
-key of a claim is unique, so that a slot starts one run, whatever number of processes and hosts tries, and also after a
-restart.
+key of a claim is unique. So a slot starts only one run, even if several processes and hosts try to claim the slot, or
+if a process is restarted.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ class RoutineStore:
         return self._select("user = ? AND trigger_type = ? AND enabled = 1 ORDER BY name", (user, trigger_type))
 
     def latest(self, limit: int) -> list[Routine]:
-        """Return the routines of all users, the next to run first, for the operator."""
+        """Return the routines of all users, for the operator. Those that run next come first."""
         return self._select("1 = 1 ORDER BY enabled DESC, next_ms IS NULL, next_ms, user, name LIMIT ?", (limit,))
 
     def due(self) -> list[Routine]:
@@ -166,7 +166,7 @@ class RoutineStore:
         return self.get(routine.user, routine.name)
 
     def set_enabled(self, user: str, name: str, *, enabled: bool) -> Routine:
-        """Enable or disable a routine for a user who decided it.
+        """Enable or disable a routine, as its user decided.
 
         Raises:
             ToolError: there is none (`routine-not-found`).
@@ -202,7 +202,8 @@ class RoutineStore:
     def claim(self, routine: Routine, trigger: Trigger) -> Run | None:
         """Claim a slot and record its run, or return None if the slot was claimed before.
 
-        A run by hand and a single scheduled time ignore the cooldown. A time of a cron expression within it is skipped.
+        Runs that a user starts by hand, and runs at the single time of a `once` trigger, ignore the cooldown. If a time
+        of a cron expression is within the cooldown, it is skipped.
 
         Raises:
             FireRefusedError: the routine is disabled, in its cooldown, or running, or too many routines are running.
@@ -331,6 +332,6 @@ def _next_ms(definition: Definition, now_ms: int) -> int | None:
 
 
 def _check_next(definition: Definition, next_ms: int | None) -> None:
-    """Refuse a new single time that has passed."""
+    """Check that the time of a new `once` trigger has not passed."""
     if definition.trigger_type is TriggerType.ONCE and next_ms is None:
         raise InvalidParametersError(f"at: expected a time in the future, got {definition.at}")

@@ -118,7 +118,7 @@ _HISTORY: dict[str, dict[str, Any]] = {
 
 @dataclass(eq=False)
 class RoutineTool(HostTool):
-    """A tool that requires approval of some calls. `asks` returns what the approver sees, or None for no approval."""
+    """A tool that requires approval of some calls. `asks` returns the text that the approver sees, or None."""
 
     asks: Callable[[Params, str], str | None] = lambda params, user: None
     user: str = "local"
@@ -130,7 +130,7 @@ class RoutineTool(HostTool):
         return bound
 
     def requires_approval(self, params: Any) -> bool:
-        """Return whether a call lets a routine use tools."""
+        """Return whether a call requires approval, that is, whether `asks` returns a text for the approver."""
         return self._find_question(params) is not None
 
     def preview(self, params: Any, context: ToolContext) -> str | None:

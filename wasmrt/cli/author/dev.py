@@ -116,7 +116,7 @@ def _print_line(event: str, data: dict[str, Any]) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallOptions:
-    """The call that each round makes after building and testing."""
+    """The call of the tool after each round of building and testing."""
 
     params: str | None = None
     part: str | None = None

@@ -22,7 +22,7 @@ from wasmrt.core.terminal import printable
 
 
 def confirm_with(*, yes: bool, as_json: bool) -> Confirm:
-    """Return a function that asks for confirmation: True with `--yes`, False if the user cannot be asked."""
+    """Return a function that asks for confirmation. It returns True for `--yes`, and False if nobody can be asked."""
 
     def confirm(question: str) -> bool:
         if yes:

@@ -94,7 +94,7 @@ def _sign(file: Path, key: Path, capabilities: Path | None, *, as_json: bool) ->
 
 
 def sign_with(key: Path, subjects: dict[str, str]) -> tuple[bytes, Signer]:
-    """Sign content, given as names with SHA-256 digests; ask for the password of an encrypted key.
+    """Sign content. `subjects` maps its names to SHA-256 digests. Ask for the password if the key is encrypted.
 
     Raises:
         SourceError: the key cannot be read, or is encrypted and there is no terminal.

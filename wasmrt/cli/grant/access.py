@@ -31,10 +31,10 @@ def is_access(request_id: str) -> bool:
 
 
 def access_scope(scope: str) -> AccessScope:
-    """Return the scope of an access grant.
+    """Convert the text of the option --scope to the scope of an access grant.
 
     Raises:
-        ConfigurationError: the scope is only for approvals of calls.
+        ConfigurationError: access cannot be granted with this scope. It is only for approvals of calls.
     """
     if scope not in set(AccessScope):
         hint = f"choose one of {', '.join(AccessScope)}"

@@ -104,7 +104,7 @@ def _check_addresses(texts: tuple[str, ...]) -> None:
 
 
 class Answer(NamedTuple):
-    """The decision on one use, and the tools of the component to which it applies; none if it has no tool sections."""
+    """The decision on one use, and the tools to which it applies; no tools if the file has no sections for tools."""
 
     decision: Decision
     note: str | None
@@ -114,7 +114,7 @@ class Answer(NamedTuple):
 def _decide_for_tools(
     granted: Capabilities, known: Iterable[str], decide: Callable[[Capabilities], tuple[Decision, str | None]]
 ) -> list[Answer]:
-    """Decide for each tool whether one request is allowed; tools with equal decisions are grouped, allowed ones first.
+    """Decide for each tool whether one use is allowed. Group tools with equal decisions, allowed ones first.
 
     `known` are the names of the component's tools. Without sections for tools, all tools have the same capabilities.
     """
@@ -136,7 +136,7 @@ def _decide_use(kind: type[Capability], use: str, granted: Capabilities) -> tupl
 def _decide_http(
     network: NetworkConfig, method: str, url: str, resolves_to: tuple[str, ...], granted: Capabilities
 ) -> tuple[Decision, str | None]:
-    """Decide a request with the configured networks and host table, and note if they changed the decision."""
+    """Decide a request under the configured networks and host table. Add a note if these changed the decision."""
     file = find_places().config
     opened, addresses = network.networks, resolves_to or _find_configured_addresses(network, url)
     decision = granted.explain_http(method, url, addresses, unsafe_allowed_networks=opened)

@@ -252,7 +252,7 @@ def _print_patterns(proposals: Iterable[PatternProposal]) -> None:
 
 
 def _with_patterns(additions: Iterable[Addition], proposals: Sequence[PatternProposal]) -> list[Addition]:
-    """Return the additions, with each proposal instead of the additions that it covers."""
+    """Replace the additions that a proposal covers by the proposal; return the other additions unchanged."""
     covered = {each for proposal in proposals for each in proposal.seen}
     return [*(each for each in additions if each not in covered), *(proposal.entry for proposal in proposals)]
 

@@ -30,7 +30,7 @@ class Subject(NamedTuple):
 
     @property
     def granted(self) -> CapabilityFile:
-        """The grant of an installed tool, else the request."""
+        """The grant if the argument names an installed or bundled tool; otherwise the requested capabilities."""
         if self.tool is None or self.tool.origin == "file":
             return self.asked
         return replace(self.asked, capabilities=self.tool.grant)
@@ -99,7 +99,7 @@ def is_capability_file(argument: str) -> bool:
 
 
 def _as_path(argument: str) -> str:
-    """Prefix a file name with `./`, so that it is read as a path, unless a tool has this name."""
+    """Prefix a file name with `./`, so that it is read as a path. A name that a tool also has is returned unchanged."""
     if is_tool_name(argument):
         return argument
     is_file = os.path.isfile(argument) or os.path.isdir(argument)  # noqa: PTH112, PTH113 - no error for long names

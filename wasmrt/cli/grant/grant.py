@@ -119,7 +119,7 @@ def _offer(catalog: Catalog, version: ToolVersion, *, for_agents: bool, yes: boo
 
 
 def _amend(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...]) -> Capabilities:
-    """Return the grant of a version, first without the revocations and then with the additions."""
+    """Return the grant of a version with changes: the revocations are applied first, then the additions."""
     request, changed = request_of(version), read_granted(version)
     for text in revoked:
         changed = revoke_from_grant(changed, Amendment.read(text))
@@ -129,7 +129,7 @@ def _amend(version: ToolVersion, added: tuple[str, ...], revoked: tuple[str, ...
 
 
 def _edit(version: ToolVersion) -> Capabilities:
-    """Let the user edit the grant of a version, and again if it has errors.
+    """Let the user edit the grant of a version. If the new text has errors, let the user edit it again.
 
     Raises:
         ConfigurationError: the file was not saved, or allows more than the tool requests.

@@ -151,7 +151,7 @@ def open_installer(validator: WasmValidator | None = None) -> Installer:
 
 
 def open_source(typed: TypedSource) -> Source:
-    """Return a source that a user typed, with its signature if it has one of its own."""
+    """Open a source that a user typed, with its signature if the user typed a file for that."""
     chosen = _open_source(typed)
     return chosen if typed.signature is None else WithSignature(chosen, _read_signature(typed.signature))
 
@@ -164,7 +164,7 @@ def make_absolute(typed: TypedSource) -> TypedSource:
 
 
 def _check_usage(source: str | None, adapter: Path | None, *, is_program: bool, locking: bool) -> str:
-    """Return the source, after checking the options that exclude each other."""
+    """Check that the options do not contradict each other, and return the source."""
     if source is None:
         raise click.UsageError("pass SOURCE, or --locked")
     if adapter is not None and not is_program:
@@ -179,7 +179,7 @@ def _check_usage(source: str | None, adapter: Path | None, *, is_program: bool, 
 def _install_locked(
     installer: Installer, wanted: str | None, *, is_mixed: bool, yes: bool, offer: bool | None, as_json: bool
 ) -> None:
-    """Install the content that the lock file lists, or one tool of it by name or source."""
+    """Install all tools of the lock file, or only the tool whose name or source is `wanted`."""
     if is_mixed:
         raise click.UsageError("--locked can only be combined with SOURCE, --yes, --offer and --json")
     chosen = [each for each in read_lock(Path(LOCK_FILE)) if wanted in (None, each.name, each.source)]

@@ -87,7 +87,7 @@ def apply_plan(
 
 
 def report_plan(version: ToolVersion, plan: InstallPlan, warnings: list[str], *, as_json: bool) -> dict[str, Any]:
-    """Print that a plan was stored, with missing secrets; return a report for `--json`, which prints nothing."""
+    """Print that a plan was stored, and which secrets are missing. With `--json`, only return the report."""
     missing = _list_missing(plan)
     outcome = {"unchanged": plan.is_installed, "changes": list(plan.changes), "warnings": warnings}
     report = version.as_dict() | outcome | {"missing_secrets": [secret._asdict() for secret in missing]}

@@ -220,7 +220,7 @@ def explain(
 
 
 def _list_known_tools(found: ToolPolicy) -> list[str]:
-    """Return the tool names that the policy may use; the names in an installed component are accepted unchecked."""
+    """Return the tool names that the policy may use. Names of tools within installed components are not checked."""
     installed = [tool.name for tool in open_catalog(find_places().data).tools()]
     plugins = sorted(path.stem for path in found.plugin_dir.glob("*.toml")) if found.plugin_dir else []
     meant = [rule.tool for rule in found.rules] + [tool for each in found.presets.values() for tool in each.tools]

@@ -26,7 +26,7 @@ def value_at(tree: Any, path: KeyPath) -> Any:
 
 
 def read_value(setting: Setting, text: str) -> Any:
-    """Parse a value of the command line: TOML, or for a text setting text that needs no quotes."""
+    """Parse a value of the command line as TOML. The value of a text setting may also be text without quotes."""
     if isinstance(setting.example, str) and not text.startswith(('"', "'")):
         return text
     try:
@@ -41,7 +41,7 @@ def with_setting(text: str, path: KeyPath, value: Any) -> str:
     """Return the text of a file with a setting replaced or added.
 
     Raises:
-        ConfigurationError: a table on the path is not a table, or the text cannot be changed safely.
+        ConfigurationError: the path leads through a value that is not a table, or the text cannot be changed safely.
     """
     expected = tomllib.loads(text)
     _set(expected, path, value)
@@ -101,7 +101,7 @@ def _set(tree: dict[str, Any], path: KeyPath, value: Any) -> None:
 
 
 def _check_text(text: str, expected: dict[str, Any], path: KeyPath) -> str:
-    """Return the text if it parses to the expected data; comments alone must not change a setting."""
+    """Return the text if it parses to the expected data. This ensures that no other setting was changed."""
     try:
         found = tomllib.loads(text)
     except tomllib.TOMLDecodeError:

@@ -128,12 +128,12 @@ def _plant_git_setting(script: str, folder: Path) -> str:
 # -- flows ---------------------------------------------------------------------------------------------------------
 
 NAMED_PAGE = "https://example.com/today"
-"""A page that the user of the attacked conversation names, which may be read."""
+"""The page that the user names in the attacked conversation. Requests to it are allowed."""
 _ACCOUNT = "DE89370400440532013000"
 
 
 def send_account(url: str, _: Path) -> str:
-    """Read a private note, and request `url`; return the code of the denial, or `""`."""
+    """Try to send a private note out by a request to `url`; return the code of the denial, or `""`."""
     sent: list[str] = []
 
     @tool(effects=["read-filesystem"])

@@ -50,7 +50,7 @@ def _check_params(make: Callable[[], tuple[Mapping[str, Any], Any]]) -> str:
 
 
 def _explain_unreachable(host: str) -> str:
-    """Return why no request reaches a private address; `""` if a URL with this spelling of it is sent."""
+    """Return why no request is sent to a private address that is spelled like this; `""` if one would be sent."""
     try:
         found = parse_url(f"http://{host}/").host
     except InvalidUrlError:

@@ -86,7 +86,7 @@ def _print_report(report: LeakReport, data: bytes, *, as_json: bool) -> None:
 
 
 def _group_by_span(report: LeakReport) -> list[tuple[LeakMatch, list[str]]]:
-    """Return each span once: its most severe match, and the other rules that matched it."""
+    """Return the most severe match of each span of text, with the IDs of the other rules that matched the same span."""
     spans: dict[tuple[int, int], list[LeakMatch]] = {}
     for match in report.matches:
         spans.setdefault((match.start, match.end), []).append(match)

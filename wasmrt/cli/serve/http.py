@@ -93,8 +93,9 @@ async def _serve(options: ServeOptions, users: UserTokens, host: str, port: int)
 
 
 def _open_access(config: OperatorConfig, stack: AsyncExitStack) -> tuple[Access | None, str | None]:
-    """Return the check of OAuth access tokens and the origin that they are for, if the section [serve] is set.
+    """Return the check of OAuth access tokens, and the origin for which tokens must be issued.
 
+    Both are None if the section [serve] is not set.
     `stack` closes the gateway that fetches the issuer's keys.
 
     Raises:

@@ -121,7 +121,7 @@ def _fetch_tools(
 
 
 def prepare_server(server: McpServerConfig) -> McpServerConfig:
-    """Return a server whose interpreter gets its script by absolute path, and may read the script's project."""
+    """Make the path of an interpreter's script absolute, and let the server read the script's project."""
     command = server.command
     if not command or not _INTERPRETERS.fullmatch(PurePath(command[0]).name):
         return server
@@ -154,7 +154,10 @@ def _find_script(command: Sequence[str]) -> int | None:
 
 
 def _with_folders(server: McpServerConfig, *, ask: bool) -> McpServerConfig:
-    """Return a server with the access that the user allows to each folder in its arguments."""
+    """Return a server with the access that the user allows to each folder in its arguments.
+
+    If `ask` is false, nobody is asked, and a note names the options that allow the access.
+    """
     read, write = list(server.read), list(server.write)
     for part in server.command[1:]:
         path = Path(part).expanduser()

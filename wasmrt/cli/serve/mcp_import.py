@@ -76,7 +76,7 @@ def _import(entry: ForeignServer, *, replace: bool, offer: bool | None, yes: boo
 
 
 def _is_unchanged(server: McpServerConfig) -> bool:
-    """Return whether a server with these settings exists; the access that the user granted to it may be wider."""
+    """Return whether a server with these settings exists. It may have further access that the user granted."""
     known = load_servers(find_places())[0].get(server.name)
     if known is None:
         return False

@@ -72,7 +72,9 @@ def confirm_start(
 
 
 def change_offer(server: McpServerConfig, entry: Trusted, *, for_agents: bool, yes: bool, as_json: bool) -> Trusted:
-    """Return the trust in a server with a changed decision; ask for confirmation if its tools would be offered.
+    """Change whether a server's tools are offered to agents, and return the trust in the server with that decision.
+
+    The user is asked for confirmation if the tools would be offered.
 
     Raises:
         NotAuthorizedError: the server is not trusted.

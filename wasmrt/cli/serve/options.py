@@ -73,7 +73,7 @@ class ClientConfig(NamedTuple):
 
 
 def client_config(client: str, options: Sequence[str]) -> ClientConfig:
-    """Return the settings of a client, one of `CLIENTS`; `options` are the arguments of `wasmrt serve`."""
+    """Create the settings for `client`, one of `CLIENTS`. `options` are the arguments of `wasmrt serve` in them."""
     command, before = serve_command()
     arguments = (*before, "serve", *options)
     # Clients pass only a few environment variables to a server.

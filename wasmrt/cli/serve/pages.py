@@ -43,7 +43,7 @@ def serve_pages(
 
 
 def operator_pages(base: str = "/") -> OperatorPages:
-    """Return the pages of this installation below a path; their answers are recorded as given by the current user."""
+    """Create the pages of this installation, below the path `base`. Answers on them count as the current user's."""
     places = find_places()
     sources = PageSources(
         ApprovalStore(store_place(places.approvals)),

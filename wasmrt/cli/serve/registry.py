@@ -91,7 +91,9 @@ def _make_view(options: ServeOptions, registry: ToolView) -> ToolView:
 
 
 def _find_pages(owner: str, own_pages: Callable[[], str | None]) -> PagesOf:
-    """Return a function that returns the URL of the approval pages for a user, preferring `wasmrt approvals --web`.
+    """Return a function that finds the URL of the approval pages for a user.
+
+    If `wasmrt approvals --web` is running, the function returns the URL of its pages.
 
     SECURITY: answers on the pages count as given by the owner, so other users get no URL (MCP 2025-11-25,
     client/elicitation: the user who was asked must be the one who answers).

@@ -28,7 +28,9 @@ async def serve_tools(
     own_pages: Callable[[], str | None] = lambda: None,
     metrics: PrometheusMetrics | None = None,
 ) -> int:
-    """Serve over a transport until it ends, or a signal arrives; SIGTERM ends it after `options.drain_seconds`.
+    """Serve over a transport until the transport ends or a signal arrives.
+
+    After SIGTERM, serving continues for `options.drain_seconds`.
 
     `ended` makes the transport finish running requests and end. `own_pages` returns the URL of the approval pages that
     this server also serves, or None. `metrics` measures the calls.

@@ -138,7 +138,7 @@ def describes_denials(error: ToolError) -> bool:
 
 
 def show_denials(decisions: Iterable[Decision], section: str | None) -> None:
-    """Print each denial with its hint; `section` is the tool's section in the file, which narrows the component's."""
+    """Print each denial with its hint; `section` is the section of the capability file for the tool, if any."""
     denied = dict.fromkeys(decision for decision in decisions if not decision.allowed)
     for decision in denied:
         print_lines(_indent_continuation(format_denial(decision)))

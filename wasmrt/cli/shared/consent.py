@@ -122,7 +122,7 @@ def ask_for_new(name: str, *, grants: bool) -> bool:
 
 
 def ask_to_add(action: str, tools: str) -> bool | None:
-    """Ask on the terminal about an action; return whether to offer the tools to agents, too, or None for no."""
+    """Ask on the terminal whether to do `action`. Return None for no, else whether to offer the tools to agents."""
     print_message(f"{action}, and offer {tools} to the agents of this installation?", Style.STRONG)
     print_message("y: yes; me: yes, but only for the command line (wasmrt run); n: no", indent=2)
     answer: str = click.prompt("[y/me/N]", default="n", show_default=False, value_proc=_read_answer, err=True)
@@ -149,7 +149,7 @@ def _read_answer(text: str) -> str:
 def print_offer(what: str, tools: Iterable[str], offer: Offer) -> None:
     """Print whether agents can use tools under the configured filter, and the command that changes it.
 
-    `what` is a name for all of them.
+    `what` is the text that the message uses for all tools together.
     """
     rule = _load_filter()
     decisions = [decide_filter(rule, name, external=True, offer=offer) for name in tools]

@@ -59,7 +59,7 @@ _UNUSABLE_CATALOG = ("catalog", "changed")
 
 
 def exit_code(error: WasmrtError) -> int:
-    """Return the documented exit code of an error; a call that failed after a denial counts as denied."""
+    """Return the documented exit code of an error. A call that failed after a denial gets the code of denials."""
     if error.code in _BAD_SECRETS:
         return BAD_INPUT
     if error.code in _UNUSABLE_CATALOG:

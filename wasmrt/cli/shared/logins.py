@@ -101,7 +101,7 @@ def settings(store: SecretsStore, user: str, tool: str, oauth: OAuthConfig) -> d
 
 
 def call_for(tool: str, user: str, grant: Capabilities, gateway: EgressGateway, secrets: SecretsStore) -> HostCall:
-    """Return a call without a guest, under the tool's grant: it may send the same requests as the tool."""
+    """Create a call that wasmrt makes without the tool's code. Under the grant, it may send the tool's requests."""
     view = Renewals(secrets, token_renewer(lambda: gateway)).of(user)
     return HostCall(tool, user, grant, view, WatchedSecrets(LeakDetector()))
 

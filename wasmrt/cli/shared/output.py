@@ -31,7 +31,7 @@ class Style(StrEnum):
 _END = "\x1b[0m"
 _MIN_COLUMNS = 40
 _MIN_CELL = 12
-"""Characters to which a column of a table is narrowed at most."""
+"""Minimum width, in characters, to which a wide column of a table is narrowed."""
 
 
 def has_colours(stream: TextIO | None) -> bool:
@@ -112,7 +112,8 @@ def show_json_list(values: Iterable[Any]) -> None:
 def show_columns(header: Sequence[str], rows: Iterable[Sequence[str]], *, indent: int = 0) -> None:
     """Print a table whose columns are as wide as their content, with two spaces between them.
 
-    On a terminal, if the table is too wide, its widest columns are wrapped, but not the first, which has the names.
+    If the table is too wide for the terminal, its widest columns are wrapped. The first column has the names, and is
+    never wrapped.
     """
     table = [list(header), *([to_single_line(cell) for cell in row] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
@@ -144,7 +145,7 @@ def show_names(title: str, names: Iterable[str]) -> None:
 
 
 def terminal_width() -> int | None:
-    """Return the number of columns for tables: of COLUMNS, else of the terminal; None if stdout is not a terminal."""
+    """Return the width for tables: the variable COLUMNS, else the terminal's; None if stdout is not a terminal."""
     if sys.stdout is None or not sys.stdout.isatty():
         return None
     return max(_MIN_COLUMNS, shutil.get_terminal_size().columns)
@@ -163,7 +164,9 @@ def is_interactive() -> bool:
 
 
 def confirm_change(question: str, *, unchanged: str, command: str, as_json: bool) -> None:
-    """Ask the user to confirm a change; `unchanged` is the message if it is not made, `command` makes it.
+    """Ask the user to confirm a change.
+
+    `unchanged` is the error message if the user does not confirm. `command` is the command that makes the change.
 
     Raises:
         ConfigurationError: the user declined, or cannot be asked.

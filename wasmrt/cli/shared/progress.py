@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from wasmrt.authoring.project import Progress
 
 PATIENCE_SECONDS = 1.0
-"""Time that work may take before its line is shown, and between its updates."""
+"""Seconds before the line of some work is shown, and between two updates of the line."""
 _BAR_CELLS = 20
 _ERASE = "\r\x1b[K"
 """Return to column 1, and erase the line (ECMA-48, 8.3.41)."""

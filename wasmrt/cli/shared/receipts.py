@@ -58,7 +58,7 @@ def receipts_folder(chosen: Path | None) -> Path:
 
 
 def installation_keys() -> Keys:
-    """Return the existing keys of the receipts; unlike a call, this creates none.
+    """Return the existing keys of the receipts. Unlike a call, this function creates no keys.
 
     Raises:
         ConfigurationError: there is no key, or the key cannot be used.

@@ -31,9 +31,10 @@ def download_with(policy: InstallPolicy) -> Download:
 
 
 def registry_access(policy: InstallPolicy | None = None) -> Access:
-    """Return how a registry is reached: through the gateway, and with the logins in Docker's configuration.
+    """Return the access to a registry: through the gateway, with the logins in Docker's configuration.
 
-    Every request, also after a redirect, must be to a host that `policy` allows; None allows all hosts.
+    Every request, also after a redirect, must be to a host that `policy` allows. If `policy` is None, all hosts are
+    allowed.
     """
     return Access(partial(_connect, policy=policy or InstallPolicy()), _find_login)
 

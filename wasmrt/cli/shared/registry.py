@@ -49,8 +49,8 @@ class AnnouncingApprover:
 class TypedCallApprover:
     """Approves a call that the user typed, unless a rule, the tool's package or the tool requires approval of it.
 
-    SECURITY: typing a call with its parameters approves its effects. It replaces no approval that someone required for
-    the tool: the operator by a rule or flow policy, the author, or the tool for these parameters.
+    SECURITY: typing a call with its parameters approves its effects. An approval is still requested if the operator (by
+    a rule or flow policy), the tool's author, or the tool itself (for these parameters) requires one.
     """
 
     def __init__(self, tool: Tool, policy: ToolPolicy, approver: Approver) -> None:
@@ -73,7 +73,7 @@ class TypedCallApprover:
 
 
 class _NoTerminalApprover(DenyApprover):
-    """Denies requests of a command without a terminal, and notes how to be asked."""
+    """Denies requests of a command without a terminal. The note says how the user can be asked."""
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         """Deny the request."""

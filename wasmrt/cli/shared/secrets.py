@@ -45,7 +45,7 @@ def describe_no_secrets(store: SecretsStore, user: str) -> str:
 
 
 def new_file_warning(store: SecretsStore) -> str | None:
-    """Return a warning if storing a secret will create an encrypted file next to its own key, else None."""
+    """Return a warning if storing a secret will create an encrypted file whose key is stored next to it, else None."""
     if not isinstance(store, FileSecrets) or store.key_path is None or not store.is_new:
         return None
     return (

@@ -84,9 +84,10 @@ def find_component(name_or_path: str, part: str | None, *, capabilities: Path | 
 
 
 def _split_spelling(name: str) -> tuple[str, str | None]:
-    """Return the installed tool that a name means in any spelling, and the part: `words`, `count` for words-count.
+    """Split a name, in any spelling, into the installed tool that it means and the part of the tool.
 
-    A name that means no installed tool is returned unchanged.
+    For example, words-count is split into `words` and `count`. A name that means no installed tool is returned
+    unchanged.
     """
     meant, found = spelling(name), ""
     for tool in open_catalog(find_places().data).tools():

@@ -197,7 +197,7 @@ def _not_callable(prepared: PreparedTool) -> list[dict[str, str | None]]:
 
 
 def _list_missing(found: FoundTool) -> list[dict[str, Any]]:
-    """Return the secrets that are not set; a component file has no grant, so all requested ones count."""
+    """Return the granted secrets that are not set; for a component file, which has no grant, the requested ones."""
     if found.sidecar is None:
         return []
     granted = None if found.origin == "file" else found.grant
@@ -211,7 +211,7 @@ def _list_versions(name: str) -> list[dict[str, Any]]:
 
 
 def _measure(found: FoundTool, runtime: WasmToolRuntime) -> dict[str, Any]:
-    """Return each limit, and the amount of it that was needed to start and describe the component."""
+    """Return each limit, with the amount that the component needed to start and to describe itself."""
     limits = found.grant.limits.over(runtime.config.default_limits)
     took = measure(runtime, found.name, found.component).as_dict()
     return {name: {"limit": getattr(limits, name), "to_start": amount} for name, amount in took.items()}
@@ -223,7 +223,7 @@ _LIMITS = "limits"
 def list_capabilities(
     imports: dict[str, list[str]], asked: Capabilities | None, grant: Capabilities
 ) -> list[dict[str, Any]]:
-    """List a tool's imports by the capability that they need, with its request and its grant in sentences.
+    """List a tool's imports by the capability that they need. Sentences describe what is requested and granted of it.
 
     The last entry, under None, has the imports that every tool may use. If the grant lacks the capability, `refused` is
     the line that would allow it.
@@ -252,7 +252,7 @@ def list_capabilities(
 
 
 def _list_usable(name: str, grouped: dict[str | None, dict[str, list[str]]]) -> dict[str, list[str]]:
-    """Return the imports of the capability that `name` replaces which can also use `name`."""
+    """If `name` replaces another capability, return the imports of the other one that can also use `name`."""
     replaced = BY_SECTION[name].replaces if name in BY_SECTION else ""
     return {each: functions for each, functions in grouped.get(replaced, {}).items() if uses_section(name, [each])}
 

@@ -129,7 +129,7 @@ def _format_params(schema: dict[str, Any]) -> str:
 
 
 def _format_union(schema: dict[str, Any], forms: list[dict[str, Any]]) -> str:
-    """Format a choice of forms, by the field that distinguishes them: `action is one of: create (title), list, ...`."""
+    """Format alternative forms by the field that distinguishes them: `action is one of: create (title), list, ...`."""
     constants = [
         {name for name, part in _get_fields(form).items() if _find_constant(part) is not None} for form in forms
     ]
