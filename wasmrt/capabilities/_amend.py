@@ -114,9 +114,10 @@ def _select_part(of: Capabilities, amendment: Amendment) -> Capabilities | None:
 
 
 def _unite_capabilities(one: Capabilities, other: Capabilities, request: Capabilities) -> Capabilities:
-    """Return the entries of `one` and `other`, with the numbers of `one`.
+    """Return capabilities with the entries of `one` and `other`, and the numeric limits of `one`.
 
-    If only `other` has sections for tools, and `one` is not empty, the other tools keep their sections of `request`.
+    If `one` is not empty and has no sections for tools, all tools may use everything in `one`. If only `other` has
+    sections for tools, the tools get their sections in `request`, so that no tool loses a capability.
     """
     logins = {login.secret_name: login for login in (*other.logins, *one.logins)}
     tools = None

@@ -189,7 +189,7 @@ class Capabilities:
         return self.with_all(Capabilities.parse(_write_file(addition)), each_once=False)
 
     def with_all(self, other: Capabilities, *, each_once: bool = True) -> Capabilities:
-        """Add all entries of `other`. Numbers, limits, sections of tools and logins stay unchanged.
+        """Add all entries of `other`. Numeric limits, sections of tools and logins of `self` stay unchanged.
 
         Args:
             other: The capabilities whose entries are added.
@@ -203,7 +203,7 @@ class Capabilities:
         return found
 
     def with_numbers_of(self, grant: Capabilities) -> Capabilities:
-        """Return the same entries, but take the numbers of each capability from `grant` if it has the capability."""
+        """Return these entries, with the numeric limits of `grant` for each capability that `grant` contains."""
         parts = ((part, grant.get(type(part))) for part in self.parts)
         return Capabilities.of(part if theirs is None else theirs.replace_entries(part) for part, theirs in parts)
 
@@ -344,7 +344,7 @@ def _build_tool(name: str, tree: dict[str, Any], component: Capabilities, proble
 def _with_known_credentials(
     tree: dict[str, Any], asked: Capabilities, component: Capabilities, place: str, problems: Problems
 ) -> Capabilities:
-    """Add the credentials of the component that the tool's section lists by name to the tool's capabilities `asked`."""
+    """Add credentials of the component to a tool's capabilities `asked`: those that the tool's section names."""
     names, outer, http = tree["credentials"], component.http, asked.http
     known = () if outer is None else tuple(mapping.name for mapping in outer.credentials)
     for name in names:

@@ -42,7 +42,7 @@ def uses_section(section: str, imports: Iterable[str]) -> bool:
 
 
 def needs_section(section: str, imports: Iterable[str], granted: Iterable[str]) -> bool:
-    """Return whether the imports need a section that is neither granted nor replaced by a granted section."""
+    """Return whether the imports need a section, and it is neither granted nor replaced by another granted section."""
     names = tuple(imports)
     replaced = {BY_SECTION[name].replaces for name in granted if uses_section(name, names)}
     return section in find_capabilities(names) and section not in granted and section not in replaced

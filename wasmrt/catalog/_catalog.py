@@ -212,7 +212,7 @@ class Catalog:
         return self.get(name)
 
     def regrant(self, version: ToolVersion, grant: str, kept: tuple[Kept, ...] | None = None) -> ToolVersion:
-        """Replace the grant of a stored version and, with `kept`, the entries that its grant has beyond its request.
+        """Replace the grant of a stored version and, if `kept` is given, the list of its entries beyond the request.
 
         SECURITY: `version` is the version that the user saw. If its grant has changed since then, nothing is replaced.
 

@@ -53,7 +53,10 @@ def _read_tool(row: Any) -> ToolSpec:
 
 
 def _fits(key: str, value: Any) -> bool:
-    """Return whether a tool in an export may have a value. SECURITY: terms of use are only set for bundled tools."""
+    """Return whether `value` is valid for the member `key` of a tool in an export.
+
+    SECURITY: terms of use are only set for bundled tools.
+    """
     match key:
         case "name" | "description" | "prompt" | "capability_id" | "schema_problem":
             return isinstance(value, str) and len(value.encode()) <= _MAX_BYTES.get(key, _MAX_TEXT_BYTES)

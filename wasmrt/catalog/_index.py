@@ -127,7 +127,7 @@ def new_layout(db: sqlite3.Connection) -> None:
 
 
 def require_current_layout(db: sqlite3.Connection, *, upgrade: bool) -> sqlite3.Connection:
-    """Return the connection if its catalog has the current layout, also after an upgrade.
+    """Return the connection if its catalog has the current layout. With `upgrade`, upgrade an older layout first.
 
     Raises:
         InstallError: the catalog has another layout.
@@ -153,7 +153,7 @@ def _read_version(db: sqlite3.Connection) -> int:
 
 
 def _upgrade(db: sqlite3.Connection) -> int:
-    """Upgrade the catalog to the current layout unless another process already has, and return the layout's number."""
+    """Upgrade the catalog, if no other process has done so already. Return the number of the resulting layout."""
     db.execute("BEGIN IMMEDIATE")
     try:
         while (found := _read_version(db)) in _UPGRADES:

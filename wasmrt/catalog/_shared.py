@@ -32,7 +32,7 @@ _CONTEXT = b"wasmrt catalog 1\0"
 
 
 class SharedIndex:
-    """The index of the catalog. `key` returns the key of the authentication code, of 32 bytes, on every host."""
+    """The index of the catalog. `key` returns the 32-byte key of the authentication code, which all hosts share."""
 
     exists = True
 
@@ -64,7 +64,7 @@ class SharedIndex:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Open a copy that excludes writers on all hosts, and store the copy if the block succeeds."""
+        """Open a copy of the catalog for changes, excluding writers on all hosts. Store it if the block succeeds."""
         with self._database.writing() as shared:
             found = shared.execute("SELECT revision, data, code FROM catalog").fetchall()
             with translated(), contextlib.closing(self._open(found)) as db:
@@ -102,7 +102,7 @@ class SharedIndex:
 
 
 class SharedComponents(ComponentFolder):
-    """The components in the database, and the folder of this host with those that it has read."""
+    """Stores components in the database. The folder of this host has copies of those that it wrote or read."""
 
     def __init__(self, data: Path, place: Postgres) -> None:
         super().__init__(data)

@@ -1,4 +1,4 @@
-"""Archives that move the installed tools of one installation, with their grants, to another one.
+"""Archives that move installed tools, with their grants, from one installation to another.
 
 An archive contains the active version of each tool and no secret: neither values of secrets nor settings, receipts or
 paths of this machine. `export.json` lists the tools, `digests.json` the digest of every file.
@@ -51,7 +51,7 @@ _KEYS = {"name", "for_agents", "source", "signer", "kept"}
 
 
 class ExportedTool(NamedTuple):
-    """A tool of an archive. Except for digests, nothing of it is verified."""
+    """A tool of an archive. Only the digests of its files are verified."""
 
     name: str
     component: bytes
@@ -145,7 +145,7 @@ def read_export(data: bytes) -> tuple[ExportedTool, ...]:
     """Read an archive, and check the digest of every file.
 
     Raises:
-        PackageError: the archive is damaged, exceeds a bound, or has other files than it lists.
+        PackageError: the archive is damaged, exceeds a bound, or its files are not exactly those that it lists.
     """
     files = ArchiveFiles(read_archive(data), "the export")
     if not files.has(DIGESTS) or not files.has(_INDEX):
@@ -219,7 +219,7 @@ def _read_text(value: Any) -> str:
 
 
 def plan_import(installer: Installer, tool: ExportedTool, archive: Path, policy: InstallPolicy) -> InstallPlan:
-    """Plan the installation of a tool of an archive. Its grant is at most the archive's, within the tool's request.
+    """Plan to install a tool of an archive. The new grant never exceeds the tool's request or the grant in the archive.
 
     Raises:
         WasmrtError: as for `Installer.plan`, and if the operator does not allow the host of the source.

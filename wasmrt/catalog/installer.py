@@ -28,7 +28,7 @@ from wasmrt.core.names import check_installed_name
 from wasmrt.sandbox.component import ToolSpec
 
 Prepare = Callable[[str, ComponentBytes, Sequence[ToolSpec] | None], ComponentInfo]
-"""Compiles a component and returns facts about it. The sequence has the tools that the package lists, if any."""
+"""Compiles a component and returns facts about it. The second argument has the tools that the package lists, if any."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,7 +239,7 @@ def _complete_info(info: ComponentInfo, file: CapabilityFile, result: Validation
 def _compare(
     old: ToolVersion, new: NewVersion, asked: Capabilities, given: Capabilities
 ) -> tuple[tuple[str, ...], int]:
-    """Return sentences about the differences, and the number of the first ones, on less trust and more access."""
+    """Return sentences about the differences, and how many of the first ones mean less trust or more access."""
     requested, granted = diff(request_of(old), asked), diff(read_granted(old), given)
     known = set(requested.widened)
     # SECURITY: a login determines where a client secret is sent, so it is compared like any other permission.

@@ -75,7 +75,7 @@ class LockedSource(NamedTuple):
 
 
 def lock_entry(version: ToolVersion, source: str, capabilities: str | None, signature: str | None) -> LockEntry:
-    """Return the entry of an installed version; the other arguments are as the user typed them.
+    """Create the entry for an installed version. The other arguments are texts as the user typed them.
 
     Raises:
         ConfigurationError: the source is a folder, which has no digest.

@@ -80,7 +80,9 @@ class InstallPolicy(NamedTuple):
         return tuple(each.read() for prefix, each in found if len(prefix) == longest)
 
     def check_signer(self, source: str, signer: Signer | None, problem: str = "") -> None:
-        """Check the verified signer of the content of a source; None if it counts as unsigned because of a `problem`.
+        """Check the verified signer of a source's content.
+
+        `signer` is None if the content counts as unsigned; `problem` is the reason if it nevertheless has a signature.
 
         Raises:
             SourceError: the policy requires a signature, or another signer.
@@ -130,7 +132,7 @@ def _parse(url: str) -> ParsedUrl:
 
 
 def _split(source: str) -> tuple[str, ...]:
-    """Return a source or prefix in parts, so that prefixes end between two of them.
+    """Split a source or a prefix into parts. A prefix matches a source only by complete parts.
 
     The tag and digest of a registry reference are omitted. Links in paths are resolved.
     """

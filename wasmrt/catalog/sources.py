@@ -95,7 +95,7 @@ class FileSource:
 
 @dataclass(frozen=True, slots=True)
 class WithSignature:
-    """A source with a signature from elsewhere, which replaces its own signatures."""
+    """A source with a separately provided signature, which replaces the signatures of the source."""
 
     source: Source
     bundle: bytes = field(repr=False)
@@ -135,12 +135,12 @@ def read_signature(path: Path) -> bytes:
 
 
 def failed_build_mark(component: Path) -> Path:
-    """Return the path of the file that exists next to a component while the last build has not succeeded."""
+    """Return the path of a marker file next to a component. The file exists if the last build has not succeeded."""
     return component.with_name(f"_{component.name.removesuffix('.wasm')}.failed")
 
 
 def refuse_failed_build(component: Path) -> None:
-    """Refuse a component that remains from an earlier build than the last one, which failed.
+    """Refuse a component if its last build failed: the file is then from an earlier build.
 
     Raises:
         SourceError: the last build of the component failed.

@@ -70,7 +70,7 @@ def _estimate_size(value: Any) -> int:
 
 
 class StepReader:
-    """Reads one text; equal to `decoder.decode`, whose hooks for numbers and pairs are called."""
+    """Reads one text with the result of `decoder.decode`, and calls the hooks of `decoder` for numbers and pairs."""
 
     def __init__(self, text: str, decoder: json.JSONDecoder, check: Callable[[], object]) -> None:
         self._text = text

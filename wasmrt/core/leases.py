@@ -87,8 +87,8 @@ def end_lease(db: Connection, key: str) -> None:
 class LeaseKeeper:
     """Renews the leases of this process's runs in a thread, and cancels each run that has lost its lease.
 
-    `runs` returns the lifetimes of the runs by owner. `look` is called before each poll, and every `idle_seconds` while
-    nothing runs.
+    `runs` returns the lifetimes of the runs by owner. `look` is called before each poll and, while there
+    are no runs, every `idle_seconds`.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class LeaseKeeper:
         self._renewed = 0.0
 
     def wake(self) -> None:
-        """Start the thread unless it runs, and let it look for new runs."""
+        """Start the thread if it is not running, and let it look for new runs."""
         with self._lock:
             if not self._closed and (self._thread is None or not self._thread.is_alive()):
                 self._renewed = time.monotonic()

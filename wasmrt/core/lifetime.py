@@ -1,4 +1,4 @@
-"""The lifetime of a call, and waits that its end wakes, so that they need not poll for it.
+"""The lifetime of a call, and waits that end when the call ends, without polling for its end.
 
 A call ends at its deadline, when it is cancelled, or when the runtime closes.
 """
@@ -86,7 +86,7 @@ class EndEvent:
             wake()
 
     def forget(self, wake: Callable[[], object]) -> None:
-        """Undo `on_set`. A call of `wake` can overlap."""
+        """Undo `on_set`. A call of `wake` that has begun may still be running afterwards."""
         try:
             self._wakes.remove(wake)
         except ValueError:  # a signal handler raised before it was added
@@ -94,7 +94,7 @@ class EndEvent:
 
     @contextmanager
     def waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        """During the block, call `wake` if the event is set. A call of `wake` can overlap the end of the block."""
+        """During the block, call `wake` if the event is set. A call of `wake` may still be running after the block."""
         try:
             self.on_set(wake)
             yield

@@ -94,7 +94,9 @@ class GrantList(str):
     """The path of an extensible list in a capability file, such as `http.allowlist`.
 
     Each kind of capability declares its list. `is_map` is true if the list is an object, to which the members of an
-    entry are added. `everything` is the JSON of the entry that is written as `true` instead of the section, if any.
+    entry are added.
+
+    If the section can be `true` instead of an object, `everything` is the JSON of the entry that `true` stands for.
     """
 
     __slots__ = ("everything", "is_map")
@@ -302,7 +304,7 @@ class LogEntry(NamedTuple):
 
 
 class Usage(NamedTuple):
-    """The resources that a call used. Failed calls have them, too."""
+    """The resources that a call used, whether it succeeded or failed."""
 
     fuel: int = 0
     wall_seconds: float = 0.0

@@ -139,8 +139,8 @@ def is_secret_name(text: str) -> bool:
 def did_you_mean(word: object, known: Iterable[str]) -> str | None:
     """Return the known name that `word` probably misspells, or None.
 
-    This is the closest match, ignoring case; otherwise the only name with the same letters or the same beginning. Only
-    the first 200 names are compared.
+    The result is the closest match, ignoring case. If no name is close, the result is the name that begins with `word`
+    or has exactly its letters, if there is only one such name. Only the first 200 names are compared.
     """
     if not isinstance(word, str) or not word:
         return None

@@ -29,7 +29,7 @@ _PARAMETERS = {"user", "password", "host", "port", "dbname", "channel_binding"} 
 }
 _EXAMPLE = "postgresql://wasmrt@db.example.com/wasmrt"
 _CLOSED = (None, "57P01", "57P02", "57P03")
-"""The states of errors after which the server has closed the connection: lost, administrator, crash, starting up."""
+"""The states of errors for closed connections: None (lost), shutdown by an administrator, crash, starting up."""
 _SETTINGS = {
     "statement_timeout": f"{POSTGRES_STATEMENT_SECONDS}s",
     "lock_timeout": f"{POSTGRES_STATEMENT_SECONDS}s",
@@ -193,7 +193,7 @@ class PostgresDatabase:
     def writing(self, *, scrub: bool = False) -> Iterator[Connection]:
         """Open a transaction that excludes all other writers of the store, and commit it if the block succeeds.
 
-        `scrub` has no effect: PostgreSQL overwrites deleted rows at a time of its own.
+        `scrub` has no effect: PostgreSQL itself decides when it overwrites deleted rows.
         """
         with self.translated(), self._begin("BEGIN; SELECT number FROM wasmrt_version FOR UPDATE") as db:
             yield Connection(db)
@@ -203,7 +203,8 @@ class PostgresDatabase:
     def owned(self, owner: str, *, write: bool, lifetime: Lifetime | None = None) -> Iterator[Connection]:
         """Open a transaction on the rows of one owner, for a store whose views show the rows of `wasmrt.owner`.
 
-        Writers exclude other writers of the same owner. Readers see one state of the store, and cannot write.
+        Two transactions cannot write the rows of the same owner at once. Readers see one state of the store, and cannot
+        write.
 
         Raises:
             DeadlineExceededError, CancelledError, RuntimeClosedError: `lifetime` ended, and nothing was changed.
@@ -241,7 +242,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _begin(self, sql: str) -> Iterator[psycopg.Connection[Row]]:
-        """Yield a connection after `sql`, whose last statement returns the version of the store."""
+        """Yield a connection that has executed `sql`. The last statement of `sql` returns the version of the store."""
         db = self._start(sql)
         try:
             yield db

@@ -65,7 +65,7 @@ class Scheduler:
         return _GreenTask(self, work, context)
 
     def call_soon(self, start: Callable[[Scheduler], None]) -> None:
-        """Call `start`, which must not raise, in a turn of the scheduler: many calls that start at once share turns."""
+        """Call `start` in a turn of the scheduler; it must not raise. Calls that start at the same time share turns."""
         self._starts.append(start)
         self._run_soon()
 
@@ -167,7 +167,7 @@ class Scheduler:
         self._alive += 1
 
     def ended(self) -> None:
-        """Count a task that has ended, and drop the timers that are not needed if there are many."""
+        """Count a task that has ended. If there are many timers, drop those that are no longer needed."""
         self._alive -= 1
         if len(self._timers) > 2 * self._alive + _COUNTED:  # each running task needs at most one
             self._timers = [timer for timer in self._timers if timer[2].timer_at == timer[0] and not timer[2].dead]
@@ -179,13 +179,13 @@ class Scheduler:
         heapq.heappush(self._timers, (at, self._numbers, task))
 
     def limit(self, task: _GreenTask, at: float) -> None:
-        """Make a task ready at a time. Most waits of a call end with it, so one timer serves many waits."""
+        """Make a task ready at the time `at`. Most waits of a task have the same end, so they share a timer."""
         task.ends_at = at
         if task.timer_at is None or at < task.timer_at:
             self._add_timer(task, at)
 
     def watch(self, task: _GreenTask, descriptor: int, events: int) -> None:
-        """Make a task ready when a descriptor is, once."""
+        """Make a task ready as soon as the descriptor is ready for `events`. This happens only once."""
         self._waiting[descriptor] = task
         self._poll.register(descriptor, events | select.EPOLLONESHOT)
 

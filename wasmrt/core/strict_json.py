@@ -150,7 +150,7 @@ def _iter_pieces(
 ) -> Iterator[str]:
     """Yield the text of a value in small pieces; `around` has the ids of the values that contain it.
 
-    Python's own `iterencode` leaves reference cycles, and with them the values, if it does not finish.
+    Python's own `iterencode` is not used: if it does not finish, it leaves reference cycles that keep the values alive.
     """
     if not _holds_many(value):
         yield encoder.encode(value)

@@ -1,4 +1,4 @@
-"""Code that shares its thread with other code: its waits let the others run, where other code blocks the thread."""
+"""Code that shares its thread with other code: when it waits, the other code runs, and the thread is not blocked."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def set_current_task(task: Task | None) -> None:
 
 
 def offload(work: Callable[[], _T]) -> _T:
-    """Return the result of `work`, which may block: on another thread if this thread is shared with other tasks."""
+    """Run `work`, which may block, and return its result. If tasks share this thread, use another thread."""
     task = _current.task
     return work() if task is None else task.offload(work)

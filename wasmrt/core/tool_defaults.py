@@ -20,17 +20,17 @@ class Offer(NamedTuple):
 
 
 class Declaration(NamedTuple):
-    """The content of a data file, of wasmrt or of the operator, about a third-party tool."""
+    """The declaration of a third-party tool in a data file, which is part of wasmrt or written by the operator."""
 
     source: str
     """The path of the file."""
     matches: bool
-    """False if the tool's schema differs from the declared schema, so that nothing below applies."""
+    """False if the tool's schema differs from the declared schema. The following fields then do not apply."""
     effects: frozenset[Effect] | None = None
     content: tuple[str, ...] = ()
-    """Parameters whose text decides neither where data goes nor what is changed, however short it is."""
+    """Parameters whose text, even if it is short, decides neither where data goes nor what is changed."""
     results: frozenset[Label] | None = None
-    """The labels of its results; None if they follow from its effects."""
+    """The labels of the tool's results; None if they follow from the tool's effects."""
 
 
 class ToolDefaults:
@@ -56,12 +56,12 @@ class ToolDefaults:
     default_permission: str = ""
     """The permission that the tool's author wants: `ask`, or `deny` until an operator's rule allows it."""
     approval_reason: str = "the tool requires it"
-    """Why its calls require approval, for the approver, if `requires_approval` returns True."""
+    """The reason that approvers see for calls for which `requires_approval` returns True."""
     destinations: tuple[str, ...] | None = None
     """Parameters that decide where something is sent or what is changed; None if they have to be guessed."""
     ids: tuple[str, ...] = ()
-    """Names of parameters, of any tool, that accept identifiers from this tool's results. An identifier stands for the
-    name in the same object.
+    """Names of parameters (of any tool) that accept identifiers from this tool's results. An identifier stands for
+    the name that is in the same object of the result.
     """
     declaration: Declaration | None = None
     """The declaration of a third-party tool in a data file; None if no file declares the tool."""
@@ -100,7 +100,7 @@ class ToolDefaults:
         return None
 
     def manual_command(self, params: Any) -> str:
-        """Return the command with which a user can do the same; empty if there is none."""
+        """Return the command with which a user can do the same as the call; empty if there is none."""
         return ""
 
     def untrusted_result(self, result: Any) -> bool:

@@ -218,7 +218,7 @@ class Traits:
 
     @property
     def has_reading_part(self) -> bool:
-        """True if the sandbox can limit the tool to reading, and not every call would then fail."""
+        """True if the sandbox can limit the tool to reading, and some calls can succeed with this limit."""
         return self.enforced and bool(self.reading - {Effect.USE_SECRET})
 
     @property
@@ -276,7 +276,8 @@ def derive_risk(effects: frozenset[Effect]) -> Risk:
 def derive_subagent_access(effects: frozenset[Effect], can_read_only: bool) -> SubagentAccess:
     """Return a sub-agent's access to a tool; `can_read_only` means that a read-only part of the tool can be offered.
 
-    The memory belongs to the main agent (seed 002: `memory_search` is denied to sub-agents).
+    A tool that uses the memory, and has no read-only part, is denied: the memory belongs to the main agent. Seed 002
+    denies `memory_search` to sub-agents.
     """
     if effects & MEMORY and not can_read_only:
         return SubagentAccess.DENIED
@@ -337,7 +338,7 @@ class OwnTerms:
     seconds: float | None = None
     """Typical duration of one call."""
     settings: Mapping[str, str | bool] | None = None
-    """The context of its calls, instead of the caller's. None to use the caller's."""
+    """The context of the tool's calls. None means that the caller's context is used."""
     previews: bool = False
     """True if the component returns a preview of a call, and refuses a call whose result differs from its preview."""
 

@@ -83,7 +83,7 @@ class LlmSoftwareBuilder:
         return run.run(self._open_workbench)
 
     def repair(self, result: BuildResult, error: str, *, within: Lifetime | None = None) -> BuildResult:
-        """Build the software of a failed build again; the description includes the error.
+        """Build the software of a failed build again. The description for the new build includes the error.
 
         Raises:
             ToolError, MissingToolchainError, ConfigurationError: see `build`.

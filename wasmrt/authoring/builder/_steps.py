@@ -1,6 +1,6 @@
 """The builder's own steps: check a project, compile it and run its tests, confined to the project.
 
-Their results decide about success, not the model's text.
+Only the results of these steps decide whether a build succeeded. Text of the model does not.
 """
 
 from __future__ import annotations

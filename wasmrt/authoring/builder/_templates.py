@@ -12,7 +12,7 @@ from wasmrt.authoring.project import Packages, Project, Step, Template, create_p
 from wasmrt.core.errors import ConfigurationError
 
 _COMPONENT_TEMPLATES = {Language.JAVASCRIPT: "js-quickjs", Language.TYPESCRIPT: "js-quickjs"}
-"""The templates of `wasmrt new` whose name is not the language's."""
+"""The templates of `wasmrt new` whose names differ from the names of their languages."""
 _ESBUILD = Packages("npm", ("esbuild@0.28.2",), ("esbuild",), "10 MB")
 _TYPESCRIPT = Step(
     "compiling tool.ts", ("esbuild", "tool.ts", "--format=esm", "--outfile=tool.js", "--log-level=warning")

@@ -165,7 +165,7 @@ class BuilderConfig:
     """
 
     build_dir: Path | None = None
-    """The folder of the projects, each in a new folder; None for a folder in the user's cache."""
+    """The folder in which each project gets a new folder. None means a folder in the user's cache."""
     max_iterations: int = 10
     """Maximum number of turns of the model."""
     timeout_seconds: float = 600.0
@@ -216,7 +216,9 @@ If an agent is to use the software, choose "wasm_tool" and "rust", unless the re
 def parse_requirement(
     text: str, description: str, *, software_type: SoftwareType | None = None, language: Language | None = None
 ) -> BuildRequirement:
-    """Read a requirement from the first `{` to the last `}`. The type and language of the call replace those in `text`.
+    """Read a requirement from the JSON in `text`: from the first `{` to the last `}`.
+
+    The type and the language of the call, if given, replace those in the JSON.
 
     Raises:
         ToolError: the text has no valid requirement.

@@ -71,7 +71,7 @@ class TestCase:
     fields: tuple[FieldCheck, ...] | None = None
     """Checks of parts of the output, instead of the whole output."""
     timeout_seconds: float | None = None
-    """The deadline of the call; None for that of the capability file."""
+    """The deadline of the call. None means the deadline in the capability file."""
     exchanges: tuple[RecordedExchange, ...] = ()
     workspace: dict[str, str] = field(default_factory=dict)
     secrets: tuple[str, ...] = ()

@@ -111,7 +111,7 @@ def _find_denied(imports: tuple[str, ...], request: Capabilities) -> tuple[str, 
 
 
 def _is_imported_completely(name: str, imports: tuple[str, ...]) -> bool:
-    """Return whether an interface is imported completely. Some toolchains do so whatever functions the tool calls."""
+    """Return whether all functions of an interface are imported. Some toolchains import all, even if few are called."""
     interface = name.partition("#")[0]
     return {f"{interface}#{function}" for function in worlds.signatures(interface)} <= {*imports}
 

@@ -140,7 +140,7 @@ def store_record(project: Project, digest: str, report: BuildReport) -> None:
 
 
 def delete_record(project: Project) -> None:
-    """Delete the record of the last build. This happens before a new build starts, because that may fail halfway."""
+    """Delete the record of the last build. Call this before a new build, which may fail halfway."""
     try:
         _record_path(project).unlink(missing_ok=True)
     except OSError as error:

@@ -60,12 +60,12 @@ class Numbers(NamedTuple):
     """Compares the numeric limits of two versions of a capability, and describes each change."""
 
     narrower: bool
-    """True if `larger` gets the new version as `before`: its changes then describe a narrower version."""
+    """True if `before` is the new version and `after` is the old version. The changes are then lowered limits."""
 
     def larger(
         self, section: str, before: Mapping[str, float], after: Mapping[str, float], names: Mapping[str, str]
     ) -> Iterator[Change]:
-        """Yield a change for each number that is larger in `after` than in `before`. `names` are in plain words."""
+        """Yield a change for each number that is larger in `after` than in `before`. `names` has plain names."""
         for name, larger in after.items():
             smaller = before[name]
             if larger <= smaller:
@@ -99,9 +99,9 @@ class Capability(ABC):
     imports: ClassVar[tuple[str, ...]]
     """Imports that need this capability: an interface, or `interface#function`."""
     usable_imports: ClassVar[tuple[str, ...]] = ()
-    """Imports that can use this capability, but only require a different capability."""
+    """Imports that can use this capability, but do not require it. They require a different capability."""
     replaces: ClassVar[str] = ""
-    """The section that imports do not require if they can use this capability instead."""
+    """A section that a component does not require if this capability is granted and its imports can use it."""
     use: ClassVar[tuple[str, str]]
     """The option of `wasmrt caps explain` for one use, without dashes, and a phrase for the use."""
     act: ClassVar[tuple[str, str]]
@@ -110,11 +110,11 @@ class Capability(ABC):
     @classmethod
     @abstractmethod
     def build(cls, tree: Any, outer: Self | None, place: str, problems: Problems) -> Self | None:
-        """Build the capability from a validated section. If it is invalid, add the errors to `problems`, return None.
+        """Build the capability from a validated section. If this fails, add the errors to `problems` and return None.
 
         Args:
             tree: The section as read by `file_section`.
-            outer: For the section of one tool: the component's capability, which provides missing numbers.
+            outer: The component's capability if the section belongs to a single tool. It provides missing numbers.
             place: The JSON path of the section.
             problems: Collects the errors.
         """
@@ -176,7 +176,10 @@ class Capability(ABC):
 
     @abstractmethod
     def beyond(self, outer: Self | None) -> Iterator[tuple[str, str]]:
-        """Yield the JSON path and an error message for each entry that `outer`, the component's one, does not cover."""
+        """Yield the JSON path and an error message for each entry or number that is wider than in `outer`.
+
+        `outer` is the capability of the component, or None if the component does not have the capability.
+        """
 
     @abstractmethod
     def intersect(self, other: Self) -> Self:
@@ -184,15 +187,15 @@ class Capability(ABC):
 
     @abstractmethod
     def extend(self, other: Self) -> Self:
-        """Append the entries of `other`. The numbers stay unchanged."""
+        """Append the entries of `other`. The numeric limits of `self` stay unchanged."""
 
     @abstractmethod
     def replace_entries(self, other: Self) -> Self:
-        """Return a capability with the entries of `other` and the numbers of this capability."""
+        """Return a capability with the entries of `other` and the numeric limits of this capability."""
 
     @abstractmethod
     def unite(self, other: Self) -> Self:
-        """Add the entries of `other` that this capability does not have yet. The numbers stay unchanged."""
+        """Add the entries of `other` that this capability does not have yet. Its numeric limits stay unchanged."""
 
     @classmethod
     @abstractmethod
@@ -249,7 +252,7 @@ class Capability(ABC):
 
 
 class ListedCapability(Capability, Generic[E]):
-    """A capability that consists of one list of entries and some numbers."""
+    """A capability that consists of one list of entries and some numeric limits."""
 
     __slots__ = ()
 
@@ -260,7 +263,7 @@ class ListedCapability(Capability, Generic[E]):
 
     @abstractmethod
     def with_entries(self, entries: Iterable[E]) -> Self:
-        """Replace all entries; the numbers stay unchanged."""
+        """Replace all entries. The numeric limits stay unchanged."""
 
     @staticmethod
     @abstractmethod
@@ -272,11 +275,11 @@ class ListedCapability(Capability, Generic[E]):
         """Describe an entry in a sentence without the subject: `may read files under notes/`."""
 
     def numbers(self) -> dict[str, float]:
-        """Return the numbers of the capability by their paths in the section. A larger number allows more."""
+        """Return the numeric limits, by their paths in the section. A larger number allows more."""
         return {}
 
     def added_settings(self, before: Self | None) -> Iterator[Change]:
-        """Yield a change for each permission that `before` lacks, except for entries and numbers."""
+        """Yield a change for each added permission that is neither an entry nor a number. `before` lacks it."""
         return iter(())
 
     def is_empty(self) -> bool:

@@ -155,7 +155,7 @@ def added_logins(
 ) -> Iterator[Change]:
     """Yield a change for each login that `before` does not have, or has with fewer scopes or other settings.
 
-    `narrower` is true if `after` is the old version, so that the changes make the new version narrower.
+    With `narrower`, `after` is the old version. Each change then describes what the new version no longer has.
     """
     old = {login.secret_name: login for login in before}
     for login in after:
@@ -170,7 +170,8 @@ def added_logins(
 def _describe_differences(was: LoginCapability, now: LoginCapability, *, narrower: bool) -> Iterator[str]:
     """Yield phrases for settings of `now` that differ from `was`, then for its further scopes.
 
-    With `narrower`, only scopes are described: different settings are already described as wider.
+    With `narrower`, only scopes are described. Different settings are already described by the call without
+    `narrower`, so they would be listed twice.
     """
     one, other = was.oauth, now.oauth
     changed = [name for name in ABOUT_LOGIN if getattr(one, name) != getattr(other, name)]

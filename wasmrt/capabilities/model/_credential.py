@@ -26,7 +26,7 @@ _PLACEHOLDER = re.compile(r"[A-Za-z0-9_]{1,64}\Z")
 _MAX_NAME_LENGTH = 128
 _VISIBLE = re.compile(r"[\x20-\x7e]{0,256}\Z")
 USUAL_PORTS = (DEFAULT_PORTS["https"],)
-"""The ports of a credential without ports, unless the allowlist has a different single port for the hosts."""
+"""The default ports of a credential. If the allowlist has a single other port for the hosts, that port applies."""
 
 
 _AWS_WORD = re.compile(r"[a-z0-9-]{1,64}\Z")

@@ -76,7 +76,7 @@ def _find_host_hint(text: str) -> str | None:
 
 
 def _write_url_members(scheme: str | None, host: str, port: str | None, path: str | None) -> str:
-    """Return the members of an entry for a URL, or for its part from the host on."""
+    """Return JSON members, without braces, of an allowlist entry for a URL. `scheme` is None if the URL has none."""
     try:
         parts = [f'"host": "{host[:2] if host.startswith("*.") else ""}{read_host(host.removeprefix("*."))}"']
     except UnreadableError:

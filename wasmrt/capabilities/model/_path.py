@@ -17,10 +17,10 @@ _PATH = re.compile(r'/[^\x00-\x20\x7f-\U0010ffff?#\\"]*\Z')
 
 
 class PathPattern(NamedTuple):
-    """The paths that a pattern matches: their first segments and their number of segments."""
+    """A pattern for paths: the first segments of a matching path, and how many segments it can have."""
 
     text: str
-    """The pattern as written; a prefix that ends in `/` matches only what is below."""
+    """The pattern as written. A prefix that ends in `/` matches only paths below it."""
     names: tuple[str | None, ...]
     """The first segments of a matched path, decoded. None matches one plain segment."""
     least: int
@@ -88,12 +88,12 @@ class PathPattern(NamedTuple):
 
     @property
     def rank(self) -> tuple[int, int, int]:
-        """A sort key: of two patterns where one is within the other, the narrower one has the larger key."""
+        """A sort key. If one pattern is within another, the inner (narrower) pattern has the larger key."""
         return len(self.names), len(self.names) - self.names.count(None), self.least
 
 
 def _is_within(inner: str | None, outer: str | None) -> bool:
-    """Return whether `outer` matches a segment. For None, which stands for `*`: whether it matches every segment."""
+    """Return whether `outer` covers `inner`. Each is a literal segment, or None for `*`."""
     # SECURITY: `*` matches only what every server reads as one segment, so that the segments after it are compared
     # with the same segments of the path that the server uses.
     return inner == outer or (outer is None and inner is not None and is_plain_segment(inner))
@@ -101,9 +101,9 @@ def _is_within(inner: str | None, outer: str | None) -> bool:
 
 @lru_cache(maxsize=1024)
 def path_pattern(text: str, *, is_exact: bool) -> PathPattern:
-    """Return the pattern of a valid text: of one exact path, or of a prefix.
+    """Parse a valid text as a pattern for one exact path or, if `is_exact` is false, for a prefix.
 
-    `/v1/messages` as a prefix matches itself and everything below it, `/v1/` only what is below.
+    The prefix `/v1/messages` matches this path and every path below it. The prefix `/v1/` matches only paths below it.
     """
     decoded = split_path(text)
     written = text[1:].split("/")

@@ -84,7 +84,7 @@ def _iter_added_for_tools(
 
 
 def _iter_added_effects(was: Capabilities, before: frozenset[Effect], after: frozenset[Effect]) -> Iterator[Change]:
-    """Yield a change for each effect that `after` adds and that the old grant `was` would already have allowed.
+    """Yield a change for each effect in `after` and not in `before` that the old grant `was` already allowed.
 
     The other added effects come from new entries, which are changes themselves.
     """
@@ -147,7 +147,7 @@ def explain_added(
     services: Iterable[Service] | None = None,
     networks: Sequence[Network] = (),
 ) -> tuple[str, ...]:
-    """Return the sentences on permissions of `after` that do not describe `before`, for the user to review an update.
+    """Return the sentences that describe `after` but not `before`, so that the user can review an update.
 
     If a side has sections for tools, each sentence begins with the tools for which it is new. See `explain` for
     `services` and `networks`. The result is empty if `after` is nowhere wider.

@@ -1,4 +1,4 @@
-"""Known services, and the descriptions that they have of allowlist entries and login scopes."""
+"""Known services: find the descriptions of allowlist entries and of login scopes."""
 
 from __future__ import annotations
 

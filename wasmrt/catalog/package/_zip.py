@@ -113,7 +113,7 @@ def _check_kind(name: str, system: int, attributes: int) -> None:
 
 
 def _find_place(data: bytes, entry: _Entry) -> tuple[int, int]:
-    """Return where an entry begins, with its local header, and where its contents end."""
+    """Return the offset at which an entry begins (with its local header), and the offset at which its contents end."""
     try:
         magic, _, flags, method, *_, name_size, extra = _LOCAL.unpack_from(data, entry.at)
     except struct.error:

@@ -28,7 +28,7 @@ _MAX_NAME_CHARS = 255
 _TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")  # RFC 6750 2.1
 _PARAMETER = re.compile(r'([a-zA-Z]{1,32})="([^"\\]{0,2048})"')
 CATALOG = "_catalog"
-"""The name of the list of repositories, in place of the name of one."""
+"""A placeholder for the name of a repository, to request the registry's list of all repositories."""
 _NEXT = re.compile(r'\s*<([^>]{1,2048})>\s*;\s*rel="?next"?')
 _MAX_PAGES = 10
 _NOT_SUPPORTED = (400, 404, 405)  # the answers of registries without the API of referrers
@@ -176,7 +176,9 @@ class Registry:
         return self._get_exactly(f"manifests/{digest}", (("Accept", MANIFEST_TYPE),), size)
 
     def find_index(self, path: str) -> tuple[bytes | None, bool]:
-        """Return the index at a path of the repository, or None if the registry has none, and whether it is cut.
+        """Return the index at a path of the repository, and whether it is incomplete (it has further pages).
+
+        The index is None if the registry does not have it.
 
         Raises:
             SourceError: the index cannot be fetched.

@@ -96,7 +96,7 @@ def _list_manifests(index: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _list_candidates(index: dict[str, Any]) -> list[Descriptor]:
-    """Return the manifests in an index that may be signatures. Some registries list the config's type as their type."""
+    """Return the manifests in an index that may be signatures, also those that are listed with their config's type."""
     found = [
         read_descriptor(each)
         for each in _list_manifests(index)

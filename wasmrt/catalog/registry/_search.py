@@ -66,9 +66,9 @@ def list_tools(source: str, access: Access, download: Download) -> Listing:
 
 
 def with_tag(tool: Listed, access: Access) -> Listed | None:
-    """Return a tool with the tag of its highest version, or None if the registry has no tag of it.
+    """Add the tag of the highest version to a tool's reference. Return None if the registry has no tag for the tool.
 
-    Without a tag that is a version (Semantic Versioning), `latest` or the last tag in the list counts.
+    If no tag is a version (Semantic Versioning), the tag `latest` is used or, without it, the last tag in the list.
 
     Raises:
         SourceError: the registry does not list the tags.
@@ -99,7 +99,7 @@ def _list_registry(host: str, prefix: str, source: str, access: Access) -> Listi
 
 
 def _read_well_known(data: bytes) -> tuple[str, str]:
-    """Return the host and the prefix of names in wkg's file, in today's or the older form."""
+    """Return the registry's host and the prefix of names from wkg's file, in its current or its older format."""
     tree = _read(data, ".json")
     nested = tree.get("oci")
     match (nested, tree):
@@ -141,7 +141,7 @@ def _read_entries(entries: list[object], source: str, problems: list[str]) -> It
 
 
 def _pin(text: str, digest: object) -> str:
-    """Return a reference with the digest of an entry, or as it is if there is none.
+    """Add the digest of an entry to its reference. Without a digest, the reference stays unchanged.
 
     Raises:
         SourceError: the reference or the digest is invalid, or the reference pins another digest.

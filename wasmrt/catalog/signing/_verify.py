@@ -66,7 +66,7 @@ def verify(
 
 
 def check_covers(bundle: bytes, digest: str) -> bytes:
-    """Return a bundle after checking that it names this SHA-256 digest alone. Its signature is not verified.
+    """Check that a bundle names exactly this SHA-256 digest, and return it. Its signature is not verified.
 
     Raises:
         SourceError: the bundle is malformed, or is the signature of other content.

@@ -150,7 +150,7 @@ class GuestOutputError(ToolError):
 
 
 class WorkerCrashedError(ToolError):
-    """The worker process of the guest exited or violated the protocol. `signal` ended it; None for another reason."""
+    """The worker process of the guest exited or violated the protocol. `signal` is the signal that ended it, if any."""
 
     code = "worker-crashed"
     kind = ToolErrorKind.SANDBOX

@@ -61,7 +61,7 @@ class Outcome:
     stopped_by: str
     """The code of the error, or `harmless`."""
     seconds: float
-    """Duration of the call, or of preparing it if that failed."""
+    """The duration of the call or, if preparing the component failed, of the preparation."""
     as_expected: bool
     in_time: bool
 

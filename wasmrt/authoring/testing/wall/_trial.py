@@ -1,4 +1,7 @@
-"""Run all attempts to break out in a separate process, which forks for each, confined or not, and read the results."""
+"""Run all attempts to break out in a separate process, and read the results.
+
+The process forks for each attempt twice: once with confinement, and once without.
+"""
 
 from __future__ import annotations
 

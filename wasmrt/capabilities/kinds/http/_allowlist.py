@@ -108,7 +108,7 @@ class AllowlistValidator:
         return _make_denial(reason, _RULES[reason], subject, self._suggest(url, verb))
 
     def get_networks(self, url: ParsedUrl, method: str) -> Sequence[Network]:
-        """Return the networks that the operator exempts, if the exemption applies to an allowed request.
+        """Return the internal networks to which an allowed request may be sent: those that the operator exempts.
 
         SECURITY: no exemption applies if all entries that cover the request are for public addresses only. A network
         that the operator exempts for one tool must not become reachable for a tool that may request any public host.
@@ -116,7 +116,7 @@ class AllowlistValidator:
         return () if self._is_public_alone(url, method) else self._networks
 
     def with_step(self, refused: Decision, url: ParsedUrl, method: str) -> Decision:
-        """Replace the suggestion of an address denial if it is an exemption that would not apply to the request."""
+        """Replace the suggestion of `refused` if it is an exemption that would not apply to the request."""
         if isinstance(refused.suggestion, Exemption) and self._is_public_alone(url, method):
             return refused._replace(suggestion=_PUBLIC_ALONE)
         return refused

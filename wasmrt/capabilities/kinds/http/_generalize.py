@@ -18,9 +18,9 @@ class Proposal(NamedTuple):
 def generalize(entries: Iterable[EndpointPattern]) -> list[Proposal]:
     """Return an entry for each group of similar entries; an entry without similar ones is returned unchanged.
 
-    Entries are similar if they are equal except for their paths, and the paths have the same length and first segment
-    and differ in one segment, or agree in a segment after the first difference: `/repos/a/b/issues/1` and
-    `/repos/c/d/issues/2`, but not `/v1/users/1` and `/v1/teams/2`.
+    Similar entries differ only in their paths. The paths have the same number of segments and the same first segment.
+    In addition, either exactly one segment differs, or some segment after the first difference is equal.
+    `/repos/a/b/issues/1` and `/repos/c/d/issues/2` are similar; `/v1/users/1` and `/v1/teams/2` are not.
     """
     found: list[Proposal] = []
     for entry in dict.fromkeys(entries):
@@ -33,7 +33,7 @@ def generalize(entries: Iterable[EndpointPattern]) -> list[Proposal]:
 
 
 def _merge(one: Proposal, other: Proposal) -> tuple[Proposal, Proposal] | None:
-    """Return `one` and the proposal for the entries of both, or None if they are not similar."""
+    """Return `one`, and a proposal for the entries of `one` and `other`. Return None if they are not similar."""
     a, b = one.entry, other.entry
     if a.with_path("/") != b.with_path("/") or (a.path is None) != (b.path is None):
         return None

@@ -79,7 +79,7 @@ def have_common_path(mapping: CredentialMapping, entry: EndpointPattern) -> bool
 
 
 def shared_paths(mapping: CredentialMapping, entry: EndpointPattern) -> list[PathPattern]:
-    """Return patterns for the paths of the entry to which the secret may be sent."""
+    """Return patterns for the paths that both the entry and the credential cover."""
     paths = (path.intersect(entry.path_pattern) for path in mapping.paths)
     return list(dict.fromkeys(path for path in paths if path is not None))
 
@@ -99,7 +99,7 @@ def _allows_plain_http_with(mapping: CredentialMapping, entry: EndpointPattern) 
 
 
 def _covers(mapping: CredentialMapping, entry: EndpointPattern) -> list[EndpointPattern]:
-    """Return an entry for each combination of a host and a path of the credential, otherwise like `entry`."""
+    """Return copies of `entry`, one for each combination of a host and a path of the credential."""
     paths = mapping.path_patterns or (None,)
     return [
         replace(entry, host_pattern=host, path=None, path_prefix=path)

@@ -21,8 +21,9 @@ from wasmrt.core.errors import ConfigurationError
 def remove_requests(entry: EndpointPattern, gone: EndpointPattern) -> Iterator[EndpointPattern]:
     """Yield entries for exactly the requests of `entry` that are not in `gone`.
 
-    `gone` means all schemes, ports and address ranges of its host, unless it has a port or only http.
-    Every public host means only entries for public addresses.
+    By default, `gone` covers all schemes, ports and address ranges of its host. If it has ports, only these are
+    removed. If its only scheme is http, only http requests are removed. If it is for every public host, only entries
+    for public addresses are affected.
 
     Raises:
         ConfigurationError: no entries can express the rest; the hint has the nearest part that can be removed.
