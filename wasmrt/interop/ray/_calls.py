@@ -17,7 +17,7 @@ from wasmrt.runtime.call import BatchResult
 START_SECONDS = 120.0
 """Time limit for an actor to start, or to start again on another node, and to prepare the tools."""
 _GROUP = 16
-"""The number of calls in one message to an actor, if they can be repeated: a message costs as much as several calls."""
+"""Number of calls in one message, if calls can be repeated. A message takes as much time as several calls."""
 _ATTEMPTS = 3
 
 
