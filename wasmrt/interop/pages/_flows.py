@@ -36,8 +36,7 @@ def flows_page(frame: Frame, found: FlowMap | None) -> Response:
 
 
 def _leaving(found: FlowMap) -> Html:
-    """Return a section that lists the private texts that can be sent out, and the untrusted texts that can cause this.
-    """
+    """List the private texts that can be sent out, and the untrusted texts that can cause this."""
     return tag(
         "section",
         tag("h2", "What can leave"),
