@@ -143,7 +143,7 @@ class RunningBatch:
         return [_make_result(*each) for each in zip(group.places, outcomes, strict=True)]
 
     def _lose(self, reference: Any, *, hung: bool) -> list[BatchResult]:
-        """Start an actor again that did not answer, and its group as well if its calls can be repeated."""
+        """Restart an actor that died or did not answer. Queue its group again if the calls can be repeated."""
         group, slot = self._flying.pop(reference)
         slot.running -= 1
         if slot.restart is None:
