@@ -23,7 +23,10 @@ class WebBounds:
     connections: int = 256
     """Concurrent connections. One more ends the oldest without an admitted request, or else receives 503."""
     connections_per_client: int = 192
-    """Per IPv4 address, or per /64 of IPv6 (RFC 4291, 2.5.4). All programs on this machine count as one client."""
+    """Concurrent connections of one IPv4 address, or of one /64 of IPv6 (RFC 4291, 2.5.4).
+
+    All programs on this machine count as one client.
+    """
     head_bytes: int = 32 * KIB
     """Size of the request line and the headers; larger requests receive 431."""
     headers: int = 100
