@@ -21,7 +21,10 @@ class WebBounds:
     """
 
     connections: int = 256
-    """Concurrent connections. One more ends the oldest without an admitted request, or else receives 503."""
+    """Concurrent connections of all clients.
+
+    One more connection ends the oldest one that has no admitted request. If there is none, the new one receives 503.
+    """
     connections_per_client: int = 192
     """Concurrent connections of one IPv4 address, or of one /64 of IPv6 (RFC 4291, 2.5.4).
 
