@@ -15,7 +15,7 @@ _DIGEST = "result: sha1:"
 def preview_context(context: ToolContext) -> ToolContext:
     """Derive, from the context of a call, the context in which a component previews that call.
 
-    SECURITY: nobody has approved the call yet, so the preview can only read.
+    SECURITY: nobody has approved the call yet, so it can only read.
     """
     effects = READING if context.effects is None else READING & context.effects
     receipt = context.receipt._replace(effects=tuple(sorted(effects.intersection(context.receipt.effects))))
