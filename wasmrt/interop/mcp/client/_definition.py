@@ -164,7 +164,8 @@ def assigned_traits(server: McpServerConfig, tool: Definition, declared: Declara
     """Return the traits of a tool, derived from the trust in its server.
 
     For a server that is not local, a tool has all possible effects. For a local server, the effects come from the
-    declaration in a data file, or without one from the tool's annotations: a read-only tool cannot change anything.
+    declaration in a data file. If there is none, they come from the tool's annotations: a read-only tool has no effects
+    that change anything.
     """
     possible = possible_effects(server)
     if server.trust is not Trust.LOCAL:
