@@ -108,7 +108,7 @@ def show_card(frame: Frame, shown: Card) -> Html:
 def show_full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
     """Return a request for its own page, with `content`. If `sticky`, both buttons stay in view, else only Deny.
 
-    SECURITY: if a request is too long for the list, Allow comes after its text, so that users scroll past the text.
+    SECURITY: a request that is too long for the list is allowed behind its text, so that the text is passed first.
     """
     warnings = [_show_caution(each, whole=True)[0] for each in shown.cautions]
     acts = tag("div", *answer_buttons(shown), class_="acts")
