@@ -154,7 +154,7 @@ class WebServer:
     def _has_room(self, client: str) -> bool:
         """Return whether there is room for another connection of a client. If there is none, try to end an old one.
 
-        SECURITY: connections without an admitted request cost a client nothing, so the oldest of them is ended.
+        SECURITY: connections without an admitted request cost a client nothing, so the oldest of them makes room.
         """
         is_over = self._clients[client] >= self._bounds.connections_per_client
         if not is_over and len(self._running) < self._bounds.connections:
