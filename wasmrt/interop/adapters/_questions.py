@@ -85,7 +85,7 @@ class QuestionsShown:
         self._ended: dict[tuple[str, ...], ToolAnswer] = {}
 
     def add(self, question: Question) -> None:
-        """Remember a question that was shown. If there are too many, the oldest is dropped and shown again."""
+        """Remember a question that was shown. If there are too many, forget the oldest one; it is then shown again."""
         with self._lock:
             now = _get_now_ms()
             self._shown = {key: each for key, each in self._shown.items() if each.expires_ms > now}
@@ -112,7 +112,7 @@ class QuestionsShown:
             return bool(question.version) and question.version in self._answered
 
     def pass_on(self, token: str, response: Mapping[str, Any]) -> None:
-        """Store an answer that arrived with another call than the question; `token` names the call of the question."""
+        """Store an answer that arrived with a different call than the one that `token`, of its question, identifies."""
         with self._lock:
             _put(self._passed_on, token, response)
 
@@ -147,14 +147,14 @@ def _put(entries: dict[Any, Any], key: Any, value: Any) -> None:
 
 
 class FrameworkApprover:
-    """An approver with the answer of a framework's user.
+    """An approver that gives the answer of a framework's user to one shown question.
 
     SECURITY: it receives the request of the current call. If that differs from the shown request, because the tool, its
     grant or the policy has changed since then, the call is denied.
     """
 
     for_one_call = True
-    """The question did not show inner calls of a program, so the registry's approver decides about those."""
+    """The answer is not used for inner calls of a program: the question did not show them."""
 
     def __init__(self, fits: Callable[[Question], bool], answer: ApprovalAnswer, call_id: str) -> None:
         self._fits = fits

@@ -18,7 +18,7 @@ _MAX_BYTES = 512
 _FLAGS = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 _TRIES = 20
 _PAUSE_SECONDS = 0.01
-"""Readers lock the file for one system call."""
+"""Pause before the next attempt to lock the file. It can be short, because readers hold a lock only briefly."""
 
 
 @contextmanager

@@ -106,7 +106,7 @@ def show_card(frame: Frame, shown: Card) -> Html:
 
 
 def show_full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> Html:
-    """Return a request for its own page, with `content`. The buttons stay in view; unless `sticky`, only Deny does.
+    """Return a request for its own page, with `content`. If `sticky`, both buttons stay in view, else only Deny.
 
     SECURITY: a request that is too long for the list is allowed behind its text, so that the text is passed first.
     """
@@ -127,9 +127,9 @@ def show_full_card(frame: Frame, shown: Card, *content: Part, sticky: bool) -> H
 
 
 def answer_buttons(shown: Card, *, off: str | None = None) -> tuple[Html, Html]:
-    """Return the two buttons of a card. Deny is the first; it is the filled one if others may steer the call.
+    """Return the two buttons of a card. Deny is the first, and is emphasized if others may steer the call.
 
-    `off` is the ID of the reason if the request cannot be allowed here.
+    If the request cannot be allowed here, `off` is the ID of the element that shows the reason.
     """
     value, text = shown.allow
     deny = tag(

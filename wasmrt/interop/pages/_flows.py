@@ -36,7 +36,7 @@ def flows_page(frame: Frame, found: FlowMap | None) -> Response:
 
 
 def _leaving(found: FlowMap) -> Html:
-    """Return the private text that can be sent, and the untrusted text that can cause it, with their readers."""
+    """List the private texts that can be sent out, and the untrusted texts that can cause this."""
     return tag(
         "section",
         tag("h2", "What can leave"),

@@ -120,7 +120,7 @@ class Frame(NamedTuple):
 
     @property
     def root(self) -> str:
-        """The path prefix of links within the session."""
+        """The path prefix of all links on the page: the path of the browser's session, or `base` without a session."""
         return self.base if self.session is None else self.session.path
 
     def page(

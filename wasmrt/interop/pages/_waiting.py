@@ -1,4 +1,4 @@
-"""The pages of approvals: of pending requests, of one request, and of remembered answers and ended requests."""
+"""The approval pages: pending requests, a single request, and remembered answers together with ended requests."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SCOPES = {"once": "for this call", "session": "for similar calls of its session
 def waiting_page(frame: Frame, store: ApprovalStore, access: AccessStore, done: str | None) -> Response:
     """Return the page of the pending requests; `done` is the ID of a request that was just answered here.
 
-    The requests that expire first are the first.
+    Requests are shown in the order in which they expire.
     """
     waiting = sorted(store.pending(), key=lambda each: each.expires_ms)
     asking = sorted(access.pending(), key=lambda each: each.expires_ms)

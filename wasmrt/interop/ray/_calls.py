@@ -17,7 +17,7 @@ from wasmrt.runtime.call import BatchResult
 START_SECONDS = 120.0
 """Time limit for an actor to start, or to start again on another node, and to prepare the tools."""
 _GROUP = 16
-"""The number of calls in one message to an actor, if they can be repeated: a message costs as much as several calls."""
+"""Number of calls in one message, if calls can be repeated. A message takes as much time as several calls."""
 _ATTEMPTS = 3
 
 
@@ -143,7 +143,7 @@ class RunningBatch:
         return [_make_result(*each) for each in zip(group.places, outcomes, strict=True)]
 
     def _lose(self, reference: Any, *, hung: bool) -> list[BatchResult]:
-        """Start an actor again that did not answer, and its group as well if its calls can be repeated."""
+        """Restart an actor that died or did not answer. Queue its group again if the calls can be repeated."""
         group, slot = self._flying.pop(reference)
         slot.running -= 1
         if slot.restart is None:

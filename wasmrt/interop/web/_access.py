@@ -23,7 +23,7 @@ class Origins:
     """The origins of one server (RFC 6454), in lower case and without default ports: `http://127.0.0.1:8931`."""
 
     all: tuple[str, ...]
-    """The first is shown to users."""
+    """All origins; users see the first one."""
 
     @classmethod
     def of(cls, host: str, port: int, more: Iterable[str] = ()) -> Origins:
@@ -105,13 +105,13 @@ class TokenDigest:
         return cls(hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest())
 
     def matches(self, token: str | None) -> bool:
-        """Compare with a token's digest in constant time."""
+        """Return whether this is the digest of the token. The comparison takes constant time."""
         if token is None or len(token) > _MAX_TOKEN_CHARS:
             return False
         return self.equals(TokenDigest.of(token))
 
     def equals(self, other: TokenDigest) -> bool:
-        """Compare with another digest in constant time."""
+        """Return whether the digests are equal. The comparison takes constant time."""
         return hmac.compare_digest(other.hex, self.hex)
 
 

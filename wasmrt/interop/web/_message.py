@@ -21,22 +21,28 @@ class WebBounds:
     """
 
     connections: int = 256
-    """Concurrent connections. One more ends the oldest without an admitted request, or else receives 503."""
+    """Concurrent connections of all clients.
+
+    One more connection ends the oldest one that has no admitted request. If there is none, the new one receives 503.
+    """
     connections_per_client: int = 192
-    """Per IPv4 address, or per /64 of IPv6 (RFC 4291, 2.5.4). All programs on this machine count as one client."""
+    """Concurrent connections of one IPv4 address, or of one /64 of IPv6 (RFC 4291, 2.5.4).
+
+    All programs on this machine count as one client.
+    """
     head_bytes: int = 32 * KIB
-    """Request line and headers; larger requests receive 431."""
+    """Size of the request line and the headers; larger requests receive 431."""
     headers: int = 100
     body_bytes: int = MIB
-    """Declared or chunked body; larger requests receive 413."""
+    """Size of a body, declared or chunked; larger requests receive 413."""
     idle_seconds: float = 60.0
-    """Before a connection's first request, and between requests."""
+    """Time to wait for a connection's first request, and for each further request."""
     head_seconds: float = 10.0
-    """From the first byte of the head to the last; slower requests receive 408."""
+    """Time from the first to the last byte of a request's head; slower requests receive 408."""
     body_seconds: float = 60.0
-    """From the end of the head to the end of the body."""
+    """Time from the end of a request's head to the end of its body."""
     write_seconds: float = 30.0
-    """For a client to read 64 KiB of a response."""
+    """Time in which a client must read 64 KiB of a response."""
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -89,7 +89,7 @@ class ClientReader(asyncio.StreamReader):
 
 
 END_OF_HEAD = re.compile(rb"\n\r?\n")
-"""The end of a head, also with wrong line endings, so that such a head is refused instead of waited for."""
+"""The end of a head. Wrong line endings match too: otherwise the server would wait for the end, and not refuse."""
 _BAD_LINE_END = re.compile(rb"(?<!\r)\n|\r(?!\n)")
 _FOLD = re.compile(rb"\n[ \t]")
 _LENGTH = re.compile(rb"(?im)^content-length:([^\r]*)")

@@ -152,7 +152,7 @@ class WebServer:
         task.add_done_callback(lambda task: self._on_end(task, client))
 
     def _has_room(self, client: str) -> bool:
-        """Return whether one more connection of a client is within the limits, if needed after ending another one.
+        """Return whether there is room for another connection of a client. If there is none, try to end an old one.
 
         SECURITY: connections without an admitted request cost a client nothing, so the oldest of them makes room.
         """

@@ -40,7 +40,7 @@ class Keys(NamedTuple):
     """An identifier of the installation's key that reveals nothing about the key."""
 
     def derive_chain_keys(self, number: int) -> Keys:
-        """Return the keys of a chain. Chains have different keys, so that one chain cannot replace another."""
+        """Return the keys of a chain. Every chain has different keys, so that no chain can replace another."""
         if number == 0:
             return self
         chain, head = (blake3(key=keyed_hash(key, b"chain %d" % number)) for key in (self.chain, self.head))

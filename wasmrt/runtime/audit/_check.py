@@ -29,7 +29,7 @@ _WHY = {
     "segment-missing": "the segment before {0} was missing when segment {0} was started",
     "foreign-lines": "there were invalid lines after the receipts when segment {0} was started",
 }
-"""Reasons to start a segment after which receipts may be missing before it."""
+"""For each reason to start a segment which means that receipts before the segment may be missing: its text."""
 
 
 class BreakKind(StrEnum):

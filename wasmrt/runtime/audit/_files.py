@@ -32,7 +32,7 @@ CHAINS = "chains"
 _CHAIN = re.compile(r"[0-9]{4}")
 _NAME = re.compile(r"receipts-([0-9]{6,12})\.jsonl")
 _HEAD_READS = 20
-"""Attempts to read a head while its writer overwrites it."""
+"""Maximum number of attempts to read a head, because its writer may be overwriting it."""
 
 
 @contextmanager

@@ -152,7 +152,7 @@ class Recorder:
         self._written = itertools.count()
 
     def start(self, call: RecordedCall, clock: Clock) -> RecordingTape:
-        """Return a tape that records one call. The tape uses `clock` if that is logical, else a new logical clock."""
+        """Return a tape that records one call. If `clock` is not a logical clock, the tape uses a new one."""
         return RecordingTape(self, call, clock if isinstance(clock, LogicalClock) else new_clock())
 
     def write(self, call_id: str, data: bytes) -> str:

@@ -168,7 +168,7 @@ class ReceiptWriter:
     # -- the chain -------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Check that no one else changed the files, and record the heads of the other chains if that is due."""
+        """Repair the chain if its files were changed or removed. Record the heads of other chains if that is due."""
         if self._head == _CLOSED or not os.fstat(self._head).st_nlink:
             self._take_chain()
         if (
@@ -223,7 +223,7 @@ class ReceiptWriter:
         self._linked = {chain: head.hash for chain, head in heads.items()}
 
     def _resume(self) -> None:
-        """Find the end of the chain. If the last write was interrupted or a file is wrong, repair the chain first."""
+        """Find the end of the chain and repair an interrupted write. If files are damaged, start a new segment."""
         raw = os.pread(self._head, HEAD_BYTES, 0)
         at, reason, torn = find_tail(self._chain_folder, self._keys, raw)
         if at.number < self._at.number or (self._lost and not reason and at.hash != self._at.hash):

@@ -49,7 +49,9 @@ class Filter(NamedTuple):
     since_ms: int | None = None
     """Unix milliseconds: the earliest time at which a call ended."""
     text: str | None = None
-    """A part of a tool, user, trace, call ID or outcome, or of the subject of a decision, such as a host; in any case.
+    """Text that must occur in a tool, user, trace, call ID or outcome, or in the subject of a decision, such as a host.
+
+    Upper and lower case are not distinguished.
     """
 
     def matches(self, record: Record) -> bool:

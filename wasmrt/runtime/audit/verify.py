@@ -161,7 +161,7 @@ class _FolderCheck:
         )
 
     def _find_missing_chain(self) -> Break | None:
-        """Return a break if an expected chain is missing, or a chain with a smaller number than another one."""
+        """Return a break if an expected chain is missing, or if there is a gap in the numbers of the chains."""
         missing = {*self._expected, *range(max(self._checks))} - {*self._checks}
         return self._describe_missing(min(missing), "") if missing else None
 

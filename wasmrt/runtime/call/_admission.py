@@ -21,11 +21,11 @@ WAITING_FACTOR = 256
 
 
 class Caller(Protocol):
-    """A call, or the request for one. Its lifetime identifies it."""
+    """A call, or a request for a call. `Admission` distinguishes callers by their lifetimes."""
 
     @property
     def user(self) -> str:
-        """The user whose permits it takes."""
+        """The user whose permits the call takes."""
 
     @property
     def lifetime(self) -> Lifetime:
@@ -33,7 +33,7 @@ class Caller(Protocol):
 
     @property
     def is_shared(self) -> bool:
-        """True if the call shares a worker with others; otherwise it needs a worker for itself."""
+        """True if the call shares a worker with other calls; False if the call needs a separate worker."""
 
 
 class QueuedCall(NamedTuple):
@@ -47,9 +47,9 @@ class QueuedCall(NamedTuple):
 class Admission:
     """Permits for concurrent calls.
 
-    A user holds at most `per_user` permits, so that guests that only sleep cannot lock out other users; all users
-    together hold at most `total`, by default four times as many. Waiting users are served in turn, and each user's
-    calls in order. The number of waiting calls is limited, too.
+    A user holds at most `per_user` permits, so that guests that only sleep cannot lock out other users. All users
+    together hold at most `total` permits, by default four times `per_user`. Waiting users are served in turn, and each
+    user's calls in order. The number of waiting calls is also limited.
     """
 
     def __init__(self, per_user: int, total: int | None = None, threads: int | None = None) -> None:
@@ -237,7 +237,7 @@ class Admission:
             waiter.wake()
 
     def _end(self, waiter: _Waiter) -> None:
-        """Remove a call from its queue and wake it, unless it has a permit."""
+        """If a call has no permit yet, remove the call from its queue and wake its waiter."""
         with self._lock:
             queue = self._queues.get(waiter.call.user)
             if waiter.admitted or queue is None or waiter not in queue:

@@ -341,7 +341,7 @@ def start_lifetime(limits: ResourceLimits, context: ToolContext, parent: Call | 
 
 
 def effective_effects(context: ToolContext, parent: Call | None) -> frozenset[Effect] | None:
-    """Return the effects allowed for a call, the intersection of its own and its caller's; None for no limit."""
+    """Return the effects that both the context and the calling call allow; None if neither limits effects."""
     own = context.effects
     if parent is None or parent.effects is None:
         return own

@@ -134,7 +134,7 @@ class CallTarget:
 
     @property
     def choice(self) -> str:
-        """The hint for a call that does not choose a tool of a component with several tools."""
+        """The hint for a call that names no tool, although the component has several tools."""
         return f"choose a tool (on the command line with --tool NAME): {', '.join(self.specs) or 'none'}"
 
     def get_name_in_grants(self, tool: str) -> str:

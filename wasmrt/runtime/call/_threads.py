@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CallThreads:
-    """A thread for each permit, up to the number of workers that the machine can hold, started when needed."""
+    """Threads, each started when needed: one for each permit, up to the number of workers that the machine can hold."""
 
     def __init__(self, admission: Admission) -> None:
         self._admission = admission

@@ -13,7 +13,7 @@ _DIGEST = "result: sha1:"
 
 
 def preview_context(context: ToolContext) -> ToolContext:
-    """Return the context in which a component previews the call of a context.
+    """Derive, from the context of a call, the context in which a component previews that call.
 
     SECURITY: nobody has approved the call yet, so it can only read.
     """
@@ -23,7 +23,7 @@ def preview_context(context: ToolContext) -> ToolContext:
 
 
 def preview_text(result: Any) -> str:
-    """Return the diff of a preview, and the digest of the result, for the approver."""
+    """Return the text that an approver sees: the diff of a preview, and the digest of the result."""
     return f"{result['preview']}\n{_DIGEST}{result['sha1']}"
 
 

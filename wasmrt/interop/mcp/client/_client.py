@@ -118,7 +118,7 @@ class McpClient:
             self._parts.loop.close()
 
     def decisions(self, user: str) -> tuple[Decision, ...]:
-        """Return the decisions since the last call about connections of the program of `user`, denials first."""
+        """Return the decisions about connections of the program of `user` since this was last called, denials first."""
         program = self._programs.get(user)
         return () if program is None else program.decisions()
 

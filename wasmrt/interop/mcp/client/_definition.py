@@ -80,7 +80,7 @@ def read_definition(name: Any, title: Any, description: Any, schemas: tuple[Any,
 
 
 def wrapped_output(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a schema for `{"value": result}`: the validator accepts only objects."""
+    """Return the schema of `{"value": result}` for a result schema, because the validator accepts only objects."""
     inner = {key: value for key, value in schema.items() if key not in ("$defs", "definitions", "$schema", "$id")}
     kept = {key: schema[key] for key in ("$defs", "definitions", "$schema") if key in schema}
     return {**kept, "type": "object", "properties": {"value": inner}, "required": ["value"]}
@@ -134,11 +134,11 @@ def possible_effects(server: McpServerConfig) -> frozenset[Effect]:
 
 
 _OWN_DATA = {Effect.WRITE_FILESYSTEM, Effect.DELETE_FILESYSTEM, Effect.READ_MEMORY, Effect.WRITE_MEMORY}
-"""Effects on a server's own files, which it has without grants."""
+"""Effects on a server's own files and memory. A server needs no grant for these effects."""
 
 
 def find_flow_declaration(server: McpServerConfig, tool: Definition) -> Declaration | None:
-    """Return what a data file declares about a tool. Only for local servers, it decides about effects and results."""
+    """Return what a data file declares about a tool; for servers that are not local, without effects and results."""
     found = find_declaration(_list_publishers(server), tool.name, tool.input_schema)
     if found is None or server.trust is Trust.LOCAL:
         return found
@@ -163,8 +163,9 @@ def _list_publishers(server: McpServerConfig) -> list[str]:
 def assigned_traits(server: McpServerConfig, tool: Definition, declared: Declaration | None = None) -> Traits:
     """Return the traits of a tool, derived from the trust in its server.
 
-    For local servers, the declaration in a data file counts, or else the tool's annotations: a read-only tool has no
-    effects that change anything.
+    For a server that is not local, a tool has all possible effects. For a local server, the effects come from the
+    declaration in a data file. If there is none, they come from the tool's annotations: a read-only tool has no effects
+    that change anything.
     """
     possible = possible_effects(server)
     if server.trust is not Trust.LOCAL:

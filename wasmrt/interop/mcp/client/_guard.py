@@ -35,7 +35,7 @@ from wasmrt.core.limits import (
 from wasmrt.core.strict_json import JsonError, check_nesting, check_size, check_text, read_json, write_json
 
 _MAX_FORGOTTEN = 1024
-"""IDs of answered requests to remember; a second answer to one of these is ignored."""
+"""Maximum number of IDs of answered requests to remember. A second answer to a remembered request is ignored."""
 _MAX_LATE = 64
 _MAX_QUOTES = 200_000
 """Quotation marks in one message; a list of a million short strings takes seconds to read and to check."""

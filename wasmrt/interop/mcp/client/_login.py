@@ -44,7 +44,7 @@ class KeptLogin:
         self._prefix = f"mcp_{server.name}_"
 
     def get(self, part: str) -> str:
-        """Return a part, or an empty string if it is not stored, or belongs to another address."""
+        """Return a stored part; an empty string if the part is not stored, or the login belongs to another address."""
         if part in _PARTS and not self.more:
             return ""
         return self._read(part)
@@ -69,7 +69,7 @@ class KeptLogin:
         return value if isinstance(value, dict) and value.get("server") == self._url else {}
 
     def set_more(self, **values: Any) -> None:
-        """Update some of the other data."""
+        """Update some of the data in `more`, and store the server's address with the data."""
         self.set("login", write_json({**self.more, "server": self._url, **values}))
 
     def forget(self) -> None:

@@ -33,10 +33,10 @@ class Program:
     network: bool
 
     def command(self, env: Mapping[str, str], outlet: EgressProxySession | None = None) -> Command:
-        """Return the command that runs the program confined, with these variables and this proxy.
+        """Return the command that runs the confined program with the variables `env` and the proxy `outlet`.
 
         Raises:
-            ConfineError: this system cannot confine it.
+            ConfineError: this system cannot confine the program.
         """
         own = {"HOME": self.home, "TMPDIR": self.home}
         return confined_command(

@@ -106,7 +106,7 @@ class StdioServer:
             await asyncio.to_thread(self._outlet.close)
 
     def decisions(self) -> tuple[Decision, ...]:
-        """Return the decisions since the last call about connections of the program."""
+        """Return the decisions about connections of the program since this method was last called."""
         return () if self._outlet is None else self._outlet.decisions()
 
     async def _receive(self, stdout: asyncio.StreamReader, inbound: Any) -> None:

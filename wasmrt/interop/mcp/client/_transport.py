@@ -35,9 +35,10 @@ _LOOPBACK_NETWORKS = ("127.0.0.0/8", "::1/128")
 _STREAM_SECONDS = 3600.0
 """Seconds for one stream; each call also has its own deadline."""
 _MARK_COSTS = {b"[": 900, b"{": 500, b":": 400, b'"': 150, b",": 100, b"": 4}
-"""Nanoseconds for which the parser of the SDK stops other threads, for each of these characters and for each byte.
+"""Costs of each of these characters, and of each byte (the empty key), in a message.
 
-Names, strings and bytes cost more than their time, since they take memory.
+A cost is the nanoseconds for which the SDK's parser stops other threads. Names, strings and bytes also take memory, so
+their costs are higher than their time.
 """
 _LONG_NUMBER = re.compile(rb"\d{15}")
 _LONG_NUMBER_COST, _NOT_ASCII_COST = 400, 10
@@ -48,9 +49,9 @@ _MAX_DIGIT_RUNS = 500
 """Runs of 400 digits in one message; the time to read and write an integer grows with the square of its length."""
 _WIDE = re.compile(rb"[\xf0-\xf4]|\\u[dD][89abAB]")
 _MAX_WIDE_BYTES = 1_500_000
-"""Of a message with a character beyond U+FFFF: Python then stores four bytes for each character of a string."""
+"""Size limit of a message with a character beyond U+FFFF: Python stores its strings with four bytes per character."""
 _FRAMING_BYTES = 64 * 1024
-"""Of an event, such as the names of its fields."""
+"""Bytes of an event that are not its message, such as the names of the event's fields."""
 _RATE = RateLimitConfig(requests_per_minute=600, requests_per_hour=20_000)
 
 

@@ -15,7 +15,7 @@ class Registry(StrEnum):
 
     @property
     def label(self) -> str:
-        """The registry's own spelling of its name."""
+        """The name of the registry, as the registry itself spells the name."""
         return "npm" if self is Registry.NPM else "PyPI"
 
 

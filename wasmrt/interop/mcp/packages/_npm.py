@@ -58,7 +58,7 @@ def install_npm(request: PackageRequest, steps: PackageSteps) -> tuple[tuple[str
 
 
 def _find_node_problem(manifest: dict[str, Any], node: Path) -> str | None:
-    """Return that a package requires a newer Node.js than this one, or None."""
+    """Return a note if the package requires a newer Node.js than the installed one, else None."""
     engines = manifest.get("engines")
     lowest = _LOWEST_NODE.match(str(engines.get("node", "")) if isinstance(engines, dict) else "")
     found = subprocess.run([node, "--version"], capture_output=True, text=True, timeout=10, check=False).stdout.strip()  # noqa: S603

@@ -52,7 +52,7 @@ PATH = ENDPOINT_PATH
 HEALTH_PATH = "/healthz"
 READY_PATH = "/readyz"
 MAX_REQUESTS = 256
-"""Unanswered requests of one user, subscriptions included."""
+"""Maximum number of unanswered requests of one user, including subscriptions."""
 _STATUS = {
     PARSE_ERROR: 400, INVALID_REQUEST: 400, INVALID_PARAMS: 400, METHOD_NOT_FOUND: 404,
     HEADER_MISMATCH: 400, MISSING_CAPABILITY: 400, UNSUPPORTED_VERSION: 400,
@@ -61,7 +61,7 @@ _OF_STATUS = {
     403: Refusal.OTHER_ORIGIN, 408: Refusal.TOO_SLOW, 413: Refusal.TOO_LARGE, 421: Refusal.OTHER_HOST,
     431: Refusal.TOO_LARGE, 503: Refusal.TOO_MANY_CONNECTIONS,
 }  # fmt: skip
-"""Statuses with which the web server itself refuses requests; other statuses mean a malformed request."""
+"""Refusals by the status with which the web server itself refuses a request; any other status: malformed request."""
 _JSON = (("content-type", "application/json"),)
 _STREAM = (("content-type", "text/event-stream"), ("x-accel-buffering", "no"))
 

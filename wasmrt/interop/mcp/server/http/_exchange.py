@@ -27,7 +27,7 @@ from wasmrt.interop.mcp.server.protocol import (
 
 IDLE_SECONDS = 30 * 60.0
 MAX_SESSIONS = 256
-"""Sessions of one user, one for each client of the older revisions; the longest idle one is removed first."""
+"""Maximum number of one user's sessions; each client of the older revisions has one. The longest idle goes first."""
 
 
 @dataclass(slots=True)
@@ -79,7 +79,7 @@ class Sessions:
 
 KEEP_ALIVE_SECONDS = 15.0
 MAX_UNSENT = 1024
-"""Unread messages of one stream; a client that leaves more unread is disconnected."""
+"""Maximum number of unread messages of one stream. A client that leaves more messages unread is disconnected."""
 _numbers = itertools.count(1)
 
 

@@ -166,7 +166,7 @@ def _describe_client(info: Any) -> str:
 
 
 MAX_REPORTS = 1000
-"""Progress messages of one call; further ones are dropped."""
+"""Maximum number of progress messages of one call; further messages are dropped."""
 _MAX_MESSAGE_CHARS = 500
 
 

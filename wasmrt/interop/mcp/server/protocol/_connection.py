@@ -77,7 +77,7 @@ class BatchAnswer:
 
 
 MAX_TAKEN_BACK = 64
-"""Withdrawn forms to remember, since their responses may still arrive."""
+"""Maximum number of withdrawn forms to remember, because their responses may still arrive."""
 
 
 class Questions:
@@ -120,7 +120,7 @@ class Questions:
 
 
 MAX_IN_FLIGHT = 256
-"""Pending requests of one connection."""
+"""Maximum number of pending requests of one connection."""
 
 Send = Callable[[Answer], None]
 Report = Callable[[str], None]

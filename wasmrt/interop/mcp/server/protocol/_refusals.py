@@ -76,7 +76,7 @@ class RefusedMessages(NamedTuple):
     number: int
     first_ms: int
     last_ms: int
-    """Unix milliseconds, both."""
+    """Unix milliseconds, as `first_ms`."""
 
 
 @dataclass(slots=True)

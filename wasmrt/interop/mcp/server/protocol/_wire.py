@@ -10,7 +10,7 @@ from wasmrt.core.strict_json import JsonError, JsonFault, check_text, read_json,
 MAX_MESSAGE_BYTES = 4 * MIB
 MAX_ID_CHARS = 256
 MAX_BATCH = 64
-"""Messages in one batch."""
+"""Maximum number of messages in one batch."""
 BATCH_VERSION = "2025-03-26"
 _MAX_SAFE_INTEGER = 2**53 - 1
 """The largest integer ID, since many JSON readers store numbers as doubles."""

@@ -28,7 +28,7 @@ FORM_SECONDS = 50.0
 QUEUE_SECONDS = 10.0
 """Seconds to wait for an answer in the store if a call is repeated while its request is pending."""
 MAX_FORMS = 5
-"""Questions to a client about one request."""
+"""Maximum number of questions to a client about one request."""
 FORM_KEY = "approval"
 _STATE_SECONDS = 600.0
 _ON_PAGE = "page-"

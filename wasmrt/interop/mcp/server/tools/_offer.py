@@ -15,7 +15,7 @@ from wasmrt.interop.mcp.server.protocol import INVALID_PARAMS, Caller, RpcError
 from wasmrt.sandbox.schema import Validator
 
 MAX_NAME_CHARS = 40
-"""Characters of a tool's name: clients add a prefix, and model providers allow 64 in total."""
+"""Maximum characters of a tool's name. Clients add a prefix, and model providers allow 64 characters in total."""
 PAGE_SIZE = 200
 MAX_PAGE_BYTES = 1024 * 1024
 _CURSOR = re.compile(r"after:([a-zA-Z0-9_-]{1,64})")

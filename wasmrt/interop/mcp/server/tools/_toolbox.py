@@ -38,7 +38,7 @@ from wasmrt.interop.mcp.server.tools._state import Sealer, State
 from wasmrt.runtime.audit import EMPTY_RECEIPT
 
 MAX_RUNNING = 32
-"""Concurrent calls of one user; further calls wait."""
+"""Maximum number of concurrent calls of one user; further calls wait."""
 REFUSED = "refused-message"
 """The tool name in receipts of refused messages."""
 _MAX_NAME_CHARS = 128
@@ -51,7 +51,7 @@ _AS_THE_PROTOCOL = "no setting allows it: the client must follow the protocol"
 
 
 class ServedTools:
-    """Offers the tools of a view; every call passes the view's pipeline.
+    """Offers the tools of a view; every call goes through the view's pipeline.
 
     Args:
         view: The tools to offer.
