@@ -169,7 +169,7 @@ def _regrant(
     more, less = ([change.sentence for change in side] for side in (changes.widened, changes.narrowed))
     if beyond and not changes:
         raise ConfigurationError(
-            f"the capability file requests only a part of {beyond[0]:.120}, which {name} already has",
+            f"the capability file requests only a part of {beyond[0]:.120}, and {name} already has this part",
             hint="a grant cannot exceed the request; install the tool with a capability file that requests it",
         )
     for text in () if as_json else beyond:

@@ -169,7 +169,9 @@ def _check_usage(source: str | None, adapter: Path | None, *, is_program: bool, 
         raise click.UsageError("pass SOURCE, or --locked")
     if adapter is not None and not is_program:
         raise ConfigurationError(
-            "--adapter is only for WASI programs", code="usage", hint="add --command to install a program"
+            "--adapter is only for WASI programs",
+            code="usage",
+            hint="add --command to treat the file as a WASI program",
         )
     if locking and is_program:
         raise ConfigurationError("--lock is not for WASI programs", code="usage", hint="remove --lock")
