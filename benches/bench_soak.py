@@ -1,6 +1,6 @@
 """Run a large number of calls mixed with attacks and kills, and report resources that were not released.
 
-    python benches/bench_soak.py [calls] [--isolation process] [--kill-every N] [--seed N]
+    python benches/bench_soak.py [calls] [--warm N] [--isolation process] [--kill-every N] [--seed N]
 
 Makes 200,000 calls by default, prints JSON, and exits with 1 if a resource has grown. The memory of the host and of the
 worker templates is compared with its level after the first 10,000 calls. The memory in use on the C heap decides,
@@ -290,12 +290,13 @@ def soak(
 def main() -> int:
     parser = argparse.ArgumentParser(description="calls mixed with attacks, and resources that were not released")
     parser.add_argument("calls", nargs="?", type=int, default=CALLS)
+    parser.add_argument("--warm", type=int, metavar="N", help="calls before the first level is measured")
     parser.add_argument("--isolation", type=Isolation, choices=list(Isolation), default=Isolation.PROCESS)
     parser.add_argument("--kill-every", type=int, default=0, metavar="N")
     parser.add_argument("--seed", type=int, default=1)
     chosen = parser.parse_args()
     result = soak(
-        chosen.calls, min(WARM_CALLS, chosen.calls // 2),
+        chosen.calls, min(WARM_CALLS, chosen.calls // 2) if chosen.warm is None else chosen.warm,
         isolation=chosen.isolation, kill_every=chosen.kill_every, seed=chosen.seed,
     )  # fmt: skip
     print(json.dumps(result, indent=2))

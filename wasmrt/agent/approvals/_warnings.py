@@ -15,8 +15,8 @@ from wasmrt.core.terminal import to_single_line
 from wasmrt.core.url import InvalidUrlError, parse_url
 
 _STOPPING = {
-    "untrusted-destination": "You did not name this destination. It comes from text that others wrote:",
-    "carried-link": "The call sends on a link that you did not name. It comes from text that others wrote:",
+    "untrusted-destination": "You did not name this destination. Others wrote it:",
+    "carried-link": "The call sends a link that you did not name. Others wrote it:",
 }
 _FLOWS = {
     "unsaid-destination": ("You did not name this destination.", ""),
