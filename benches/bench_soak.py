@@ -53,7 +53,7 @@ class Level:
     used_bytes: int
     """Memory allocated by the C library, or the resident memory if the library does not report it."""
     descriptors: int
-    """Open file descriptors, without the two of each idle worker and each zygote, because their numbers vary."""
+    """Open file descriptors, without two for each idle worker and zygote and one for each template, as those vary."""
     threads: int
     behind_bytes: int
     """The private memory of zygotes and templates."""
@@ -67,12 +67,12 @@ def level() -> Level:
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     zygotes = children(os.getpid())
-    templates = [template for zygote in zygotes for template in children(zygote)]
+    templates = [template for zygote in zygotes for template in children(zygote) if _runs(template)]
     resident = pages * os.sysconf("SC_PAGE_SIZE")
     return Level(
         resident,
         _used_bytes() or resident,
-        _descriptors() - 2 * len(zygotes),
+        _descriptors() - 2 * len(zygotes) - len(templates),
         threading.active_count(),
         sum(map(_private_bytes, (*zygotes, *templates))),
         sum(_runs(worker) for template in templates for worker in children(template)),
