@@ -261,7 +261,7 @@ _SAME_VALUE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else",
 
 _EVALUATED_AGAIN = frozenset({"unevaluatedItems", "unevaluatedProperties"})
 _AGAIN = 3
-"""How often the parts of a schema are evaluated, for each keyword of `_EVALUATED_AGAIN` in the schema."""
+"""The number of evaluations of a schema's parts, for each keyword of `_EVALUATED_AGAIN` in the schema."""
 
 
 def _iter_applied(schema: Any) -> Iterator[tuple[str, Any]]:
