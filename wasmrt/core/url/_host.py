@@ -27,7 +27,6 @@ class UnreadableError(ValueError):
     """A text has no single meaning; the message is a clause with the reason, for the caller's own error."""
 
 
-@lru_cache(maxsize=256)
 def read_host(text: str, *, brackets: bool = True) -> str:
     """Return the canonical spelling of `text`. In a URL, IPv6 needs brackets; elsewhere they are optional.
 

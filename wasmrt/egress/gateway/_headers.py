@@ -58,7 +58,7 @@ def partial_header(headers: Headers) -> str | None:
 
 
 def remove_headers(headers: Headers, names: Iterable[str]) -> Headers:
-    """Return `headers` without those named in `names`, in upper or lower case."""
+    """Return `headers` without the headers named in `names`. The case of the letters does not matter."""
     dropped = {fold_header(name) for name in names}
     return tuple((name, value) for name, value in headers if fold_header(name) not in dropped)
 

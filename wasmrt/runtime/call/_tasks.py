@@ -76,7 +76,7 @@ class TaskCall:
 
     @property
     def user(self) -> str:
-        """The user whose permits it takes."""
+        """The user whose permits the call takes."""
         return self._request.context.user
 
     async def wait_ended(self) -> None:

@@ -61,7 +61,7 @@ class Program:
         self._starting = Turns()
         self._template: Template | None = None
         self._leases: weakref.WeakKeyDictionary[object, dict[str, list[Lease]]] = weakref.WeakKeyDictionary()
-        self._calls = _Running(self._lock)
+        self._calls = _CallCount(self._lock)
         self._type: ComponentType | None = None
         weakref.finalize(self, os.close, artifact)
         self.description = self._describe(zygote, data)
@@ -281,8 +281,8 @@ class Program:
         template.close(unlimited_lifetime())
 
 
-class _Running:
-    """Counts the running calls. Each call runs in a `with` block of this object."""
+class _CallCount:
+    """The number of running calls. Each call runs in a `with` block of this object."""
 
     def __init__(self, lock: threading.Lock) -> None:
         self.count = 0
